@@ -23,7 +23,7 @@ from thumbindex.background.host import IndexFollower, LibraryHost
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UsageError
 from thumbindex.library import Library
-from thumbindex.mcp.resources import MOST_SUBSCRIBED, Subscriber
+from thumbindex.mcp.resources import MAX_SUBSCRIBED, Subscriber
 from thumbindex.mcp.server import build_server
 from thumbindex.model import Changes
 from thumbindex.opening import Opening
@@ -228,7 +228,7 @@ async def test_a_client_that_has_left_is_forgotten(vault: Vault) -> None:
 
 async def test_a_client_subscribes_to_so_many_documents() -> None:
     subscriber = Subscriber(Deaf())  # type: ignore[arg-type]
-    for number in range(MOST_SUBSCRIBED):
+    for number in range(MAX_SUBSCRIBED):
         subscriber.subscribe(("vault", f"{number}.md"), "")
     with pytest.raises(UsageError, match="1,000 documents at most"):
         subscriber.subscribe(("vault", "more.md"), "")

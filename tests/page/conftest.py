@@ -105,7 +105,7 @@ def browser(library: Library, browse: Callable[..., Browser]) -> Browser:
 
 @pytest.fixture(scope="session")
 def visit_of() -> Callable[..., Visit]:
-    """Make a visit by hand: `visit_of(library, "q=sync&limit=3", rest="vault/sync.md",
+    """Make a visit by hand: `visit_of(library, "q=sync&limit=3", subpath="vault/sync.md",
     may_write=False)`.
     """
 

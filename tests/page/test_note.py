@@ -79,9 +79,10 @@ def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, bro
 
 def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, show):
     library = vault_copy(NOTES)
-    assert "vscode://" in show("note", visit_of(library, rest="vault0/tea.md"))[1]
+    assert "vscode://" in show("note", visit_of(library, subpath="vault0/tea.md"))[1]
     assert (
-        "vscode://" not in show("note", visit_of(library, rest="vault0/tea.md", is_near=False))[1]
+        "vscode://"
+        not in show("note", visit_of(library, subpath="vault0/tea.md", is_near=False))[1]
     )
 
 

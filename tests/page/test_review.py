@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from thumbindex.present.clusters import MOST_DIFF_TOKENS, diff_texts, exceeds_diff_limit
+from thumbindex.present.clusters import MAX_DIFF_TOKENS, diff_texts, exceeds_diff_limit
 
 LONG = (
     "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a "
@@ -36,7 +36,7 @@ def clusters(page) -> list:
 
 
 def test_two_endless_texts_are_compared_as_far_as_time_allows():
-    text = "word " * (20 * MOST_DIFF_TOKENS)
+    text = "word " * (20 * MAX_DIFF_TOKENS)
     began = time.process_time()
     left, right = diff_texts(text, text + "more")
     assert time.process_time() - began < 10  # all of it would take hours

@@ -10,11 +10,11 @@ import pytest
 
 from thumbindex.background.host import LibraryHost
 from thumbindex.opening import Opening
-from thumbindex.page.session import LONGEST_SECONDS, OneTimeKey, SessionStore, cookie_name
+from thumbindex.page.session import IDLE_SECONDS, OneTimeKey, SessionStore, cookie_name
 from thumbindex.page.site import FORMS, SCREENS, SECURITY_HEADERS, static_address, static_files
 from thumbindex.page.visit import same_site_address
 from thumbindex.web.app import HttpApp
-from thumbindex.web.limits import CHECK_SECONDS, MOST_FAILURES
+from thumbindex.web.limits import CHECK_SECONDS, MAX_FAILURES
 from thumbindex.web.token_file import add_token
 
 SCREEN_PATHS = ["/" if name == "ask" else f"/{name}" for name in SCREENS if name != "note"]
@@ -184,7 +184,7 @@ def test_a_session_holds_no_token_and_ends(team, tokens):
 
 def test_a_wrong_token_lets_nobody_in_and_many_are_told_to_wait(team, tokens):
     browser = team()
-    statuses = [sign_in(browser, "ti_wrong").status_code for _ in range(MOST_FAILURES + 1)]
+    statuses = [sign_in(browser, "ti_wrong").status_code for _ in range(MAX_FAILURES + 1)]
     assert browser.cookies == {}
     assert (set(statuses[:-1]), statuses[-1]) == ({401}, 429)
 
@@ -205,7 +205,7 @@ async def test_a_session_is_looked_up_again_and_ends_when_it_is_not_used():
     first, second = await sessions.sign_in("good"), await sessions.sign_in("good")
     assert first != second
     assert await sessions.sign_in("bad") is None
-    now[0] += LONGEST_SECONDS + 1
+    now[0] += IDLE_SECONDS + 1
     assert await sessions.user(first) is None
     third = await sessions.sign_in("good")
     taken.clear()

@@ -30,7 +30,7 @@ def test_paths_are_for_who_is_near(library, visit_of, show):
     root = str(library.folders[0][1])
     assert root in show("state", visit_of(library))[1]
     screen, html = show("state", visit_of(library, is_near=False))
-    assert (root in html, root in json.dumps(screen.twin())) == (False, False)
+    assert (root in html, root in json.dumps(screen.payload())) == (False, False)
 
 
 def test_what_could_not_be_read_is_listed_with_its_reason(vault_copy, browse):

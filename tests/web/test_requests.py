@@ -13,7 +13,7 @@ import pytest
 
 from thumbindex.page.site import static_address
 from thumbindex.settings import HttpSettings
-from thumbindex.web.limits import MOST_FAILURES, allowed_hosts, allowed_origins
+from thumbindex.web.limits import MAX_FAILURES, allowed_hosts, allowed_origins
 from waiting import until
 
 WRONG_HOSTS = (
@@ -210,7 +210,7 @@ def test_an_address_with_too_many_wrong_tokens_is_told_to_wait_and_nobody_else(
         def status(**headers: str) -> int:
             return client.get("/metrics", headers={**wrong, **headers}).status_code
 
-        statuses = [status() for _ in range(MOST_FAILURES + 1)]
+        statuses = [status() for _ in range(MAX_FAILURES + 1)]
         other = status(**{"X-Forwarded-For": "10.0.0.2"})
         without = client.get("/metrics").status_code  # how a client finds its issuer
         # from the same address

@@ -25,13 +25,13 @@ from thumbindex.present.best_lines import (
 )
 from thumbindex.text import text_digest
 
-LEAST_TEXT_TOKENS = 40
+MIN_TEXT_TOKENS = 40
 """Minimum tokens for the text of a passage or a note; with fewer, only its citation is shown."""
 
-_TOKEN_CHARACTERS = 6
+_MAX_TOKEN_CHARS = 6
 """Maximum characters of a token (`encode.embed`)."""
 
-_COUNTED_CHARACTERS = 4_000
+_COUNTED_CHARS = 4_000
 """Characters of a text whose tokens are counted; the rest is estimated."""
 
 CountTokens = Callable[[str], int]
@@ -40,7 +40,7 @@ CountTokens = Callable[[str], int]
 _Item = TypeVar("_Item")
 
 
-ShownForm = Literal["text", "citation", "seen"]
+_ShownForm = Literal["text", "citation", "seen"]
 """With its text, as a citation alone, or as the id of a passage that the caller has."""
 
 
@@ -52,7 +52,7 @@ class ShownPassage:
     id: str
     section: tuple[int, int]  # first and last line of the whole
     left_out: int = 0  # tokens of it that are not shown
-    form: ShownForm = "text"
+    form: _ShownForm = "text"
 
     @property
     def digest(self) -> str:
@@ -117,7 +117,7 @@ def _fallback_forms(
     matched = matched_lines(passage)
     own = passage_id(passage, (matched[0], matched[-1]), broken=True)
     cut = ShownPassage(bare, own, section, max(1, _estimate_tokens(passage.text, of)))
-    text = min(LEAST_TEXT_TOKENS, _tokens_of(matched_part(passage), of))
+    text = min(MIN_TEXT_TOKENS, _tokens_of(matched_part(passage), of))
     unexplained = replace(cut, passage=replace(bare, explanation=None))
     return [(cut, text), (unexplained, text), (replace(cut, form="citation"), 0)]
 
@@ -138,7 +138,7 @@ def _fitting_lines(
     """Return the first that fits: a whole section, its match, or the best lines of its match."""
     for each in (all_lines(passage), matched_part(passage)):
         # a section that is much too long is not even counted
-        if len(each.text) <= _TOKEN_CHARACTERS * room and _tokens_of(each, of) <= room:
+        if len(each.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(each, of) <= room:
             return each
     return best_lines(marked(passage), lambda each: _tokens_of(each, of) <= room)
 
@@ -162,7 +162,7 @@ def _shown_passage(passage: Passage, chosen: ShownLines, size: CountTokens) -> S
 
 def _estimate_tokens(text: str, size: CountTokens) -> int:
     """Return about how many tokens a text has."""
-    counted = text[:_COUNTED_CHARACTERS]
+    counted = text[:_COUNTED_CHARS]
     return size(counted) * len(text) // max(1, len(counted))
 
 
@@ -191,7 +191,7 @@ def fit_parts(parts: Mapping[str, Any], room: int, size: CountTokens) -> dict[st
 
 def fit_lines(text: str, room: int, of: CountTokens) -> str:
     """Return the first lines that fit, or the beginning of a first one that is too long."""
-    lines, longest = text.split("\n"), _TOKEN_CHARACTERS * room
+    lines, longest = text.split("\n"), _MAX_TOKEN_CHARS * room
     # a line that is much too long is not even counted
     fitting = fit_rows(lines, room, lambda line: of(line) if len(line) <= longest else room + 1)
     return "\n".join(fitting) if fitting else fit_line(lines[0], room, of)
@@ -199,9 +199,9 @@ def fit_lines(text: str, room: int, of: CountTokens) -> str:
 
 def fit_line(line: str, room: int, size: CountTokens) -> str:
     """Return a line, or as much of it as fits with an ellipsis."""
-    if len(line) <= _TOKEN_CHARACTERS * room and size(line) <= room:
+    if len(line) <= _MAX_TOKEN_CHARS * room and size(line) <= room:
         return line
-    lengths = range(1, min(len(line), _TOKEN_CHARACTERS * max(room, 0)) + 1)
+    lengths = range(1, min(len(line), _MAX_TOKEN_CHARS * max(room, 0)) + 1)
     fitting = bisect_right(lengths, room, key=lambda length: size(line[:length] + ELLIPSIS))
     return line[:fitting] + ELLIPSIS
 

@@ -33,7 +33,7 @@ from thumbindex.present.as_json import (
 )
 from thumbindex.present.editor_links import passage_link
 from thumbindex.present.sentences import (
-    COPIES_SHOWN,
+    MAX_COPIES,
     PASSAGE_METADATA,
     ModelState,
     answer_footer,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-_DROPPED_LISTED = 5
+_MAX_DROPPED = 5
 """Maximum candidates dropped by a stage that are listed; `query --json` has all."""
 
 _WHY_OVERHEAD = 100
@@ -160,7 +160,7 @@ class PassageFormat:
             found["dedup"] = dedup_payload(passage)
         found |= self._warnings(passage)
         if passage.also_in:
-            found["also_in"] = as_json(passage.also_in[:COPIES_SHOWN])
+            found["also_in"] = as_json(passage.also_in[:MAX_COPIES])
             if more := len(passage.also_in) - len(found["also_in"]):
                 found["also_in_more"] = more
         if passage.also_in or passage.disagrees:
@@ -257,8 +257,7 @@ class AnswerFrame:
         if self.explain:
             explained["deduplication"] = deduplication_payload(answer.trace)
             explained["trace"] = [
-                as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED]))
-                for step in answer.trace
+                as_json(replace(step, dropped=step.dropped[:_MAX_DROPPED])) for step in answer.trace
             ]
         given = {name: value for name, value in given.items() if value}
         parts = fit_parts({**state, **given, **explained}, room - size(compact_json(sure)), size)

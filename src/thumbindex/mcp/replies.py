@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
 from thumbindex.mcp.budget import (
-    LEAST_TEXT_TOKENS,
+    MIN_TEXT_TOKENS,
     CountTokens,
     compact_json,
     fit_lines,
@@ -59,10 +59,10 @@ if TYPE_CHECKING:
 _VERIFY_OVERHEAD = 60
 """Tokens reserved for the frame around verified citations."""
 
-_ERROR_CHARACTERS = 200
+_MAX_ERROR_CHARS = 200
 """Maximum characters of a path that cannot be read; its error has twice as many."""
 
-_PROBLEMS_LISTED = 5
+_MAX_PROBLEMS = 5
 """Maximum problems of a folder that are listed; `thumbindex status --json` has all."""
 
 
@@ -95,8 +95,8 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
     if not found:
         raise next(iter(errors.values()))
     failed = {
-        path[:_ERROR_CHARACTERS]: one_line(f"{path[:_ERROR_CHARACTERS]}: {error}")[
-            : 2 * _ERROR_CHARACTERS
+        path[:_MAX_ERROR_CHARS]: one_line(f"{path[:_MAX_ERROR_CHARS]}: {error}")[
+            : 2 * _MAX_ERROR_CHARS
         ]
         for path, error in errors.items()
     }
@@ -113,7 +113,7 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
 
     for excerpt in found:
         left = room - cost(excerpt, replace(excerpt, text=""))
-        if left < LEAST_TEXT_TOKENS:
+        if left < MIN_TEXT_TOKENS:
             break
         shown = _cut_excerpt(excerpt, left, size)
         room -= cost(excerpt, shown)
@@ -301,8 +301,8 @@ def reply_status(
     notes = [*notes, *filter(None, [missing_folders_sentence(library.away())])]
     structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}
     for each in structured["folders"]:
-        each["skipped"] = each["skipped"][:_PROBLEMS_LISTED]
-        each["flagged"] = each["flagged"][:_PROBLEMS_LISTED]
+        each["skipped"] = each["skipped"][:_MAX_PROBLEMS]
+        each["flagged"] = each["flagged"][:_MAX_PROBLEMS]
         each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
     lines = [
         one_line(
@@ -314,14 +314,14 @@ def reply_status(
     lines += [
         one_line(f"{problem.path}: {problem.reason}")
         for each in folders
-        for problem in each.skipped[:_PROBLEMS_LISTED]
+        for problem in each.skipped[:_MAX_PROBLEMS]
     ]
     for status in folders:
         if status.flagged_count:
             lines.append(one_line(f"{status.folder}: {hidden_text_sentence(status.flagged_count)}"))
         lines += [
             one_line(f"{flag.path}:{flag.line}: {flag.reason}")
-            for flag in status.flagged[:_PROBLEMS_LISTED]
+            for flag in status.flagged[:_MAX_PROBLEMS]
         ]
     now = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing_sentence(now)] if now else []

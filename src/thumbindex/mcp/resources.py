@@ -31,22 +31,22 @@ RESOURCE_TEMPLATE = SCHEME + "{folder}/{+path}"
 
 MARKDOWN_TYPE = "text/markdown"
 
-LONGEST_URI = 16_384
+_MAX_URI_CHARS = 16_384
 """Maximum characters of an address: a path of 4,096 bytes, percent-encoded."""
 
-RESOURCES_PER_PAGE = 200
+_RESOURCES_PER_PAGE = 200
 """Resources in one page of the list: about 40 KB."""
 
-MOST_COMPLETIONS = 100
+_MAX_COMPLETIONS = 100
 """Maximum completions that the protocol allows in one answer."""
 
 
 def parse_uri(uri: str) -> tuple[str, str]:
     """Return the folder and path of a resource or passage. Raises UsageError."""
-    if len(uri) > LONGEST_URI:
+    if len(uri) > _MAX_URI_CHARS:
         raise UsageError(
             f"An address of {len(uri):,} characters is not a resource of this server: the "
-            f"longest has {LONGEST_URI:,}."
+            f"longest has {_MAX_URI_CHARS:,}."
         )
     address = parse_address(uri)
     if address is None:
@@ -74,11 +74,11 @@ def list_resources(
     # By comparing, not by position: documents come and go between two pages.
     page = library.browse(
         lambda every: (each for each in every if (each.folder, each.path) > after),
-        RESOURCES_PER_PAGE + 1,
+        _RESOURCES_PER_PAGE + 1,
     )
-    more = len(page) > RESOURCES_PER_PAGE
-    return page[:RESOURCES_PER_PAGE], format_address(
-        page[RESOURCES_PER_PAGE - 1].folder, page[RESOURCES_PER_PAGE - 1].path
+    more = len(page) > _RESOURCES_PER_PAGE
+    return page[:_RESOURCES_PER_PAGE], format_address(
+        page[_RESOURCES_PER_PAGE - 1].folder, page[_RESOURCES_PER_PAGE - 1].path
     ) if more else None
 
 
@@ -91,19 +91,19 @@ def complete_argument(
     if argument == "folder":
         values = sorted(each for each in folders if value.casefold() in each.casefold())
     if argument == "path":
-        most = len(folders) * (MOST_COMPLETIONS + 1)
+        most = len(folders) * (_MAX_COMPLETIONS + 1)
         found = library.named_like(value, most, folder=folder if folder in folders else None)
         values = (each.path for each in found)
     first = list(dict.fromkeys(values))  # a path of two folders comes once
-    return first[:MOST_COMPLETIONS], len(first) > MOST_COMPLETIONS
+    return first[:_MAX_COMPLETIONS], len(first) > _MAX_COMPLETIONS
 
 
 # ------------------------------------------------------------------ subscriptions
 
-DocumentKey = tuple[str, str]
+_DocumentKey = tuple[str, str]
 """Folder and path."""
 
-MOST_SUBSCRIBED = 1_000
+MAX_SUBSCRIBED = 1_000
 """Maximum subscribed documents of one client or stream; all are checked with each change."""
 
 
@@ -114,25 +114,25 @@ class Subscriber:
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
-        self._subscribed: dict[DocumentKey, str] = {}  # as the client wrote it
+        self._subscribed: dict[_DocumentKey, str] = {}  # as the client wrote it
         self._updated: dict[str, None] = {}
         self._listed = False
         self._wake = anyio.Event()
 
-    def subscribe(self, address: DocumentKey, uri: str) -> None:
+    def subscribe(self, address: _DocumentKey, uri: str) -> None:
         """Notify the client when a document changes or appears. Raises UsageError."""
-        if address not in self._subscribed and len(self._subscribed) >= MOST_SUBSCRIBED:
+        if address not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIBED:
             raise UsageError(
-                f"A client subscribes to {MOST_SUBSCRIBED:,} documents at most: unsubscribe "
+                f"A client subscribes to {MAX_SUBSCRIBED:,} documents at most: unsubscribe "
                 "from one, or listen to the list of all."
             )
         self._subscribed[address] = uri
 
-    def unsubscribe(self, address: DocumentKey) -> None:
+    def unsubscribe(self, address: _DocumentKey) -> None:
         """End a subscription."""
         self._subscribed.pop(address, None)
 
-    def add_changes(self, changed: Iterable[DocumentKey], listed: bool) -> None:
+    def add_changes(self, changed: Iterable[_DocumentKey], listed: bool) -> None:
         """Queue changes for the client."""
         uris = (self._subscribed[each] for each in changed if each in self._subscribed)
         self._updated |= dict.fromkeys(uris)
@@ -189,7 +189,7 @@ class Subscribers:
                 uris[format_address(*self.document_key(uri))] = None
         honored = types.SubscriptionFilter(
             resources_list_changed=asked.resources_list_changed,
-            resource_subscriptions=list(uris)[:MOST_SUBSCRIBED],
+            resource_subscriptions=list(uris)[:MAX_SUBSCRIBED],
         )
         # a handler of its own: so many streams of one client are no limit to another
         return await ListenHandler(self._bus)(
@@ -211,7 +211,7 @@ class Subscribers:
         for address in changed:
             await self._bus.publish(ResourceUpdated(format_address(*address)))
 
-    def document_key(self, uri: str) -> DocumentKey:
+    def document_key(self, uri: str) -> _DocumentKey:
         """Return the folder and path of an address. Raises UsageError for other servers'
         addresses.
         """

@@ -48,16 +48,16 @@ from thumbindex.text import format_address, one_line
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-SERVER_NAME = "thumbindex"
+_SERVER_NAME = "thumbindex"
 
-TOOL_ANNOTATIONS: Mapping[str, bool] = {
+_TOOL_ANNOTATIONS: Mapping[str, bool] = {
     "readOnlyHint": True,
     "idempotentHint": True,
     "openWorldHint": False,
 }
 """Annotations that all tools share."""
 
-VERSIONS_WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
+_VERSIONS_WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
 """Protocol versions without links to resources; strict clients reject such answers."""
 
 _LOG = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ _PROGRESS_SECONDS = 0.3
 """Seconds between two progress notifications."""
 
 
-class CallState:
+class _CallState:
     """State that a request's worker thread shares with the event loop."""
 
     def __init__(self) -> None:
@@ -88,9 +88,9 @@ class CallState:
         self._ended.set()
 
 
-async def run_in_thread(work: Callable[[CallState], _Result], session: ServerSession) -> _Result:
+async def _run_in_thread(work: Callable[[_CallState], _Result], session: ServerSession) -> _Result:
     """Run work in a thread and report its progress; a cancelled request returns at once."""
-    call = CallState()
+    call = _CallState()
 
     async def report_progress() -> None:
         began, said = anyio.current_time(), ""
@@ -119,10 +119,10 @@ async def run_in_thread(work: Callable[[CallState], _Result], session: ServerSes
 
 # ------------------------------------------------------------------ the instructions and the prompt
 
-_MOST_DIRECTORIES = 12
+_MAX_DIRECTORIES = 12
 """Maximum directories of a folder in the instructions."""
 
-_MOST_CHARACTERS = 6_000
+_MAX_INSTRUCTION_CHARS = 6_000
 """Maximum characters of the instructions, which a model reads in every conversation."""
 
 
@@ -148,7 +148,7 @@ def server_instructions(
         sentence = (about or {}).get(name, "")
         level = one_line(_first_level(root, (may_name or {}).get(root, lambda _: True)))
         line = f"- {one_line(name)}: {f'{_with_full_stop(sentence)} ' if sentence else ''}{level}"
-        if number and sum(map(len, lines)) + len(line) > _MOST_CHARACTERS:
+        if number and sum(map(len, lines)) + len(line) > _MAX_INSTRUCTION_CHARS:
             lines.append(f"- and {len(folders) - number} more: `status` lists them")
             break
         lines.append(line)
@@ -167,11 +167,11 @@ def _first_level(root: Path, may_name: Callable[[str], bool]) -> str:
         names = sorted(each.name for each in found if each.is_dir() and not each.is_symlink())
     except OSError:
         return "cannot be read"
-    more = f" and {len(names) - _MOST_DIRECTORIES} more" if len(names) > _MOST_DIRECTORIES else ""
-    return ", ".join(names[:_MOST_DIRECTORIES]) + more if names else "documents without directories"
+    more = f" and {len(names) - _MAX_DIRECTORIES} more" if len(names) > _MAX_DIRECTORIES else ""
+    return ", ".join(names[:_MAX_DIRECTORIES]) + more if names else "documents without directories"
 
 
-PROMPT_NAME = "answer_from_notes"
+_PROMPT_NAME = "answer_from_notes"
 
 _PROMPT_TEXT = (
     "Answer this question from my notes: {question}\n"
@@ -189,7 +189,7 @@ _PROMPT_TEXT = (
 # ------------------------------------------------------------------ the server
 
 
-class NotesServer(Server[Subscribers]):
+class _NotesServer(Server[Subscribers]):
     """The protocol's server; it announces changes of resources and no others."""
 
     def get_capabilities(
@@ -224,10 +224,10 @@ def build_server(
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
         return subscriptions_lifespan(background.listen, lambda: background.names or names)
 
-    server = NotesServer(
-        SERVER_NAME,
+    server = _NotesServer(
+        _SERVER_NAME,
         version=version("thumbindex"),
-        title=SERVER_NAME,
+        title=_SERVER_NAME,
         instructions=server_instructions(folders, may_name, about),
         lifespan=lifespan,
         on_list_tools=requests.list_tools,
@@ -254,7 +254,7 @@ class _Requests:
     def __init__(self, background: LibraryHost, is_near: bool) -> None:
         self._background = background
         self._is_near = is_near
-        self._tools: Mapping[str, Callable[[Mapping[str, Any], CallState], Reply]] = {
+        self._tools: Mapping[str, Callable[[Mapping[str, Any], _CallState], Reply]] = {
             "query": lambda arguments, call: reply_when_ready(
                 self._background, arguments, call.report, call.is_cancelled, is_near
             ),
@@ -277,7 +277,7 @@ class _Requests:
         """List the tools, and start the background."""
         self._background.start_soon()
         tools = [
-            types.Tool.model_validate({**each, "annotations": TOOL_ANNOTATIONS}) for each in TOOLS
+            types.Tool.model_validate({**each, "annotations": _TOOL_ANNOTATIONS}) for each in TOOLS
         ]
         return types.ListToolsResult(tools=tools)
 
@@ -288,7 +288,7 @@ class _Requests:
         try:
             arguments = check_arguments(params.name, params.arguments)
             tool = self._tools[params.name]
-            reply = await run_in_thread(
+            reply = await _run_in_thread(
                 lambda call: self._background.answer_after_repair(
                     lambda: tool(arguments, call), call.is_cancelled
                 ),
@@ -305,7 +305,7 @@ class _Requests:
                 content=[types.TextContent(type="text", text=describe_unexpected(error))],
                 is_error=True,
             )
-        links = reply.links if ctx.session.protocol_version not in VERSIONS_WITHOUT_LINKS else ()
+        links = reply.links if ctx.session.protocol_version not in _VERSIONS_WITHOUT_LINKS else ()
         content: list[types.ContentBlock] = [
             types.TextContent(type="text", text=reply.text),
             *map(types.ResourceLink.model_validate, links),
@@ -397,7 +397,7 @@ class _Requests:
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
-                    name=PROMPT_NAME,
+                    name=_PROMPT_NAME,
                     title="Answer from notes",
                     description="Answer with citations",
                     arguments=[question],
@@ -410,10 +410,10 @@ class _Requests:
     ) -> types.GetPromptResult:
         """Return the prompt for a question."""
         question = (params.arguments or {}).get("question", "").strip()
-        if params.name != PROMPT_NAME or not 0 < len(question) <= MAX_QUERY_CHARS:
+        if params.name != _PROMPT_NAME or not 0 < len(question) <= MAX_QUERY_CHARS:
             raise MCPError(
                 code=types.INVALID_PARAMS,
-                message=f"The one prompt is {PROMPT_NAME}; it needs `question`, "
+                message=f"The one prompt is {_PROMPT_NAME}; it needs `question`, "
                 f"{MAX_QUERY_CHARS:,} characters at most.",
             )
         content = types.TextContent(type="text", text=_PROMPT_TEXT.format(question=question))
@@ -441,10 +441,10 @@ class _Requests:
 
     def _over_index(
         self, reply: Callable[..., Reply]
-    ) -> Callable[[Mapping[str, Any], CallState], Reply]:
+    ) -> Callable[[Mapping[str, Any], _CallState], Reply]:
         """Return a tool that waits for the index, and mentions indexing if a path is unknown."""
 
-        def replied(arguments: Mapping[str, Any], call: CallState) -> Reply:
+        def replied(arguments: Mapping[str, Any], call: _CallState) -> Reply:
             self._background.await_words(tell=call.report, interrupted=call.is_cancelled)
             try:
                 return reply(self._library, arguments)
@@ -460,7 +460,7 @@ class _Requests:
     async def _run(self, ctx: Any, question: Callable[[], _Result]) -> _Result:
         """Run a question in a worker thread."""
         with _as_protocol_errors():
-            return await run_in_thread(
+            return await _run_in_thread(
                 lambda call: self._background.answer_after_repair(question, call.is_cancelled),
                 ctx.session,
             )

@@ -24,7 +24,7 @@ def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> i
     config = opening.load()
     folders, about = served_folders(opening, config)
     if sys.stdin.isatty():
-        print_terminal_hint(folders)
+        _print_terminal_hint(folders)
     # The input is read by a thread that no Python-level exception would wake: let signals end the
     # process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
@@ -44,7 +44,7 @@ def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> i
     os._exit(0)
 
 
-def print_terminal_hint(folders: Sequence[tuple[str, Path]]) -> None:
+def _print_terminal_hint(folders: Sequence[tuple[str, Path]]) -> None:
     """Tell a user in a terminal, on stderr, what the server waits for and how to try it."""
     named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
     lines = (

@@ -40,16 +40,16 @@ from thumbindex.text import line_range
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-_MOST_NAMES = 8
+_MAX_NAMES = 8
 """Maximum notes that are offered by name."""
 
-_MOST_LINES = 12
+_MAX_LINES = 12
 """Lines of a passage that are shown; the others are one click away."""
 
-_MOST_RECENT = 8
+_MAX_RECENT = 8
 """Maximum dated notes that are shown before a question."""
 
-_COPIES_LINKED = 10
+_MAX_COPIES = 10
 
 
 def read_question(visit: Visit, path: str = "path") -> Query:
@@ -182,7 +182,7 @@ def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def note_payload(note: OutlineEntry) -> dict[str, Any]:
+def _note_payload(note: OutlineEntry) -> dict[str, Any]:
     """Return a note as JSON, with its address."""
     return {**as_json(note), "address": note_address(note.folder, note.path)}
 
@@ -198,7 +198,7 @@ def _newest(library: Library) -> tuple[ListedNote, ...]:
 
     return tuple(
         ListedNote(note.folder, note.path, note.heading, iso_day(days[note.folder, note.path]), ())
-        for note in library.browse(newest_first, _MOST_RECENT)
+        for note in library.browse(newest_first, _MAX_RECENT)
     )
 
 
@@ -209,7 +209,7 @@ def names_screen(visit: Visit) -> Screen:
     return Screen(
         "Notes by name",
         {"q": text, "names": found, "several": len(visit.library.folders) > 1},
-        lambda: {"query": text, "entries": [note_payload(each) for each in found]},
+        lambda: {"query": text, "entries": [_note_payload(each) for each in found]},
     )
 
 
@@ -217,7 +217,7 @@ def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
     """Return the first notes whose names begin with a text."""
     if not text.strip() or not library.indexed:
         return ()
-    return library.named_like(text, _MOST_NAMES)
+    return library.named_like(text, _MAX_NAMES)
 
 
 # ------------------------------------------------------------------ a passage
@@ -228,13 +228,13 @@ def _card(
 ) -> Mapping[str, Any]:
     """Return the values of a passage's card."""
     lines = all_lines(passage).lines
-    shown = best_lines(passage, lambda each: each.last - each.first < _MOST_LINES)
+    shown = best_lines(passage, lambda each: each.last - each.first < _MAX_LINES)
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start, passage.match_end)
     file = root / passage.path
     copies = [
         _place(each.folder, each.path, each.start_line, each.end_line)
-        for each in passage.also_in[:_COPIES_LINKED]
+        for each in passage.also_in[:_MAX_COPIES]
     ]
     return {
         "passage": passage,
@@ -247,7 +247,7 @@ def _card(
         "flags": passage_flag_lines(passage),
         "facts": passage_metadata(passage),
         "copies": copies,
-        "copies_left": max(0, len(passage.also_in) - _COPIES_LINKED),
+        "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
         "disagrees": [_disagreement(each) for each in passage.disagrees],
         "opens": available_links(file, passage.heading, passage.match_start)
         if visit.is_near

@@ -23,7 +23,7 @@ from thumbindex.settings import MAX_QUERY_CHARS
 
 _LOG = logging.getLogger(__name__)
 
-GRADE_LABELS = {"2": "answers", "1": "helps", "0": "does not"}
+_GRADE_LABELS = {"2": "answers", "1": "helps", "0": "does not"}
 """Grades of a passage, and their labels."""
 
 _PAGE_SIZE = 100
@@ -56,14 +56,14 @@ def judge_screen(visit: Visit) -> Screen:
         ],
         "entries": [_entry(folder, each) for each in part],
         "pages": [(n, screen_address("judge", folder=folder, page=n)) for n in numbers],
-        "grades": GRADE_LABELS,
+        "grades": _GRADE_LABELS,
     }
 
-    def twin() -> dict[str, Any]:
+    def payload() -> dict[str, Any]:
         judgments = [as_json(each) for each in part]
         return {**shared, "folders": counts, "pages": pages, "judged": judgments}
 
-    return Screen("Judge", values, twin)
+    return Screen("Judge", values, payload)
 
 
 def _entry(folder: str, judged: JudgedQuery) -> Mapping[str, Any]:

@@ -17,28 +17,28 @@ from thumbindex.present.editor_links import available_links
 from thumbindex.present.sentences import flag_lines
 from thumbindex.text import line_range
 
-_MOST_LISTED = 100
+_MAX_ENTRIES = 100
 """Maximum entries of a list beside a note."""
 
-_LONGEST_OUTLINE = 300
+_MAX_HEADINGS = 300
 
 _RADIUS, _WIDTH, _HEIGHT = 118, 420, 320
 
-_LABEL = 24
+_MAX_LABEL_CHARS = 24
 """Maximum characters of a label on the map."""
 
-_CHARACTER = 6.2
+_CHAR_PIXELS = 6.2
 """Pixels of a character, about."""
 
 
 def note_screen(visit: Visit) -> Screen:
     """Show the note of `/note/FOLDER/PATH`; private and missing notes get the same answer."""
-    folder, _, path = visit.rest.partition("/")
-    lines, heading, is_source = visit.lines(), visit.text("heading"), visit.has("source")
+    folder, _, path = visit.subpath.partition("/")
+    lines, heading, is_source = visit.lines(), visit.text("heading"), visit.is_on("source")
     try:
         library = visit.library.only([folder]) if folder in dict(visit.library.folders) else None
         if library is None or not path:
-            raise NotFoundError(visit.rest)
+            raise NotFoundError(visit.subpath)
         found = library.page(
             path,
             folder=folder,
@@ -56,7 +56,7 @@ def note_screen(visit: Visit) -> Screen:
     document, root = found.document, dict(visit.library.folders)[folder]
     own, names = note_address(folder, found.path), _display_names(found)
     backlinks = list({(each.path, each.line): each for each in found.backlinks}.values())[
-        :_MOST_LISTED
+        :_MAX_ENTRIES
     ]
     first = cited[0] if cited else 1
     rows = source.text.split("\n") if source else []
@@ -71,7 +71,7 @@ def note_screen(visit: Visit) -> Screen:
         "day": iso_day(day_of(document)),
         "tags": [(name, screen_address("ask", q=f"tag:{name}")) for name in document.tags],
         "flags": flag_lines(document.flags, (1, found.rendered.total_lines)),
-        "outline": found.rendered.headings[:_LONGEST_OUTLINE],
+        "outline": found.rendered.headings[:_MAX_HEADINGS],
         "cited": cited,
         "citation": f"{found.path} ({line_range(*cited)})" if cited else found.path,
         "is_source": is_source,
@@ -80,9 +80,9 @@ def note_screen(visit: Visit) -> Screen:
         "switched": _toggle_address(own, lines, is_source=is_source),
         "links": [
             (note_address(folder, each), names[each], each)
-            for each in found.related.links[:_MOST_LISTED]
+            for each in found.related.links[:_MAX_ENTRIES]
         ],
-        "links_left": max(0, len(found.related.links) - _MOST_LISTED),
+        "links_left": max(0, len(found.related.links) - _MAX_ENTRIES),
         "backlinks": [
             (note_address(folder, each.path, (each.line, each.line)), names[each.path], each.text)
             for each in backlinks
@@ -90,9 +90,9 @@ def note_screen(visit: Visit) -> Screen:
         "backlinks_left": len(set(found.related.backlinks) - {each.path for each in backlinks}),
         "broken": [
             (note_address(folder, found.path, (each.line, each.line)), _link_text(each), each.line)
-            for each in found.broken[:_MOST_LISTED]
+            for each in found.broken[:_MAX_ENTRIES]
         ],
-        "broken_left": max(0, len(found.broken) - _MOST_LISTED),
+        "broken_left": max(0, len(found.broken) - _MAX_ENTRIES),
         "unlinked": [
             (note_address(folder, each.path), names[each.path], each.path, each.score)
             for each in found.unlinked
@@ -103,17 +103,17 @@ def note_screen(visit: Visit) -> Screen:
         "command": shlex.join(command),
     }
 
-    def twin() -> dict[str, Any]:
+    def payload() -> dict[str, Any]:
         return {
             "read": excerpt_payload(read(lines=cited)),
             "outline": {"entries": as_json(library.outline(found.path, folder=folder))},
-            "related": related_payload(found.related, _MOST_LISTED),
+            "related": related_payload(found.related, _MAX_ENTRIES),
             "backlinks": as_json(found.backlinks),
             "broken": as_json(found.broken),
             "unlinked": as_json(found.unlinked),
         }
 
-    return Screen(document.title or found.path, values, twin)
+    return Screen(document.title or found.path, values, payload)
 
 
 def _heading_address(folder: str, path: str, heading: str) -> str:
@@ -189,7 +189,7 @@ def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] |
         elif x < _WIDTH * 0.4:
             anchor = "end"
         room = {"start": _WIDTH - x - 7, "end": x - 7, "middle": 2 * min(x, _WIDTH - x)}[anchor]
-        longest = max(4, min(_LABEL, int(room / _CHARACTER)))
+        longest = max(4, min(_MAX_LABEL_CHARS, int(room / _CHAR_PIXELS)))
         nodes.append(
             {
                 "x": round(x, 1),

@@ -29,13 +29,13 @@ from starlette.types import Scope
 
 from thumbindex.present.failures import print_error
 from thumbindex.settings import HttpSettings
-from thumbindex.web.access import EVERYONE, LONGEST_TOKEN, FolderRights, token_names
+from thumbindex.web.access import EVERYONE, MAX_TOKEN_CHARS, FolderRights, token_names
 from thumbindex.web.limits import CHECK_SECONDS
 
-MOST_SESSIONS = 1_000
+_MAX_SESSIONS = 1_000
 """Maximum sessions of all visitors; the longest unused one ends first."""
 
-LONGEST_SECONDS = 12 * 3600.0
+IDLE_SECONDS = 12 * 3600.0
 """Seconds without a request after which a session ends."""
 
 _ID_BYTES = 32
@@ -43,7 +43,7 @@ _ID_BYTES = 32
 
 
 @dataclass(slots=True)
-class PageSession:
+class _Session:
     """A visitor who has signed in. The token is kept in memory alone, to be verified again."""
 
     token: str
@@ -64,7 +64,7 @@ class SessionStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._verifier, self._scopes, self._clock = verifier, frozenset(scopes), clock
-        self._open: OrderedDict[str, PageSession] = OrderedDict()
+        self._open: OrderedDict[str, _Session] = OrderedDict()
 
     async def sign_in(self, token: str) -> str | None:
         """Begin a session and return its id; None if the token is not valid."""
@@ -72,8 +72,8 @@ class SessionStore:
         if access is None:
             return None
         now, id_ = self._clock(), secrets.token_urlsafe(_ID_BYTES)
-        self._open[id_] = PageSession(token, access, now, now)
-        while len(self._open) > MOST_SESSIONS:
+        self._open[id_] = _Session(token, access, now, now)
+        while len(self._open) > _MAX_SESSIONS:
             self._open.popitem(last=False)
         return id_
 
@@ -82,7 +82,7 @@ class SessionStore:
         session, now = self._open.get(id_), self._clock()
         if session is None:
             return None
-        if now > session.used_at + LONGEST_SECONDS:
+        if now > session.used_at + IDLE_SECONDS:
             self.sign_out(id_)
             return None
         if now > session.verified_at + CHECK_SECONDS:
@@ -104,7 +104,7 @@ class SessionStore:
         self._open.pop(id_, None)
 
     async def _verify(self, token: str) -> AccessToken | None:
-        if not token or len(token) > LONGEST_TOKEN:
+        if not token or len(token) > MAX_TOKEN_CHARS:
             return None
         access = await self._verifier.verify_token(token)
         if access is None or (access.expires_at is not None and access.expires_at < time.time()):
@@ -220,7 +220,7 @@ def is_secure(scope: Scope, settings: HttpSettings) -> bool:
 
 # ------------------------------------------------------------------ opening the browser
 
-_READ_SECONDS = 60.0
+_REDIRECT_SECONDS = 60.0
 """Age after which redirect files of a killed page are deleted at the next start."""
 
 
@@ -256,7 +256,7 @@ def delete_redirect_files(shown: list[Path]) -> None:
 def _delete_old_files(folder: Path) -> None:
     for path in folder.glob("*.html"):
         with suppress(OSError):
-            if path.stat().st_mtime < time.time() - _READ_SECONDS:
+            if path.stat().st_mtime < time.time() - _REDIRECT_SECONDS:
                 path.unlink()
 
 

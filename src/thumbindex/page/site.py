@@ -57,7 +57,7 @@ from thumbindex.web.limits import SIGN_IN_PATH
 
 _LOG = logging.getLogger(__name__)
 
-Values = Mapping[str, tuple[str, ...]]
+_Values = Mapping[str, tuple[str, ...]]
 """The values of a query string or a form, by name."""
 
 SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
@@ -80,7 +80,7 @@ FORMS: Mapping[tuple[str, str], Callable[[Visit], FormResult]] = {
 }
 """The actions of forms, by screen and name."""
 
-NAVIGATION = (
+_NAVIGATION = (
     ("ask", "Ask"),
     ("links", "Links"),
     ("review", "Review"),
@@ -89,7 +89,7 @@ NAVIGATION = (
 )
 """The screens in the navigation, and their titles."""
 
-CONTENT_SECURITY_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
     "'self'; font-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types "
@@ -97,7 +97,7 @@ CONTENT_SECURITY_POLICY = (
 )
 
 SECURITY_HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     # `no-referrer` would have browsers send forms with `Origin: null`
     "Referrer-Policy": "same-origin",
@@ -113,10 +113,10 @@ _TYPES = {".css": "text/css", ".js": "text/javascript"}
 CHANGES_PATH = "/changes"
 """The stream of what changes."""
 
-PART_HEADER = "Thumbindex-Part"
+_PART_HEADER = "Thumbindex-Part"
 """The header in which our scripts name the only element of a page that they need."""
 
-_MOST_FIELDS = 500
+_MAX_FIELDS = 500
 """Maximum values of a query string or a form."""
 
 _GZIP_BYTES, _GZIP_LEVEL = 1_000, 4
@@ -144,7 +144,7 @@ def static_files() -> Mapping[str, bytes]:
 
 
 @cache
-def static_digest() -> str:
+def _static_digest() -> str:
     """Return a digest of all static files, a part of their addresses, so that browsers can
     cache them.
     """
@@ -156,11 +156,11 @@ def static_digest() -> str:
 def static_address(name: str) -> str:
     """Return the address of a static file. Raises KeyError if there is none."""
     static_files()[name]
-    return f"/static/{static_digest()}/{name}"
+    return f"/static/{_static_digest()}/{name}"
 
 
 @cache
-def templates() -> jinja2.Environment:
+def _templates() -> jinja2.Environment:
     """Return the templates: values are escaped, and a missing one is an error."""
     root = Path(str(files("thumbindex.page").joinpath("templates")))
     found = jinja2.Environment(
@@ -187,11 +187,11 @@ def render(name: str, screen: Screen, visit: Visit | None, **more: Any) -> str:
         "name": name,
         "title": screen.title,
         "visit": visit,
-        "navigation": NAVIGATION,
+        "navigation": _NAVIGATION,
         "can_sign_out": False,
         **more,
     }
-    return templates().get_template(f"{name}.html").render({**here, **screen.values})
+    return _templates().get_template(f"{name}.html").render({**here, **screen.values})
 
 
 def _message_screen(
@@ -217,8 +217,8 @@ class Page:
     ) -> None:
         self._background, self._folders = background, folders
         self._settings, self._rules = settings, sign_in
-        self._screens = RequireSignIn(request_response(self._response), sign_in.sessions, settings)
-        self._stream = RequireSignIn(
+        self._screens = _RequireSignIn(request_response(self._response), sign_in.sessions, settings)
+        self._stream = _RequireSignIn(
             request_response(self._change_stream), sign_in.sessions, settings
         )
 
@@ -253,7 +253,7 @@ class Page:
         path, as_json = _path(request).removeprefix("/"), _wants_json(request)
         first, _, rest = path.partition("/")
         # Of `/note/notes/a.md.json` the last suffix alone says how it is answered.
-        is_twin = path.endswith(".json")
+        is_json = path.endswith(".json")
         name, rest = (
             (first, rest.removesuffix(".json")) if rest else (first.removesuffix(".json"), "")
         )
@@ -263,7 +263,7 @@ class Page:
             if request.method == "POST":
                 return await self._submit_form(request, name, rest)
             if is_cross_site(request.scope):
-                is_navigation = request.headers.get("sec-fetch-mode") == "navigate" and not is_twin
+                is_navigation = request.headers.get("sec-fetch-mode") == "navigate" and not is_json
                 link = (
                     {"link": same_site_address(_target(request)), "link_text": "Open it from here"}
                     if is_navigation
@@ -272,7 +272,7 @@ class Page:
                 return self._respond(
                     "message",
                     _message_screen("From another site", _CROSS_SITE, 403, link),
-                    is_twin or as_json,
+                    is_json or as_json,
                 )
             visit = partial(
                 self._visit,
@@ -285,7 +285,7 @@ class Page:
             if name not in SCREENS or (rest and name != "note") or path == "ask":
                 raise NotFoundError(_NOT_FOUND)
             return await run_sync(
-                partial(self._screen_response, name, visit, is_twin), abandon_on_cancel=True
+                partial(self._screen_response, name, visit, is_json), abandon_on_cancel=True
             )
         except ThumbindexError as error:
             said = self._error_screen(error)
@@ -294,7 +294,7 @@ class Page:
                 said = replace(
                     said, values={**said.values, "link": screen_address(name), "link_text": "Back"}
                 )
-            return self._respond("message", said, is_twin or as_json)
+            return self._respond("message", said, is_json or as_json)
 
     def _background_of(self, request: Request) -> LibraryHost:
         """Return the background over the folders that a visitor sees. Raises ForbiddenError if
@@ -311,7 +311,7 @@ class Page:
         sees_all = names == {name for name, _ in self._folders}
         return self._background if sees_all else self._background.only(names)
 
-    def _visit(self, request: Request, background: LibraryHost, rest: str, query: Values) -> Visit:
+    def _visit(self, request: Request, background: LibraryHost, rest: str, query: _Values) -> Visit:
         """Return the visit, after a short wait for words to search."""
         background.await_words(_WAIT_SECONDS)
         background.await_model()
@@ -325,16 +325,16 @@ class Page:
             rest,
             self._rules.may_write(request.scope, self._settings),
             is_near,
-            request.headers.get(PART_HEADER, ""),
+            request.headers.get(_PART_HEADER, ""),
             revision,
         )
 
     def _screen_response(
-        self, name: str, open_visit: Callable[[], Visit], is_twin: bool
+        self, name: str, open_visit: Callable[[], Visit], is_json: bool
     ) -> Response:
         visit = open_visit()
         return visit.background.answer_after_repair(
-            lambda: self._respond(name, SCREENS[name](visit), is_twin, visit)
+            lambda: self._respond(name, SCREENS[name](visit), is_json, visit)
         )
 
     async def _submit_form(self, request: Request, name: str, form: str) -> Response:
@@ -379,7 +379,7 @@ class Page:
         self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None
     ) -> Response:
         if as_json:
-            body = json.dumps(screen.twin(), ensure_ascii=False).encode("utf-8", "replace")
+            body = json.dumps(screen.payload(), ensure_ascii=False).encode("utf-8", "replace")
             return Response(body, screen.status, media_type="application/json")
         html = render(
             name, screen, visit, can_sign_out=visit is not None and self._rules.sessions is not None
@@ -459,7 +459,7 @@ class Page:
         body = static_files().get(name)
         if (
             body is None
-            or request.path_params["digest"] != static_digest()
+            or request.path_params["digest"] != _static_digest()
             or is_cross_site(request.scope)
         ):
             return self._respond("message", _message_screen("Not there", _NOT_FOUND, 404), False)
@@ -533,7 +533,7 @@ def _progress_counts(background: LibraryHost) -> list[Any]:
 # ------------------------------------------------------------------ requests
 
 
-class RequireSignIn:
+class _RequireSignIn:
     """Lets visitors in who have a session or a valid token; redirects others to sign in."""
 
     def __init__(self, app: ASGIApp, sessions: SessionStore | None, settings: HttpSettings) -> None:
@@ -587,34 +587,34 @@ def _wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
 
 
-async def _form(request: Request) -> Values:
+async def _form(request: Request) -> _Values:
     """Return the values of a form. Raises UsageError."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         raise UsageError("A form is sent as application/x-www-form-urlencoded.")
     return _values((await request.body()).decode("ascii", "replace"))
 
 
-def _values(encoded: str) -> Values:
+def _values(encoded: str) -> _Values:
     try:
         return {
             name: tuple(values)
             for name, values in parse_qs(
-                encoded, max_num_fields=_MOST_FIELDS, errors="replace"
+                encoded, max_num_fields=_MAX_FIELDS, errors="replace"
             ).items()
         }
     except ValueError:
-        raise UsageError(f"There are more than {_MOST_FIELDS} values: give less.") from None
+        raise UsageError(f"There are more than {_MAX_FIELDS} values: give less.") from None
 
 
 def _route(path: str, app: ASGIApp, *methods: str) -> Route:
     """Return a route whose answers have the page's headers and are compressed."""
     compressed = GZipMiddleware(
-        PageHeaders(app), minimum_size=_GZIP_BYTES, compresslevel=_GZIP_LEVEL
+        _PageHeaders(app), minimum_size=_GZIP_BYTES, compresslevel=_GZIP_LEVEL
     )
     return Route(path, compressed, methods=list(methods))
 
 
-class PageHeaders:
+class _PageHeaders:
     """Adds the page's headers to each answer, unless it has its own."""
 
     def __init__(self, app: ASGIApp) -> None:

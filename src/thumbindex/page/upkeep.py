@@ -34,20 +34,20 @@ from thumbindex.text import line_range
 
 # ------------------------------------------------------------------ links
 
-LINK_LISTS: Mapping[str, str] = {
+_LINK_LISTS: Mapping[str, str] = {
     "broken": "Links that lead nowhere",
     "orphans": "Notes without a link to them",
     "unlinked": "Near and not linked",
 }
 """Lists of links, by the name of their command."""
 
-_MOST_ROWS = 500
+_MAX_ROWS = 500
 """Maximum rows that are shown."""
 
 
 def links_screen(visit: Visit) -> Screen:
     """Show one list of links, of all folders or of one."""
-    folder, listed = visit.text("folder"), visit.choice("show", tuple(LINK_LISTS))
+    folder, listed = visit.text("folder"), visit.choice("show", tuple(_LINK_LISTS))
     names = [name for name, _ in visit.library.folders]
     if folder and folder not in names:
         raise UsageError(f"There is no folder {folder!r}.")
@@ -59,7 +59,7 @@ def links_screen(visit: Visit) -> Screen:
         rows = library.orphans().notes
     else:
         rows = library.unlinked()
-    part, left = rows[:_MOST_ROWS], max(0, len(rows) - _MOST_ROWS)
+    part, left = rows[:_MAX_ROWS], max(0, len(rows) - _MAX_ROWS)
     command = ["thumbindex", listed, *visit.options([folder] if folder else ())]
     values = {
         "folder": folder,
@@ -67,37 +67,37 @@ def links_screen(visit: Visit) -> Screen:
         "listed": listed,
         "lists": [
             (name, title, screen_address("links", show=name, folder=folder))
-            for name, title in LINK_LISTS.items()
+            for name, title in _LINK_LISTS.items()
         ],
         "rows": part,
         "left": left,
         "command": shlex.join(command),
     }
 
-    def twin() -> dict[str, Any]:
+    def payload() -> dict[str, Any]:
         return {"show": listed, "folder": folder, "rows": as_json(part), "left": left}
 
-    return Screen("Links", values, twin)
+    return Screen("Links", values, payload)
 
 
 # ------------------------------------------------------------------ duplicates
 
-CLUSTER_LISTS = ("open", "contradictions", "grey", "merged", "decided", "all")
+_CLUSTER_LISTS = ("open", "contradictions", "grey", "merged", "decided", "all")
 """Lists of clusters; the first has those that wait for a decision."""
 
 _PAGE_SIZE = 100
 """Clusters in one page of the JSON."""
 
-_MOST_PLACES = 30
+_MAX_PLACES = 30
 
-_LONGEST_TEXT = 20_000
+_MAX_TEXT_CHARS = 20_000
 """Maximum characters of a text that are shown."""
 
 
 def review_screen(visit: Visit) -> Screen:
     """Show one cluster and its differences, and how many are left."""
     kind, wanted, folder = (
-        visit.choice("show", CLUSTER_LISTS),
+        visit.choice("show", _CLUSTER_LISTS),
         visit.text("at"),
         visit.texts("folder"),
     )
@@ -108,20 +108,20 @@ def review_screen(visit: Visit) -> Screen:
     cluster = next((each for each in every if each.id == wanted), listed[at] if listed else None)
     before = [each for each in listed[:at] if each is not cluster]
     after = [each for each in listed[at + 1 :] if each is not cluster] or before
-    counts = {each: sum(_is_in_list(one, each) for one in every) for each in CLUSTER_LISTS}
+    counts = {each: sum(_is_in_list(one, each) for one in every) for each in _CLUSTER_LISTS}
     last = next((each for each in every if each.id == visit.text("last")), None)
     texts = list({each.digest: each for each in cluster.texts}.values()) if cluster else []
     against = visit.number("against", 2, 2, 10_000)
     here = {"show": "" if kind == "open" else kind, "folder": folder}
     others: list[tuple[int, bool, str]] = []
     if cluster and len(texts) > 2:
-        for n in range(2, min(len(texts), _MOST_PLACES) + 1):
+        for n in range(2, min(len(texts), _MAX_PLACES) + 1):
             href = screen_address("review", **here | {"at": cluster.id, "against": n})
             others.append((n, n == against, href))
     values: dict[str, Any] = {
         "kinds": [
             (each, counts[each], screen_address("review", **here | {"show": each}))
-            for each in CLUSTER_LISTS
+            for each in _CLUSTER_LISTS
         ],
         "kind": kind,
         "cluster": cluster,
@@ -136,11 +136,11 @@ def review_screen(visit: Visit) -> Screen:
         "total": len(every),
         "sides": _sides(cluster, texts, min(against, max(2, len(texts)))) if cluster else (),
         "others": others,
-        "left_out": max(0, len(cluster.texts) - _MOST_PLACES) if cluster else 0,
+        "left_out": max(0, len(cluster.texts) - _MAX_PLACES) if cluster else 0,
         "following": screen_address("review", **here | {"at": after[0].id}) if after else "",
         "following_id": after[0].id if after else "",
         "last": last,
-        "lapsed": found.lapsed[:_MOST_PLACES] if visit.may_write else (),
+        "lapsed": found.lapsed[:_MAX_PLACES] if visit.may_write else (),
         "several": len(visit.library.folders) > 1,
         "narrowed": folder,
         "indexed": visit.library.indexed,
@@ -149,7 +149,7 @@ def review_screen(visit: Visit) -> Screen:
 
     page = visit.number("page", at // _PAGE_SIZE + 1, 1, 100_000)
 
-    def twin() -> dict[str, Any]:
+    def payload() -> dict[str, Any]:
         part = replace(
             found,
             clusters=tuple(listed[(page - 1) * _PAGE_SIZE : page * _PAGE_SIZE]),
@@ -168,7 +168,7 @@ def review_screen(visit: Visit) -> Screen:
             "pages": -(-len(listed) // _PAGE_SIZE),
         }
 
-    return Screen("Review", values, twin)
+    return Screen("Review", values, payload)
 
 
 def _find_duplicates(visit: Visit, folder: Sequence[str]) -> DuplicateReport:
@@ -192,7 +192,7 @@ def _is_in_list(cluster: Cluster, kind: str) -> bool:
 def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> list[dict[str, Any]]:
     """Return the two texts that are compared, with the places of each."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
-    shown = [each.text.strip("\n")[:_LONGEST_TEXT] for each in chosen]
+    shown = [each.text.strip("\n")[:_MAX_TEXT_CHARS] for each in chosen]
     days = [max(one.date for one in cluster.texts if one.digest == each.digest) for each in chosen]
     pieces = diff_texts(*shown) if len(shown) > 1 else ([(shown[0], False)],)
     sides = []
@@ -201,9 +201,9 @@ def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> li
         side = {
             "number": 1 if n == 0 else against,
             "pieces": pieces[n],
-            "is_cut": len(each.text) > _LONGEST_TEXT,
+            "is_cut": len(each.text) > _MAX_TEXT_CHARS,
             "is_marked_in_part": len(shown) > 1 and exceeds_diff_limit(shown[n]),
-            "places": places[:_MOST_PLACES],
+            "places": places[:_MAX_PLACES],
             "is_newest": n == 0 and len(days) > 1 and all(days) and days[0] > max(days[1:]),
         }
         sides.append(side)
@@ -247,7 +247,7 @@ def _cluster_id(visit: Visit) -> str:
 
 
 def _list_name(visit: Visit) -> str:
-    kind = visit.choice("show", CLUSTER_LISTS)
+    kind = visit.choice("show", _CLUSTER_LISTS)
     return "" if kind == "open" else kind
 
 
@@ -263,7 +263,7 @@ def _next_address(visit: Visit, decided: Cluster) -> str:
 
 # ------------------------------------------------------------------ state of the indexes
 
-_MOST_PROBLEMS = 50
+_MAX_PROBLEMS = 50
 """Maximum problems and flags of a folder that are listed."""
 
 
@@ -285,7 +285,7 @@ def _without_local_paths(status: FolderStatus) -> FolderStatus:
     own = tuple(
         each
         for each in status.skipped
-        if not is_absolute(each.path) and status.root not in each.reason
+        if not _is_absolute(each.path) and status.root not in each.reason
     )
     hidden = tuple(
         replace(
@@ -299,13 +299,13 @@ def _without_local_paths(status: FolderStatus) -> FolderStatus:
     return replace(status, root="", location="", skipped=(*own, *hidden), database=None)
 
 
-def is_absolute(path: str) -> bool:
+def _is_absolute(path: str) -> bool:
     """Return whether a path is absolute on any system."""
     return PurePosixPath(path).is_absolute() or bool(PureWindowsPath(path).anchor)
 
 
 def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
-    state, flagged = status.index, status.flagged[:_MOST_PROBLEMS]
+    state, flagged = status.index, status.flagged[:_MAX_PROBLEMS]
     progress = [each for each in visit.background.progress() if each.folder == status.folder]
     condition, words = _condition(replace(status, progress=None), visit)
     return {
@@ -315,8 +315,8 @@ def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
         "progress": [(each, progress_sentence(each)) for each in progress if each.total],
         "size": f"{status.size_bytes / 1e6:,.1f} MB",
         "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
-        "problems": [_problem_values(each) for each in status.skipped[:_MOST_PROBLEMS]],
-        "problems_left": max(0, len(status.skipped) - _MOST_PROBLEMS),
+        "problems": [_problem_values(each) for each in status.skipped[:_MAX_PROBLEMS]],
+        "problems_left": max(0, len(status.skipped) - _MAX_PROBLEMS),
         "flagged": [_problem_values(each, status.folder) for each in flagged],
         "flagged_left": max(0, status.flagged_count - len({each.path for each in flagged})),
     }

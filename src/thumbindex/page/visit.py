@@ -43,7 +43,7 @@ class Visit:
     library: Library  # open, over the folders that the visitor sees and no others
     # the address's, or a form's, values by name
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    rest: str = ""  # of the path, behind the screen's name: `notes/Ideas/tea.md`
+    subpath: str = ""  # of the path, behind the screen's name: `notes/Ideas/tea.md`
     may_write: bool = False  # decide of copies and judge answers
     # on this machine, without tokens: paths of the disk and programs may be named
     is_near: bool = False
@@ -112,7 +112,7 @@ class Visit:
             config=config,
         ).arguments()
 
-    def has(self, name: str) -> bool:
+    def is_on(self, name: str) -> bool:
         """Return whether a switch is on: given, and not as `0`."""
         return self.text(name) not in {"", "0"}
 
@@ -126,7 +126,7 @@ class Screen:
     title: str
     values: Mapping[str, Any]
     # made only where it is asked for: an answer's takes as long as the page
-    twin: Callable[[], Any]
+    payload: Callable[[], Any]
     status: int = 200
 
 

@@ -42,23 +42,23 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 250, 40, 96
 _LABEL_GAP = 15
 """Minimum pixels between two labels."""
 
-_LABEL = 34
+_MAX_LABEL_CHARS = 34
 """Maximum characters of a label."""
 
 _RANK_TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
 
-_DROPPED_LISTED = 20
+_MAX_DROPPED = 20
 """Maximum candidates dropped by a stage that are listed."""
 
-_NAMES_OFFERED = 200
+_MAX_NAMES = 200
 
 _NO_SUCH_NOTE = "There is no note “{}” that is yours to see."
 
-_LONGEST_NAME = 200
+_MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class RankCurve:
+class _RankCurve:
     """The ranks of a passage, or of the explained note, by stage; a stage is missing if it has
     no rank.
     """
@@ -67,14 +67,14 @@ class RankCurve:
     href: str
     ranks: Mapping[str, int]
     kind: str  # "passage", "note", or "lost" where the note is not in the answer
-    lost_at: str = ""  # the stage that dropped it
+    dropped_at: str = ""  # the stage that dropped it
 
 
 def why_screen(visit: Visit) -> Screen:
     """Explain an answer, or why a note is or is not in it."""
     # A note is called `path` here: what narrows the question by paths is `glob`.
     named, asked, library = visit.text("path"), read_question(visit, "glob"), visit.library
-    offered = library.listing().notes[:_NAMES_OFFERED] if library.indexed else ()
+    offered = library.listing().notes[:_MAX_NAMES] if library.indexed else ()
     values: dict[str, Any] = {
         "q": asked.text,
         "path": named,
@@ -95,10 +95,10 @@ def why_screen(visit: Visit) -> Screen:
     found = _explain_note(visit, asked, named) if named else None
     is_missing = bool(named) and found is None
     shown = _shown(answer, found)
-    courses = [_passage_curve(each, is_asked=each is shown) for each in answer.passages]
+    curves = [_passage_curve(each, is_asked=each is shown) for each in answer.passages]
     if found and not shown:
-        courses.append(_dropped_curve(found))
-    stages = _stages(answer.trace, courses)
+        curves.append(_dropped_curve(found))
+    stages = _stages(answer.trace, curves)
     grades = grades_of(judgments_of(visit, answer.query)[0]) if found else {}
     explanation = shown.explanation if shown else None
     about_note: dict[str, Any] = {
@@ -119,14 +119,14 @@ def why_screen(visit: Visit) -> Screen:
         ),
         "found": found,
         "here": _why_address(asked, named),
-        "missing": _NO_SUCH_NOTE.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
+        "missing": _NO_SUCH_NOTE.format(fold_line(named)[:_MAX_NAME_CHARS]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
         "explained": shown,
         "said": explanation_details(explanation) if explanation else (),
         "edges": linked_from_sentence(explanation.edges) if explanation else "",
         "stages": stages,
-        "courses": courses,
-        "picture": _picture(courses, stages),
+        "curves": curves,
+        "picture": _picture(curves, stages),
         "funnel": _funnel(answer.trace),
         "ask": screen_address("ask", **address_values(asked)),
         "cards": [(each, _why_address(asked, _place(each))) for each in answer.passages],
@@ -191,17 +191,17 @@ def _command(visit: Visit, asked: Query, named: str) -> str:
     )
 
 
-# ------------------------------------------------------------------ courses
+# ------------------------------------------------------------------ curves
 
 
-def _passage_curve(passage: Passage, *, is_asked: bool) -> RankCurve:
+def _passage_curve(passage: Passage, *, is_asked: bool) -> _RankCurve:
     ranks: dict[str, int] = {}
     if passage.explanation:
         ranks |= {each.retriever: each.rank for each in passage.explanation.evidence}
         ranks |= {each.stage: each.rank for each in passage.explanation.effects if each.rank}
     ranks["answer"] = passage.rank
     href = note_address(passage.folder, passage.path, (passage.match_start, passage.match_end))
-    return RankCurve(
+    return _RankCurve(
         f"{passage.rank}. {passage.heading or passage.title or passage.path}",
         href,
         ranks,
@@ -209,11 +209,11 @@ def _passage_curve(passage: Passage, *, is_asked: bool) -> RankCurve:
     )
 
 
-def _dropped_curve(found: WhyReport) -> RankCurve:
+def _dropped_curve(found: WhyReport) -> _RankCurve:
     """Return the curve of a note that is not in the answer."""
     ranks = {each.stage: each.rank for each in found.stages if each.rank is not None}
     name = found.path.rpartition("/")[2]
-    return RankCurve(
+    return _RankCurve(
         name + (f"#{found.heading}" if found.heading else ""),
         note_address(found.folder, found.path),
         ranks,
@@ -222,30 +222,30 @@ def _dropped_curve(found: WhyReport) -> RankCurve:
     )
 
 
-def _stages(trace: Sequence[TraceStep], courses: Sequence[RankCurve]) -> list[str]:
+def _stages(trace: Sequence[TraceStep], curves: Sequence[_RankCurve]) -> list[str]:
     """Return the stages in which a passage has a rank, in the order of the pipeline."""
-    ranked = {stage for each in courses for stage in each.ranks} | {
-        each.lost_at for each in courses if each.lost_at
+    ranked = {stage for each in curves for stage in each.ranks} | {
+        each.dropped_at for each in curves if each.dropped_at
     }
     return [
         *(each.stage for each in trace if each.stage in ranked),
-        *(["answer"] if courses else []),
+        *(["answer"] if curves else []),
     ]
 
 
 # ------------------------------------------------------------------ the picture
 
 
-def _picture(courses: Sequence[RankCurve], stages: Sequence[str]) -> Mapping[str, Any] | None:
+def _picture(curves: Sequence[_RankCurve], stages: Sequence[str]) -> Mapping[str, Any] | None:
     """Return the chart: a column per stage, rank 1 on top, on a logarithmic scale."""
-    if not courses or len(stages) < 2:
+    if not curves or len(stages) < 2:
         return None
-    deepest = max((rank for each in courses for rank in each.ranks.values()), default=1)
+    deepest = max((rank for each in curves for rank in each.ranks.values()), default=1)
     step = (_WIDTH - _LEFT - _RIGHT) / (len(stages) - 1)
     columns = {stage: round(_LEFT + at * step, 1) for at, stage in enumerate(stages)}
-    drawn = [_drawn_curve(each, columns, deepest) for each in courses]
-    spread_labels(drawn)
-    ticks = [(each, height_of(each, deepest)) for each in _RANK_TICKS if each <= max(deepest, 2)]
+    drawn = [_drawn_curve(each, columns, deepest) for each in curves]
+    _spread_labels(drawn)
+    ticks = [(each, _rank_height(each, deepest)) for each in _RANK_TICKS if each <= max(deepest, 2)]
     return {
         "width": _WIDTH,
         "height": _HEIGHT,
@@ -257,38 +257,42 @@ def _picture(courses: Sequence[RankCurve], stages: Sequence[str]) -> Mapping[str
     }
 
 
-def height_of(rank: int, deepest: int) -> float:
+def _rank_height(rank: int, deepest: int) -> float:
     """Return the height of a rank in the chart, by its logarithm."""
     share = math.log(rank) / math.log(max(deepest, 2))
     return round(_TOP + share * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _drawn_curve(course: RankCurve, columns: Mapping[str, float], deepest: int) -> dict[str, Any]:
+def _drawn_curve(curve: _RankCurve, columns: Mapping[str, float], deepest: int) -> dict[str, Any]:
     points = [
-        (columns[stage], height_of(rank, deepest), stage, rank)
+        (columns[stage], _rank_height(rank, deepest), stage, rank)
         for stage in columns
-        if (rank := course.ranks.get(stage)) is not None
+        if (rank := curve.ranks.get(stage)) is not None
     ]
     end = None
-    if course.lost_at in columns and points:
-        end = (columns[course.lost_at], points[-1][1])
+    if curve.dropped_at in columns and points:
+        end = (columns[curve.dropped_at], points[-1][1])
     last = end or (points[-1][:2] if points else (float(_LEFT), float(_HEIGHT - _BOTTOM)))
-    label = course.label if len(course.label) <= _LABEL else f"{course.label[: _LABEL - 1]}…"
+    label = (
+        curve.label
+        if len(curve.label) <= _MAX_LABEL_CHARS
+        else f"{curve.label[: _MAX_LABEL_CHARS - 1]}…"
+    )
     return {
-        "kind": course.kind,
+        "kind": curve.kind,
         "label": label,
-        "title": course.label,
-        "href": course.href,
+        "title": curve.label,
+        "href": curve.href,
         "points": " ".join(f"{x},{y}" for x, y, *_ in points),
         "dots": points,
         "end": end,
-        "lost_at": course.lost_at,
+        "dropped_at": curve.dropped_at,
         "last": last,
         "y": last[1],
     }
 
 
-def spread_labels(lines: Sequence[dict[str, Any]]) -> None:
+def _spread_labels(lines: Sequence[dict[str, Any]]) -> None:
     """Move overlapping labels apart in their order: down first, then up from the bottom."""
     ordered = sorted(lines, key=lambda each: each["y"])
     for before, each in pairwise(ordered):
@@ -314,8 +318,8 @@ def _funnel(trace: Sequence[TraceStep]) -> list[Mapping[str, Any]]:
             "width": round(100 * each.size_out / most, 1),
             "ms": f"{each.seconds * 1000:.1f}",
             "time": round(100 * each.seconds / slowest, 1),
-            "dropped": each.dropped[:_DROPPED_LISTED],
-            "more": max(0, len(each.dropped) - _DROPPED_LISTED),
+            "dropped": each.dropped[:_MAX_DROPPED],
+            "more": max(0, len(each.dropped) - _MAX_DROPPED),
         }
         for each in trace
     ]

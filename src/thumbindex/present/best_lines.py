@@ -102,10 +102,10 @@ class ShownLines:
         return self.stop < len(self.passage.text) and self.passage.text[self.stop] != "\n"
 
 
-Fits = Callable[[ShownLines], bool]
+_Fits = Callable[[ShownLines], bool]
 
 
-def best_lines(passage: Passage, fits: Fits) -> ShownLines:
+def best_lines(passage: Passage, fits: _Fits) -> ShownLines:
     """Return the best line of the match and those below and above it that fit.
 
     A best line that does not fit is cut.
@@ -183,7 +183,7 @@ def _match_start(passage: Passage) -> int:
     return passage.text.find(passage.match) if passage.match else -1
 
 
-def _part_of_line(passage: Passage, number: int, fits: Fits) -> ShownLines:
+def _part_of_line(passage: Passage, number: int, fits: _Fits) -> ShownLines:
     """Return the part of a line that fits: from the sentence in which most of the query's words
     follow, else from the match.
     """

@@ -11,7 +11,7 @@ from thumbindex.present.best_lines import MarkedText
 
 _TOKENS = re.compile(r"\s+|\w+|[^\w\s]+")
 
-MOST_DIFF_TOKENS = 3_000
+MAX_DIFF_TOKENS = 3_000
 """Words and spaces of a text that are compared: the time grows with their square."""
 
 
@@ -22,7 +22,7 @@ def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedTe
     """
     left, right = _TOKENS.findall(first), _TOKENS.findall(second)
     mine, other = (
-        [" " if each.isspace() else each for each in pieces[:MOST_DIFF_TOKENS]]
+        [" " if each.isspace() else each for each in pieces[:MAX_DIFF_TOKENS]]
         for pieces in (left, right)
     )
     found: tuple[list[MarkedText], list[MarkedText]] = ([], [])
@@ -31,14 +31,14 @@ def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedTe
             if part:
                 pieces.append((part, operation != "equal" and bool(part.strip())))
     for pieces, all_of in zip(found, (left, right), strict=True):
-        if rest := "".join(all_of[MOST_DIFF_TOKENS:]):
+        if rest := "".join(all_of[MAX_DIFF_TOKENS:]):
             pieces.append((rest, False))
     return found
 
 
 def exceeds_diff_limit(text: str) -> bool:
     """Return whether a text is too long to be compared to its end."""
-    return len(_TOKENS.findall(text)) > MOST_DIFF_TOKENS
+    return len(_TOKENS.findall(text)) > MAX_DIFF_TOKENS
 
 
 def needs_decision(cluster: Cluster) -> bool:

@@ -51,15 +51,15 @@ def unmatched_glob_warning(glob: str) -> str:
     return f"The private glob {glob!r} matches no note"
 
 
-_PROBLEMS_SHOWN = 20
+_MAX_PROBLEMS = 20
 
 SIMILAR_TITLE = "Most similar"
 """Heading of the list of notes with a similar meaning."""
 
-COPIES_SHOWN = 3
+MAX_COPIES = 3
 """Maximum places of copies that an answer names; the rest is counted."""
 
-DEDUP_STAGES = (
+_DEDUP_STAGES = (
     "dedup_versions",
     "dedup_known",
     "dedup_hash",
@@ -72,12 +72,12 @@ DEDUP_STAGES = (
 PASSAGE_METADATA = ("created", "updated", "file_time", "status", "owner")
 """Fields that are shown for a passage with copies or contradictions."""
 
-HIGH_DEDUP_SHARE = 0.30
+_HIGH_DEDUP_SHARE = 0.30
 """Share of removed candidates above which a warning is shown; 5 to 20 % is healthy (spec/dedup.md,
 section 3).
 """
 
-LEAST_CANDIDATES = 10
+_MIN_CANDIDATES = 10
 """Minimum candidates for a warning about the share of removed ones."""
 
 _PHASES = {
@@ -93,7 +93,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     """Return how many passages there are and how sure the answer is, or that nothing was found.
     `narrowed` are the filters that were given.
     """
-    narrowed = (*narrowed, *(f"`{filter_as_typed(each)}`" for each in answer.filters))
+    narrowed = (*narrowed, *(f"`{_filter_as_typed(each)}`" for each in answer.filters))
     if answer.listed:
         match = "matches" if answer.listed == 1 else "match"
         shown = f", the newest first; shown: {len(answer.passages)}" if answer.listed > 1 else ""
@@ -129,7 +129,7 @@ def _rounded_down(share: float) -> float:
     return math.floor(round(100 * share, 6)) / 100
 
 
-def filter_as_typed(condition: Condition) -> str:
+def _filter_as_typed(condition: Condition) -> str:
     """Return a filter as it is typed in a query."""
     mark = "" if condition.field == "words" else f"{condition.field}:"
     is_quoted = " " in condition.value or (condition.field == "words" and not condition.excludes)
@@ -153,7 +153,7 @@ def filter_lines(
     """Return the filters read from a query, those that no note meets with similar names, and the
     number of notes without a date.
     """
-    lines = [f"Filters: {' '.join(map(filter_as_typed, filters))}"] if filters else []
+    lines = [f"Filters: {' '.join(map(_filter_as_typed, filters))}"] if filters else []
     for each in unmet:
         mark = "#" if each.field == "tag" else ""
         nearest = ", ".join(f"{mark}{name}" for name in each.nearest)
@@ -268,11 +268,11 @@ def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str
 
 def places_sentence(places: Sequence[Place]) -> str:
     """Return the first places of copies and how many more there are."""
-    more = f" and {len(places) - COPIES_SHOWN:,} more" if len(places) > COPIES_SHOWN else ""
+    more = f" and {len(places) - MAX_COPIES:,} more" if len(places) > MAX_COPIES else ""
     return (
         ", ".join(
             f"{each.path} ({line_range(each.start_line, each.end_line)})"
-            for each in places[:COPIES_SHOWN]
+            for each in places[:MAX_COPIES]
         )
         + more
     )
@@ -345,12 +345,12 @@ def folder_warning_lines(status: FolderStatus) -> list[str]:
 def problem_lines(problems: Sequence[Problem]) -> list[str]:
     """Return one line for each of the first problems, and how many more there are."""
     lines = list[str]()
-    for each in problems[:_PROBLEMS_SHOWN]:
+    for each in problems[:_MAX_PROBLEMS]:
         where = f"{each.path}:{each.line}" if each.line else each.path
         lines.append(f"{where}: {each.reason}")
-    if len(problems) > _PROBLEMS_SHOWN:
+    if len(problems) > _MAX_PROBLEMS:
         lines.append(
-            f"… and {len(problems) - _PROBLEMS_SHOWN:,} more: `thumbindex status --json` lists all"
+            f"… and {len(problems) - _MAX_PROBLEMS:,} more: `thumbindex status --json` lists all"
         )
     return lines
 
@@ -392,7 +392,7 @@ def disagreement_lines(passage: Passage) -> list[str]:
 
 def dedup_counts(trace: Sequence[TraceStep]) -> tuple[int, int]:
     """Return the numbers of candidates before and after deduplication."""
-    steps = [step for step in trace if step.stage in DEDUP_STAGES]
+    steps = [step for step in trace if step.stage in _DEDUP_STAGES]
     return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
 
 
@@ -404,7 +404,7 @@ def dedup_share(trace: Sequence[TraceStep]) -> float:
 
 def is_dedup_share_high(trace: Sequence[TraceStep]) -> bool:
     """Return whether deduplication removed too many of the candidates."""
-    return dedup_share(trace) > HIGH_DEDUP_SHARE and dedup_counts(trace)[0] >= LEAST_CANDIDATES
+    return dedup_share(trace) > _HIGH_DEDUP_SHARE and dedup_counts(trace)[0] >= _MIN_CANDIDATES
 
 
 def dedup_sentence(trace: Sequence[TraceStep]) -> str:
@@ -490,13 +490,6 @@ def missing_folders_sentence(folders: Sequence[str]) -> str:
     return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last."
 
 
-def setting_as_written(value: object) -> str:
-    """Return a setting's value as a configuration file has it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(list(value) if isinstance(value, tuple) else value)
-
-
 _OUTCOMES = {
     "shown": "is in the answer",
     "copy": "is named beside a copy",
@@ -506,7 +499,7 @@ _OUTCOMES = {
     "not_indexed": "is not in the index",
 }
 
-_EDGES_SHOWN = 3
+_MAX_EDGES = 3
 """Maximum linking documents that are named, the best ranked first."""
 
 
@@ -533,7 +526,7 @@ def explanation_details(found: Explanation) -> list[str]:
     near = "; ".join(each for each in (cosine, reranked) if each)
     sentences = [
         named,
-        matched_terms_sentence(found.terms),
+        _matched_terms_sentence(found.terms),
         near,
         linked_from_sentence(found.edges),
         *copies,
@@ -541,7 +534,7 @@ def explanation_details(found: Explanation) -> list[str]:
     return [each for each in sentences if each]
 
 
-def matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
+def _matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
     """Return the fields that hold the query's terms, and the missing terms. The field `code` is
     named only if it is the only one.
     """
@@ -562,8 +555,8 @@ def matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
 
 def linked_from_sentence(edges: Sequence[Edge]) -> str:
     """Return the documents whose links led to a document; empty if none did."""
-    named = [f"linked from {each.path} (found as {each.rank})" for each in edges[:_EDGES_SHOWN]]
-    more = f" and {len(edges) - _EDGES_SHOWN} more" if len(edges) > _EDGES_SHOWN else ""
+    named = [f"linked from {each.path} (found as {each.rank})" for each in edges[:_MAX_EDGES]]
+    more = f" and {len(edges) - _MAX_EDGES} more" if len(edges) > _MAX_EDGES else ""
     return ", ".join(named) + more
 
 
@@ -584,7 +577,7 @@ def why_details(found: WhyReport) -> list[str]:
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",
-        "; ".join(each for each in (matched_terms_sentence(found.terms), cosine) if each),
+        "; ".join(each for each in (_matched_terms_sentence(found.terms), cosine) if each),
         lacking if found.without_vector else "",
         *found.notes,
     ]
@@ -602,7 +595,7 @@ def why_lines(found: WhyReport, several: bool = False) -> list[str]:
 
 # ------------------------------------------------------------------ whether citations hold
 
-_QUOTATION_SHOWN = 60
+_MAX_QUOTATION_CHARS = 60
 """Maximum characters of a quotation."""
 
 
@@ -610,7 +603,7 @@ def verification_sentence(found: Verification) -> str:
     """Return how many citations have which state."""
     counts = Counter(each.state for each in found.citations)
     states = ", ".join(
-        f"{counts[state]} {citation_state_words(state)}"
+        f"{counts[state]} {_citation_state_words(state)}"
         for state in get_args(CitationState)
         if counts[state]
     )
@@ -620,7 +613,7 @@ def verification_sentence(found: Verification) -> str:
     return f"No citation of a note was found.{uncited}"
 
 
-def citation_state_words(state: CitationState) -> str:
+def _citation_state_words(state: CitationState) -> str:
     """Return the state of a citation as words."""
     return state.replace("_", " ")
 
@@ -628,14 +621,18 @@ def citation_state_words(state: CitationState) -> str:
 def shortened_quotation(check: CitationCheck) -> str:
     """Return the beginning of the text that a citation is given for."""
     quotation = " ".join(check.quotation.split())
-    return quotation if len(quotation) <= _QUOTATION_SHOWN else f"{quotation[:_QUOTATION_SHOWN]}…"
+    return (
+        quotation
+        if len(quotation) <= _MAX_QUOTATION_CHARS
+        else f"{quotation[:_MAX_QUOTATION_CHARS]}…"
+    )
 
 
 def citation_check_line(check: CitationCheck, several: bool) -> str:
     """Return the state of a citation, and the details unless it holds."""
     short = shortened_quotation(check)
     said = f' "{short}"' if short else ""
-    line = f"{citation_state_words(check.state)}: {check.citation}{said}"
+    line = f"{_citation_state_words(check.state)}: {check.citation}{said}"
     if check.state in {"moved", "changed"}:
         line += f" -> {f'{check.folder}: ' if several else ''}{check.now}"
     more = "; ".join(filter(None, (check.differs, check.reason)))

@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 EVERYONE = "*"
 """In `tokens`: every valid token."""
 
-ISSUER_CLAIMS = ("sub", "scope", "group")
+_ISSUER_CLAIMS = ("sub", "scope", "group")
 """Kinds of names from an issuer's token, as in `group:finance`; the prefix keeps them apart
 from names in the token file.
 """
@@ -97,7 +97,7 @@ def check_rights(
             )
         for token in here.get(name, ()):
             kind, colon, _ = token.partition(":")
-            is_claim = has_issuer and colon and kind in ISSUER_CLAIMS
+            is_claim = has_issuer and colon and kind in _ISSUER_CLAIMS
             if token != EVERYONE and token not in known and not is_claim:
                 raise ConfigError(
                     f"The folder {name!r} names {token!r}, which is not in the token file: "
@@ -133,7 +133,7 @@ def token_names(scope: Scope) -> frozenset[str]:
 # ------------------------------------------------------------------ who is let in
 
 
-class AnyVerifier:
+class _AnyVerifier:
     """Accepts a token if any verifier accepts it."""
 
     def __init__(self, verifiers: Collection[TokenVerifier]) -> None:
@@ -152,7 +152,7 @@ class AccessPolicy:
     """The verifier of tokens and the rights of their holders."""
 
     rights: FolderRights
-    verifier: AnyVerifier | None  # None where no token is asked for
+    verifier: _AnyVerifier | None  # None where no token is asked for
 
 
 def access_policy(config: Config, folders: Folders) -> AccessPolicy:
@@ -166,7 +166,7 @@ def access_policy(config: Config, folders: Folders) -> AccessPolicy:
         if settings.token_file
         else None
     )
-    issuer = IssuerVerifier(settings) if settings.issuer else None
+    issuer = _IssuerVerifier(settings) if settings.issuer else None
     verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
     named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
     if not verifiers and (named or not is_loopback(settings.host)):
@@ -187,7 +187,7 @@ def access_policy(config: Config, folders: Folders) -> AccessPolicy:
         has_issuer=issuer is not None,
         configured=configured_roots(config),
     )
-    return AccessPolicy(rights, AnyVerifier(verifiers) if verifiers else None)
+    return AccessPolicy(rights, _AnyVerifier(verifiers) if verifiers else None)
 
 
 def is_loopback(host: str) -> bool:
@@ -239,7 +239,7 @@ class TokenFileVerifier:
 
 # ------------------------------------------------------------------ an OAuth issuer
 
-ALGORITHMS = (
+_ALGORITHMS = (
     "RS256",
     "RS384",
     "RS512",
@@ -256,7 +256,7 @@ ALGORITHMS = (
 Never `none`, never a shared secret.
 """
 
-LONGEST_TOKEN = 16_384
+MAX_TOKEN_CHARS = 16_384
 """Maximum characters of a token."""
 
 _VERIFY_THREADS = 8
@@ -277,7 +277,7 @@ _LEEWAY_SECONDS = 30.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
-class IssuerVerifier:
+class _IssuerVerifier:
     """Verifies one issuer's access tokens for one audience (RFC 9068, RFC 7519)."""
 
     def __init__(self, settings: HttpSettings) -> None:
@@ -299,7 +299,7 @@ class IssuerVerifier:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the claims of a token, or None if it is not valid here."""
-        if len(token) > LONGEST_TOKEN or token.count(".") != 2:
+        if len(token) > MAX_TOKEN_CHARS or token.count(".") != 2:
             return None
         # Threads of its own: tokens that wait for a silent issuer must not take all others.
         self._threads = self._threads or CapacityLimiter(_VERIFY_THREADS)
@@ -309,14 +309,16 @@ class IssuerVerifier:
         try:
             header = jwt.get_unverified_header(token)
             key = (
-                self._keys.find(str(header.get("kid"))) if header.get("alg") in ALGORITHMS else None
+                self._keys.find(str(header.get("kid")))
+                if header.get("alg") in _ALGORITHMS
+                else None
             )
             if key is None:
                 return None
             claims = jwt.decode(
                 token,
                 key,
-                algorithms=ALGORITHMS,
+                algorithms=_ALGORITHMS,
                 audience=self._audience,
                 issuer=self.address,
                 leeway=_LEEWAY_SECONDS,

@@ -203,11 +203,11 @@ class ServerLog(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-MOST_THREADS = 256
+_MAX_THREADS = 256
 """Maximum requests that wait at once, of all clients."""
 
 
-class SessionsByFolders:
+class _SessionsByFolders:
     """A session manager of the protocol for each set of folders that tokens see.
 
     A manager is made with the first request for its folders.
@@ -224,7 +224,7 @@ class SessionsByFolders:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Accept requests until this is left."""
-        current_default_thread_limiter().total_tokens = MOST_THREADS
+        current_default_thread_limiter().total_tokens = _MAX_THREADS
         async with anyio.create_task_group() as self._group:
             yield
             self._group.cancel_scope.cancel()
@@ -275,7 +275,7 @@ class HttpApp:
         self._about = config.about
         self._settings = config.serve.http
         self._access = access_policy(config, folders)
-        self._sessions = SessionsByFolders(self._access.rights, self._sessions_for)
+        self._sessions = _SessionsByFolders(self._access.rights, self._sessions_for)
         self.metrics = Metrics()
         self._check_seconds = check_seconds
         self.limits = [
@@ -447,12 +447,12 @@ class HttpApp:
         library = self._background.opened_library()
         if library is None:
             return {}, None
-        with anyio.move_on_after(DATABASE_SECONDS):
+        with anyio.move_on_after(_DATABASE_SECONDS):
             return await run_sync(_read_counts, library, abandon_on_cancel=True)
         return {}, library.database.engine.status() if library.database else None
 
 
-DATABASE_SECONDS = 2.0
+_DATABASE_SECONDS = 2.0
 """Maximum wait of `/ready` and `/metrics` for a database."""
 
 

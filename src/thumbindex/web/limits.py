@@ -139,7 +139,7 @@ def allowed_origins(settings: HttpSettings) -> frozenset[str]:
 
 # ------------------------------------------------------------------ failed tokens
 
-MOST_FAILURES, FAILURE_SECONDS = 60, 60.0
+MAX_FAILURES, _FAILURE_SECONDS = 60, 60.0
 
 SIGN_IN_PATH = "/sign-in"
 """The page's form for signing in with a token."""
@@ -170,10 +170,10 @@ class AuthFailureLimit:
         async def limit(message: Message) -> None:
             nonlocal is_refused
             is_failure = message["type"] == "http.response.start" and message["status"] == 401
-            if has_token and is_failure and self._count(_network_of(scope)) > MOST_FAILURES:
+            if has_token and is_failure and self._count(_network_of(scope)) > MAX_FAILURES:
                 is_refused = True
                 too_many = "Too many invalid tokens from this address: try again in a minute."
-                retry = {"Retry-After": f"{FAILURE_SECONDS:.0f}"}
+                retry = {"Retry-After": f"{_FAILURE_SECONDS:.0f}"}
                 await error_response(429, too_many, retry)(scope, receive, send)
             if not is_refused:
                 await send(message)
@@ -181,7 +181,7 @@ class AuthFailureLimit:
         await self._app(scope, receive, limit)
 
     def _count(self, address: str) -> int:
-        if self._clock() > self._counted_since + FAILURE_SECONDS:
+        if self._clock() > self._counted_since + _FAILURE_SECONDS:
             self._failures.clear()
             self._counted_since = self._clock()
         self._failures[address] += 1
@@ -212,11 +212,11 @@ _GRACE_SECONDS = 2.0
 
 _RETRY_AFTER = {"Retry-After": "1"}
 
-TokenCheck = Callable[[Scope], Awaitable[bool]]
+_TokenCheck = Callable[[Scope], Awaitable[bool]]
 """Returns whether the sender of a stream's request still has a valid token."""
 
 
-def token_check(verifier: TokenVerifier | None) -> TokenCheck | None:
+def token_check(verifier: TokenVerifier | None) -> _TokenCheck | None:
     """Return a check of a request's own token; None if no token is required."""
     if verifier is None:
         return None
@@ -229,7 +229,7 @@ def token_check(verifier: TokenVerifier | None) -> TokenCheck | None:
     return check
 
 
-def is_protocol_stream(scope: Scope) -> bool:
+def _is_protocol_stream(scope: Scope) -> bool:
     """Return whether the protocol answers a request with a stream."""
     # The SDK refuses a request whose body is of another method than this header.
     return (
@@ -247,9 +247,9 @@ class RequestLimits:
         self,
         app: ASGIApp,
         settings: HttpSettings,
-        check_sender: TokenCheck | None = None,
+        check_sender: _TokenCheck | None = None,
         check_seconds: float = CHECK_SECONDS,
-        is_stream: Callable[[Scope], bool] = is_protocol_stream,
+        is_stream: Callable[[Scope], bool] = _is_protocol_stream,
     ) -> None:
         self._app = RequestBodyLimitMiddleware(app, settings.max_body_bytes)
         self._most, self._seconds = settings.concurrent, settings.request_seconds

@@ -24,7 +24,7 @@ from thumbindex.model import DatabaseStatus, IndexState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds: a warm query takes some hundredths, `wait_fresh` up to 60."""
 
 _TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
@@ -46,7 +46,7 @@ class Metrics:
             "Seconds of tool calls by tool and run_command.",
             ["tool", "run_command"],
             registry=registry,
-            buckets=BUCKETS,
+            buckets=_BUCKETS,
         )
         self._responses = prometheus.Counter(
             "thumbindex_http_responses", "Answers by HTTP status.", ["status"], registry=registry
@@ -63,7 +63,7 @@ class Metrics:
             )
             for part in ("documents", "chunks", "vectors")
         }
-        self._engine = DatabaseMetrics()
+        self._engine = _DatabaseMetrics()
         registry.register(self._engine)
 
     def count_call(self, tool: str, run_command: str, seconds: float) -> None:
@@ -91,7 +91,7 @@ class Metrics:
         return prometheus.generate_latest(self._registry)
 
 
-class DatabaseMetrics(Collector):
+class _DatabaseMetrics(Collector):
     """The state of the database that holds folders' indexes."""
 
     status: DatabaseStatus | None = None
