@@ -402,7 +402,7 @@ def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_al
     link = scheme.format(root=(tmp_path / "b").as_posix())
     (near,), (far,) = (
         two.verify(QUOTED + link).citations,
-        two.from_afar().verify(f"See {link} for kites.").citations,
+        two.without_local_paths().verify(f"See {link} for kites.").citations,
     )
     assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
 
@@ -429,7 +429,7 @@ def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
 ) -> None:
     for vault in (tmp_path.parent.name, "no such directory"):
         link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
-        checks = two.from_afar().verify(f"See {link} for it.").citations
+        checks = two.without_local_paths().verify(f"See {link} for it.").citations
         assert [each.state for each in checks] == ["never_there"]
 
 

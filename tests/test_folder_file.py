@@ -16,7 +16,7 @@ from folders import open_library
 from thumbindex.config import settings_by_key
 from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
-from thumbindex.library.reader import LOOK_SECONDS
+from thumbindex.library.reader import PRIVACY_CHECK_SECONDS
 
 NUMBER = f"x = {'1' * 5_000}\n"
 PARTS = "\n".join(f"a{n}{'.a' * 899} = 1" for n in range(400))
@@ -256,7 +256,7 @@ def test_an_open_library_takes_nothing_new_in_once_the_file_has_become_wrong(
     write(own, f'{NUMBER}[corpus.private]\nglobs = ["diary*.md"]\n')
     write(places[0] / "diary 2.md", "# Diary\n\nApples were sweet.\n")
     write(places[0] / "new.md", "# New\n\nApples bloom.\n")
-    time.sleep(LOOK_SECONDS)
+    time.sleep(PRIVACY_CHECK_SECONDS)
     for each in (library, opened()):
         each.index()
         assert found(each) == {"fruit.md", "pie.md"}
@@ -320,14 +320,14 @@ def test_what_the_file_keeps_private_from_now_on_is_private_in_a_library_that_is
     library.index()
     assert "diary.md" in found(library)
     write(places[0] / "thumbindex.toml", f"[corpus.private]\n{line}\n")
-    time.sleep(LOOK_SECONDS)
+    time.sleep(PRIVACY_CHECK_SECONDS)
     assert found(library) == {"fruit.md", "pie.md"}  # before anything is indexed again
     with pytest.raises(UnknownPathError, match="No document"):
         library.read("diary.md")
     library.index()
     assert found(library) == {"fruit.md", "pie.md"}
     (places[0] / "thumbindex.toml").unlink()  # as an editor does for a moment
-    time.sleep(LOOK_SECONDS)
+    time.sleep(PRIVACY_CHECK_SECONDS)
     library.index()
     assert found(library) == {"fruit.md", "pie.md"}
     again = opened()

@@ -15,8 +15,8 @@ from fakes import FakeEmbedder
 from thumbindex.library.repeats import (
     Boost,
     Repeat,
-    boost_of,
-    ingest,
+    boost_for,
+    find_repeats,
     ingestion_warnings,
     ingestion_words,
 )
@@ -73,7 +73,7 @@ def finished(steps: Generator[None, None, Found]) -> Found:
 def ingested(
     *chunks: Chunk, settings: IngestSettings = SETTINGS
 ) -> tuple[list[Repeat], list[Boost]]:
-    return finished(ingest(dict(enumerate(chunks)), embedded(list(chunks)), settings))
+    return finished(find_repeats(dict(enumerate(chunks)), embedded(list(chunks)), settings))
 
 
 def left_out(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> list[tuple[int, int]]:
@@ -123,7 +123,7 @@ def test_the_order_in_which_segments_are_given_does_not_matter_and_no_text_or_ve
 ) -> None:
     given, vectors = dict(enumerate(chunks)), embedded(chunks)
     copies = {n: vector.tobytes() for n, vector in vectors.items()}
-    repeats, _ = finished(ingest(given, vectors, settings))
+    repeats, _ = finished(find_repeats(given, vectors, settings))
     order = list(range(len(chunks)))
     random.shuffle(order)
     found = left_out(*(chunks[n] for n in order), settings=settings)
@@ -178,15 +178,18 @@ def test_segments_that_matter_least_are_not_compared():
 
 def test_a_segment_without_a_vector_is_kept():
     chunks = [segment(0, SENTENCES[0]), segment(1, SENTENCES[0])]
-    assert finished(ingest(dict(enumerate(chunks)), {0: embedded(chunks)[0]}, SETTINGS)) == ([], [])
+    assert finished(find_repeats(dict(enumerate(chunks)), {0: embedded(chunks)[0]}, SETTINGS)) == (
+        [],
+        [],
+    )
 
 
 def test_three_near_duplicates_boost_by_three_tenths():
-    assert [boost_of(n, SETTINGS) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.30])
+    assert [boost_for(n, SETTINGS) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.30])
     linear = replace(SETTINGS, boost="linear")
-    assert [boost_of(n, linear) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.45])
-    assert boost_of(9, replace(SETTINGS, boost="off")) == 0
-    assert boost_of(7, replace(SETTINGS, base=0.1)) == pytest.approx(0.1 * math.log2(8))
+    assert [boost_for(n, linear) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.45])
+    assert boost_for(9, replace(SETTINGS, boost="off")) == 0
+    assert boost_for(7, replace(SETTINGS, base=0.1)) == pytest.approx(0.1 * math.log2(8))
 
 
 def test_counts_are_told_in_one_line():

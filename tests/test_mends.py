@@ -104,10 +104,10 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
     (tmp_path / "one").rmdir()
     library.opened[0].places.at().store.write_bytes(b"damaged" * 999)
     config = load_config(user_file=tmp_path / "none")
-    everywhere = Library.everywhere(index=tmp_path / "index", config=config)
+    everywhere = Library.open_all(index=tmp_path / "index", config=config)
     assert sorted(bool(status.skipped) for status in everywhere.status()) == [False, True]
-    Library.everywhere(index=tmp_path / "index", config=config, only=[tmp_path / "one"]).forget()
-    assert len(Library.everywhere(index=tmp_path / "index", config=config).status()) == 1
+    Library.open_all(index=tmp_path / "index", config=config, only=[tmp_path / "one"]).forget()
+    assert len(Library.open_all(index=tmp_path / "index", config=config).status()) == 1
 
 
 @pytest.mark.parametrize(

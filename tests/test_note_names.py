@@ -101,7 +101,7 @@ def test_several_notes_of_a_name_are_told_in_one_form_of_words(library: Library)
 def test_places_of_this_machine_mean_nothing_to_callers_on_others(
     library: Library, tmp_path: Path
 ) -> None:
-    far = library.from_afar()
+    far = library.without_local_paths()
     for path in (tmp_path / "notes/tea.md", tmp_path / "notes/gone.md", Path("/etc/passwd")):
         said = set()
         for ask in (far.read, far.outline, far.related, lambda name: far.why(name, "tea")):
@@ -122,7 +122,7 @@ def test_what_no_file_can_be_called_names_no_note(library: Library, typed: str) 
 
 
 def test_what_is_typed_so_far_finds_the_note_of_that_name_first(library: Library) -> None:
-    assert [each.path for each in library.named_like("tea", 9)] == ["tea.md", "Ideas/tea.md"]
-    assert [each.path for each in library.named_like("co", 9)] == ["Ideas/tea.md"]
-    assert [each.path for each in library.named_like("ideas/mu", 9)] == ["Ideas/Müsli.md"]
-    assert len(library.named_like("", 99)) == len(NOTES)
+    assert [each.path for each in library.suggest_notes("tea", 9)] == ["tea.md", "Ideas/tea.md"]
+    assert [each.path for each in library.suggest_notes("co", 9)] == ["Ideas/tea.md"]
+    assert [each.path for each in library.suggest_notes("ideas/mu", 9)] == ["Ideas/Müsli.md"]
+    assert len(library.suggest_notes("", 99)) == len(NOTES)

@@ -637,7 +637,7 @@ def test_the_state_of_a_private_file_is_kept_until_it_is_public_or_gone(
     (vault / "gone.md").unlink()
     library.index(words_only=True)
     assert kept().keys() == {"hidden.md"}
-    assert library.up_to_date()
+    assert library.is_up_to_date()
 
 
 def test_status_quotes_no_note_that_has_become_private(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader)
 
 
 def test_a_rebuild_during_a_question_is_no_damage(library, reader):
-    with reader.moment():
+    with reader.pinned():
         assert reader.store.generation
         library.index(rebuild=True)
         assert [paths(reader) for _ in range(2)] == [["a.md", "b.md"]] * 2

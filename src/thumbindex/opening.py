@@ -130,7 +130,7 @@ def enclosing_folder(opening: Opening) -> tuple[Opening, str]:
     Raises UsageError where none is named or configured and the current directory cannot be meant,
     as a home directory cannot: the index directory lies in it.
     """
-    from thumbindex.library import place_of  # as above
+    from thumbindex.library import index_paths_of  # as above
 
     if opening.folder:
         return opening, ""
@@ -141,7 +141,7 @@ def enclosing_folder(opening: Opening) -> tuple[Opening, str]:
     configured = configured_roots(config)
     for root in (current, *current.parents):
         with suppress(UsageError):  # an index on a network drive is nobody's
-            if root in configured.values() or place_of(directory, root).store.exists():
+            if root in configured.values() or index_paths_of(directory, root).store.exists():
                 name = next(
                     (name for name, each in configured.items() if each == root), root.name or "root"
                 )
@@ -154,7 +154,7 @@ def enclosing_folder(opening: Opening) -> tuple[Opening, str]:
                 ), said if root != current or configured else ""
     try:
         if not configured:
-            place_of(directory, current)
+            index_paths_of(directory, current)
     except UsageError as error:
         raise UsageError(
             "No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one "
@@ -169,7 +169,7 @@ def open_everywhere(opening: Opening) -> Library:
     """
     from thumbindex.library import Library  # as above
 
-    return Library.everywhere(index=opening.index, config=opening.load(), only=opening.folder)
+    return Library.open_all(index=opening.index, config=opening.load(), only=opening.folder)
 
 
 def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:

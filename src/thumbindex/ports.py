@@ -378,3 +378,27 @@ class Snapshot:
     # terms and their vectors, for `expand`
     vocabulary: tuple[tuple[str, ...], Matrix] | None
     duplicates: Duplicates
+
+
+class FolderSnapshot(Protocol):
+    """The snapshot of a folder's index, with its model and counts."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that the pipeline searches."""
+
+    @property
+    def catalog(self) -> FolderCatalog:
+        """The catalog of the snapshot."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the vectors' model; empty without vectors."""
+
+    @property
+    def model(self) -> str:
+        """The name of that model."""
+
+    @property
+    def documents(self) -> int:
+        """The number of documents."""

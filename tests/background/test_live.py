@@ -276,7 +276,7 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
     os.utime(folder.places.store, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(IndexDamagedError):
         tended.reader.query("pears ripen off the tree")
-    tended.reader.ask_repair()
+    tended.reader.request_repair()
     assert until(
         lambda: any("was damaged" in line and "built anew" in line for line in tended.said)
     )

@@ -82,7 +82,9 @@ def ablation(
     for name, query in changed.items():
         print(name, file=sys.stderr)
         try:
-            varied = [replace(each, library=each.library.answering_with(query)) for each in sources]
+            varied = [
+                replace(each, library=each.library.with_query_settings(query)) for each in sources
+            ]
             after = evaluate_all(varied, limit)
         except ThumbindexError as error:
             notes.append(f"{name} was not asked: {error}")
@@ -135,7 +137,7 @@ def confidences(
     """Ask everything, refusing nothing."""
     query = library.config.query
     willing = replace(query.confidence, abstain=0.0, minimum_relevance=0.0)
-    library = library.answering_with(replace(query, confidence=willing))
+    library = library.with_query_settings(replace(query, confidence=willing))
     sure, right = [], []
     for each in answerable:
         answer = library.query(each.query, limit=1, **each.rewording)
@@ -213,7 +215,7 @@ def asked(arguments: argparse.Namespace) -> Iterator[list[QuerySource]]:
         sources = []
         for each in map(load_set, arguments.queries):
             own = each.folder in dict(library.folders)
-            answering = (library.only([each.folder]) if own else library).answering_with(
+            answering = (library.only([each.folder]) if own else library).with_query_settings(
                 config.query
             )
             sources.append(QuerySource(each.name, answering, each.queries))

@@ -16,7 +16,7 @@ from fakes import FakeEmbedder
 from notes import make_vault
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.library.answering import answer
+from thumbindex.library.answering import answer_query
 from thumbindex.library.reader import DiskReader
 from thumbindex.model import Filters, Query
 from waiting import TRUSTED_SECONDS
@@ -50,7 +50,9 @@ def test_a_hundred_notes_take_no_more_commits_and_a_question_no_more_statements(
     with closing(DiskReader(library.opened[0])) as reader:
         for text in ("note 7", "folder of notes", "see note 30"):
             with statements() as counted:
-                answer(Query(text, 5, Filters()), [reader], library.config.query, embedder, None)
+                answer_query(
+                    Query(text, 5, Filters()), [reader], library.config.query, embedder, None
+                )
             found.append(counted.total())
     first, *others = found  # the first opens the index
     assert (first <= 31, max(others) <= 8, embedder.embedded) == (True, True, 3), found

@@ -104,7 +104,7 @@ def settle(library: Library) -> None:
     time.sleep(max(0.0, newest + TRUSTED_SECONDS - time.time()))
     for _ in range(2):
         library.index()
-    assert library.up_to_date()
+    assert library.is_up_to_date()
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
     tmp_path: Path,
     open_fake: Callable[[Opening], Library],
     form: str,
-    is_near: bool,
+    is_local: bool,
     link: str | None,
 ) -> None:
     vault = tmp_path / "my vault"
@@ -159,13 +159,13 @@ def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
         Opening((str(vault / "work"),), tmp_path / "index", overrides=(f"serve.links={form}",))
     ) as library:
         library.index()
-        asked = library if is_near else library.from_afar()
+        asked = library if is_local else library.without_local_paths()
         reply = reply_query(asked, {"query": "what does the team spend?"})
     (found,) = reply.structured["results"]
     expected = link and link.replace("ROOT", tmp_path.as_posix())
     assert found.get("link") == expected
     assert (expected or "://") in reply.text or not expected
-    assert str(tmp_path) not in reply.text or is_near
+    assert str(tmp_path) not in reply.text or is_local
 
 
 def test_a_note_outside_of_a_vault_has_no_link_for_obsidian(tmp_path: Path) -> None:

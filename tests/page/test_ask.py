@@ -61,9 +61,9 @@ def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_a
 ):
     opening = Opening((str(vault),), Path("indexes"), None, ("query.limit=3",))
     visits = [
-        visit_of(library, query, opening, is_near=is_near)
+        visit_of(library, query, opening, is_local=is_local)
         for query in ("q=tea", "q=tea&folder=vault")
-        for is_near in (True, False)
+        for is_local in (True, False)
     ]
     near = (
         f"thumbindex query tea --folder={vault} --set=query.limit=3 "

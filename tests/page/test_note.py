@@ -82,7 +82,7 @@ def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, sh
     assert "vscode://" in show("note", visit_of(library, subpath="vault0/tea.md"))[1]
     assert (
         "vscode://"
-        not in show("note", visit_of(library, subpath="vault0/tea.md", is_near=False))[1]
+        not in show("note", visit_of(library, subpath="vault0/tea.md", is_local=False))[1]
     )
 
 

@@ -29,7 +29,7 @@ def test_the_twin_is_what_status_prints(browser):
 def test_paths_are_for_who_is_near(library, visit_of, show):
     root = str(library.folders[0][1])
     assert root in show("state", visit_of(library))[1]
-    screen, html = show("state", visit_of(library, is_near=False))
+    screen, html = show("state", visit_of(library, is_local=False))
     assert (root in html, root in json.dumps(screen.payload())) == (False, False)
 
 
@@ -54,4 +54,4 @@ def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
         )
 
     assert visit().warnings() == [f"{root}: the disk is full.", "The model is missing."]
-    assert visit(is_near=False).warnings() == [SEE_SERVER_LOG, "The model is missing."]
+    assert visit(is_local=False).warnings() == [SEE_SERVER_LOG, "The model is missing."]

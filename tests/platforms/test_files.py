@@ -94,7 +94,7 @@ def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(
             ),
         ):
             other.forget()
-    with Library.everywhere(
+    with Library.open_all(
         index=tmp_path / "index", config=load_config(user_file=tmp_path / "none")
     ) as there:
         assert [each.root for each in there.forget()] == [str(tmp_path / "vault")]

@@ -40,7 +40,7 @@ def test_a_question_whose_connection_is_lost_is_asked_again_whole(
         asked.append(1)
         return before, told(served.query("apples"))
 
-    before, after = served.in_one_moment(ask)
+    before, after = served.in_one_snapshot(ask)
     assert (before == after == told(served.query("apples")), len(asked)) == (True, 2)
 
 
@@ -56,7 +56,7 @@ def test_what_is_lost_again_and_again_is_given_up(
         return served.outline()
 
     with pytest.raises(EngineConnectionError):
-        served.in_one_moment(ask)
+        served.in_one_snapshot(ask)
     assert len(asked) == 2
     assert served.query("apples").passages
 
@@ -72,7 +72,7 @@ def test_a_statement_that_took_too_long_is_not_asked_again(
         return folders.session.fetch("SELECT pg_sleep(5)")
 
     with closing(folders), pytest.raises(EngineError, match="took more than 30 s"):
-        folders.in_one_moment(ask)
+        folders.in_one_snapshot(ask)
     assert len(asked) == 1
 
 

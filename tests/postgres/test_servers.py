@@ -168,12 +168,12 @@ def test_what_strangers_write_in_a_question_is_text_and_nothing_else(shared: Sha
 def test_a_folder_that_is_forgotten_leaves_nothing_and_takes_no_answer_from_the_others(
     served: Library, url: str, tmp_path: Path
 ) -> None:
-    assert (served.indexed, served.is_answering) == (True, True)
+    assert (served.indexed, served.is_searchable) == (True, True)
     assert (forget_folder(url, "shed"), forget_folder(url, "shed")) == (True, False)
     assert SECRET not in everything_in(url)
     assert {each.folder for each in served.query("apples").passages} == {"garden"}
     assert [each.indexed for each in served.status()] == [True, False]
-    assert (served.is_answering, served.query("spade", folder=["shed"]).passages) == (False, ())
+    assert (served.is_searchable, served.query("spade", folder=["shed"]).passages) == (False, ())
     with in_database(url, tmp_path) as later:
         assert [name for name, _ in later.folders] == ["garden"]
 
@@ -254,7 +254,7 @@ def test_a_question_that_runs_ends_in_the_generation_in_which_it_began(
     disk: Library, builder: Publishing, url: str, garden: Path, tmp_path: Path
 ) -> None:
     with in_database(url, tmp_path, "garden") as served:
-        with served.database.moment():
+        with served.database.pinned():
             before = told(served.query("cellar"))
             (garden / "index.md").write_text(
                 "# Garden\n\nThe cellar is a new one.\n", encoding="utf-8"

@@ -260,7 +260,7 @@ class LibraryHost:
     def is_ready(self) -> bool:
         """Tell whether the library is open and every folder has words to search."""
         library = self.opened_library()
-        return library is not None and library.is_answering
+        return library is not None and library.is_searchable
 
     def opened_library(self) -> Library | None:
         """Return the library; None where it is not open (yet)."""
@@ -340,12 +340,12 @@ class LibraryHost:
                 damaged = damaged or isinstance(error, IndexDamagedError)
                 if (
                     not damaged
-                    or not (self.has_indexer or self.library().watched())
+                    or not (self.has_indexer or self.library().watched_folders())
                     or time.monotonic() >= until
                     or interrupted()
                 ):
                     raise
-            self.library().ask_repair()
+            self.library().request_repair()
             time.sleep(_POLL_SECONDS)
             self.await_words(until - time.monotonic(), interrupted=interrupted)
 

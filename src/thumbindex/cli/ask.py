@@ -106,7 +106,7 @@ def _load_models(library: Library) -> None:
         if any(state.vectors for state in library.states().values()):
             library.load_models()
     except ModelError as error:
-        print_error(f"{error} {library.without_model}")
+        print_error(f"{error} {library.words_only_sentence}")
 
 
 _WAIT_FRESH = (
@@ -182,12 +182,14 @@ def query(
         if as_json:
             print_json(answer_payload(answer, explain))
         elif files:
-            answer = first_of_notes(library.marked(answer))  # the Nth path is what `open N` opens
+            answer = first_of_notes(
+                library.with_marks(answer)
+            )  # the Nth path is what `open N` opens
             remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:
             narrowed = [f"--{name}" for name in dict(asked.filters.given())]
-            answer = library.marked(answer)
+            answer = library.with_marks(answer)
             remember_answer(answer, library.folders, opening)
             print_answer(
                 answer,
@@ -249,6 +251,6 @@ def _make_ready(library: Library, wait: bool) -> None:
     try:
         index_words(library, wait)
     except ModelError as error:
-        print_error(f"{error} {library.without_model}")
+        print_error(f"{error} {library.words_only_sentence}")
         return
     _load_models(library)

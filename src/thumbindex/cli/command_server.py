@@ -122,7 +122,7 @@ class CommandServer:
             wanted = self._open(opening)
             lent = self._library.only([each.name for each in wanted.opened])
             is_same = lent.opened == wanted.opened and lent.config == wanted.config
-            if not is_same or not lent.up_to_date():
+            if not is_same or not lent.is_up_to_date():
                 raise CommandDeclined
             lent.refresh()  # the server may be a moment behind
             # without a vector the command would load no model

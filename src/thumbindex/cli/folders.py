@@ -131,9 +131,9 @@ def add(
             "around it: write both by hand, with tokens."
         )
     # Imported here, as everything of the library: `--help` does without.
-    from thumbindex.library import place_of
+    from thumbindex.library import index_paths_of
 
-    place_of(present.index.directory, root)
+    index_paths_of(present.index.directory, root)
     entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
     if as_json:
@@ -239,10 +239,10 @@ def remove(
 
 def _indexed(opening: Opening, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
     """Return the state of each of the folders that has an index."""
-    from thumbindex.library import Library, place_of  # as above
+    from thumbindex.library import Library, index_paths_of  # as above
 
     directory = str(opening.index or opening.load().index.directory)
-    there = [name for name, root in roots.items() if place_of(directory, root).store.exists()]
+    there = [name for name, root in roots.items() if index_paths_of(directory, root).store.exists()]
     if not there:
         return {}
     with Library.open(there, index=opening.index, config=opening.load()) as opened:
@@ -417,7 +417,7 @@ def forget(
             raise UsageError(
                 f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes."
             )
-        if watched := library.watched():
+        if watched := library.watched_folders():
             raise IndexBusyError(
                 f"Nothing was deleted: a server watches {', '.join(watched)} and would build "
                 "the index again. End it first."

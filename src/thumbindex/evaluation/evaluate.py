@@ -134,7 +134,7 @@ def to_the_end(library: Library) -> Library:
     settings = library.config.query
     if _RANKED_TO_ITS_END in library.config.pinned:
         return library
-    return library.answering_with(
+    return library.with_query_settings(
         replace(settings, confidence=replace(settings.confidence, minimum_relevance=0.0))
     )
 

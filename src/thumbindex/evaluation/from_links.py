@@ -226,7 +226,7 @@ def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, .
     if query.kind == "description":
         settings = library.config.query
         blind = replace(settings.search_keyword, description=0.0)
-        library = library.answering_with(replace(settings, search_keyword=blind))
+        library = library.with_query_settings(replace(settings, search_keyword=blind))
     labeled = {label.path for label in query.relevant}
     return library, tuple(sorted(set(query.ignore) - labeled))
 

@@ -240,7 +240,7 @@ def folders_to_serve(opening: Opening) -> tuple[tuple[str, Path], ...]:
     index directory, or with its index on a network drive.
     """
     # Imported here, as everything of the library: `--help` does without.
-    from thumbindex.library import find_folders, place_of
+    from thumbindex.library import find_folders, index_paths_of
 
     config = opening.load()
     directory = str(opening.index or config.index.directory)
@@ -252,7 +252,7 @@ def folders_to_serve(opening: Opening) -> tuple[tuple[str, Path], ...]:
             "the folder with your notes with --folder."
         )
     for _, root in folders:
-        place_of(directory, root)
+        index_paths_of(directory, root)
     return folders if opening.folder or is_current else ()
 
 

@@ -1,4 +1,4 @@
-"""The composition root: opens the rooms over some folders and hands out what they can do."""
+"""The library: `Library` opens folders, indexes them and answers queries."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from thumbindex.index.locks import WatchLock, is_held
 from thumbindex.index.refresh_requests import complete_requests, pending_requests
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
-    AT_ONCE,
-    answer,
+    MAX_CONCURRENT_QUERIES,
+    answer_query,
     folder_state,
-    marked,
+    mark_terms,
 )
 from thumbindex.library.citations import verify_citations
 from thumbindex.library.comparison import is_empty_folder
@@ -43,8 +43,8 @@ from thumbindex.library.folders import (
     Folder,
     find_folders,
     find_indexes,
+    index_paths_of,
     open_folder,
-    place_of,
 )
 from thumbindex.library.freshness import (
     ChangeTracker,
@@ -120,33 +120,31 @@ __all__ = [
     "WatchLock",
     "directory_filters",
     "find_folders",
+    "index_paths_of",
     "ingestion_warnings",
     "ingestion_words",
-    "place_of",
     "read_notes",
 ]
 
 _LOG = logging.getLogger(__name__)
 
-_Asked = ParamSpec("_Asked")
-_Told = TypeVar("_Told")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
-def at_one_moment(
-    method: Callable[Concatenate[Library, _Asked], _Told],
-) -> Callable[Concatenate[Library, _Asked], _Told]:
-    """Have all that a method of a library reads be of one moment: no commit comes
-    between two of its reads.
+def consistent_read(
+    method: Callable[Concatenate[Library, _Parameters], _Result],
+) -> Callable[Concatenate[Library, _Parameters], _Result]:
+    """Decorate a method that only reads: all its reads are of one generation of each index.
 
-    Where the database is lost meanwhile, the method is called again: it only reads, and keeps
-    nothing.
+    If the connection to a database is lost, the method is called again.
     """
 
     @wraps(method)
-    def asked(library: Library, /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Told:
-        return library.in_one_moment(lambda: method(library, *args, **kwargs))
+    def read(library: Library, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        return library.in_one_snapshot(lambda: method(library, *args, **kwargs))
 
-    return asked
+    return read
 
 
 class Library:
@@ -167,12 +165,13 @@ class Library:
         self.config = config
         self._readers: tuple[Reader, ...] = (*map(DiskReader, folders), *published)
         self._embedder, self._reranker = embedder, reranker
-        self._given = embedder is not None
-        self.is_near = True
+        self._has_own_embedder = embedder is not None
+        self.is_local = True
         self._wait_for_models = wait_for_models
-        self._for_indexing: dict[str, Embedder] = {}  # by the name that was asked for, and its own
+        # by configured name, and by its own name
+        self._indexing_models: dict[str, Embedder] = {}
         self._loading = threading.Lock()
-        self._turns = threading.Semaphore(AT_ONCE)
+        self._query_slots = threading.Semaphore(MAX_CONCURRENT_QUERIES)
 
     @classmethod
     def open(
@@ -186,12 +185,10 @@ class Library:
         wait_for_models: bool = True,
         engine: str = "",
     ) -> Library:
-        """Open folders by path or configured name; with none, the configured ones, else the current
-        folder.
+        """Open folders by path or configured name; by default the configured or current ones.
 
-        With `engine`, the address of a PostgreSQL database, folders are named that are published
-        there, and those found there are opened: all of them where none is named. A path is a folder
-        on this machine, beside them. Raises EngineError.
+        With `engine`, the address of a PostgreSQL database, names are folders published there (all
+        of them by default), and paths are folders on this machine. Raises EngineError.
 
         The first query loads the index's model; a server does not wait for it
         (`wait_for_models=False`).
@@ -233,15 +230,15 @@ class Library:
             raise
 
     @classmethod
-    def everywhere(
+    def open_all(
         cls,
         *,
         index: str | Path | None = None,
         config: Config | None = None,
         only: Sequence[str | Path] = (),
     ) -> Library:
-        """Open every index in the index directory, those of folders that are gone too; `only` names
-        some by folder path or name.
+        """Open every index in the index directory, missing folders included; `only` selects some by
+        path or name.
         """
         config = config or load_config()
         found = find_indexes(str(index) if index is not None else config.index.directory, config)
@@ -251,9 +248,7 @@ class Library:
         )
 
     def only(self, names: Collection[str]) -> Library:
-        """Return a library over some of the same open folders, with the models that are there now:
-        of the others nothing is to be had from it.
-        """
+        """Return a library over some of the same open folders, with the models loaded so far."""
         other = copy(self)
         other._readers = tuple(reader for reader in self._readers if reader.folder.name in names)
         # as where it is opened alone: its own file holds
@@ -261,23 +256,22 @@ class Library:
             other.config = other._readers[0].folder.config
         return other
 
-    def from_afar(self) -> Library:
-        """Return the same library for callers on other machines: it takes no absolute paths."""
+    def without_local_paths(self) -> Library:
+        """Return this library for callers on other machines: it accepts no absolute paths."""
         other = copy(self)
-        other.is_near = False
+        other.is_local = False
         return other
 
-    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
-        """Ask with all that is read of each index of one moment. If a database is lost meanwhile,
-        ask all of it once more at a new one.
+    def in_one_snapshot(self, ask: Callable[[], _Result]) -> _Result:
+        """Call `ask` with all its reads of one generation of each index.
 
-        Raises EngineError.
+        If the connection to a database is lost, call it once more. Raises EngineError.
         """
         with ExitStack() as stack:
             for reader in self._readers:
                 if not reader.is_published:
-                    stack.enter_context(reader.moment())
-            return self.database.in_one_moment(ask) if self.database else ask()
+                    stack.enter_context(reader.pinned())
+            return self.database.in_one_snapshot(ask) if self.database else ask()
 
     @property
     def database(self) -> PublishedFolders | None:
@@ -291,25 +285,21 @@ class Library:
 
     @property
     def opened(self) -> tuple[Folder, ...]:
-        """Each folder with the place of its index and the configuration that holds for it."""
+        """Each folder with its index paths and its configuration."""
         return tuple(reader.folder for reader in self._readers)
 
     @property
     def indexed(self) -> bool:
-        """Tell whether every folder has words to search."""
-        return self.in_one_moment(lambda: all(reader.indexed for reader in self._readers))
+        """Return whether every folder has words to search."""
+        return self.in_one_snapshot(lambda: all(reader.indexed for reader in self._readers))
 
     @property
-    def is_answering(self) -> bool:
-        """Tell whether every folder has words to search, as far as that is known without waiting
-        for a database.
-        """
-        return all(reader.is_answering for reader in self._readers)
+    def is_searchable(self) -> bool:
+        """Return whether every folder has words to search, without waiting for a database."""
+        return all(reader.is_searchable for reader in self._readers)
 
     def unmatched_private_globs(self) -> tuple[str, ...]:
-        """Return the user's private globs that match no note of any folder, open or configured;
-        none if a folder is away.
-        """
+        """Return the user's private globs that match no note; none if a folder is missing."""
         left: tuple[str, ...] = self.config.corpus.private.globs
         settings = dict.fromkeys(configured_roots(self.config).values(), self.config.corpus)
         settings |= {
@@ -325,32 +315,31 @@ class Library:
 
     @property
     def models_ready(self) -> bool:
-        """Tell whether queries can be embedded."""
+        """Return whether queries can be embedded."""
         return self._embedder is not None
 
     @property
     def awaits_model(self) -> bool:
-        """Tell whether there are vectors to search, and no model yet to ask them with."""
+        """Return whether there are vectors to search, but no model yet."""
         return not self.models_ready and any(each.vectors for each in self.states().values())
 
     @property
-    def without_model(self) -> str:
-        """Say what follows for answers where a model could not be had."""
+    def words_only_sentence(self) -> str:
+        """Return how answers differ if a model cannot be loaded."""
         if not self.models_ready:
             return "Answers come from words alone."
         return "Passages are not reranked."
 
     def load_models(self) -> None:
-        """Load what queries need: the model that the indexes were made with.
+        """Load the model of the indexes and the reranker; again only if that model has changed.
 
-        Without one, words alone are searched.
-
-        Called again it does nothing, unless the indexes have come to another model meanwhile.
-        Raises ModelError.
+        Without a model, queries search words alone. Raises ModelError.
         """
         with self._loading:
-            names = self._made_with()
-            fitting = self._given or (self._embedder and self._embedder.fingerprint in names)
+            names = self._index_models()
+            fitting = self._has_own_embedder or (
+                self._embedder and self._embedder.fingerprint in names
+            )
             if names and not fitting:
                 self._embedder = self.open_model(min(names.values()))
             # A folder's own file holds where it is asked alone, as `only` has it; without a model
@@ -366,49 +355,42 @@ class Library:
                     wanting[0].encode.rerank.model, offline=is_offline()
                 )
 
-    @at_one_moment
-    def _made_with(self) -> dict[str, str]:
-        """Return the name of each model that the indexes were made with, by its fingerprint."""
+    @consistent_read
+    def _index_models(self) -> dict[str, str]:
+        """Return the models of the indexes: names by fingerprint."""
         stores = [reader.store for reader in self._readers if reader.indexed]
         return {each.meta("fingerprint"): name for each in stores if (name := each.meta("model"))}
 
-    def _models_for_query(self) -> None:
-        """Load the models with the first query where a query may wait for them; without them, words
-        alone are searched.
-        """
+    def _ensure_models(self) -> None:
+        """Load the models with the first query, if it may wait for them."""
         if self._wait_for_models and self._embedder is None:
             try:
                 self.load_models()
             except ModelError as error:
                 self._wait_for_models = False
-                _LOG.warning("%s %s", error, self.without_model)
+                _LOG.warning("%s %s", error, self.words_only_sentence)
 
     def open_model(self, known: str) -> Embedder:
-        """Open the model that indexes are made with: the configured one, or the `known` one of an
-        index where none is named.
-
-        Raises ModelError.
-        """
-        if self._given and self._embedder is not None:
+        """Open the configured model, by default the `known` one. Raises ModelError."""
+        if self._has_own_embedder and self._embedder is not None:
             return self._embedder
         settings = self.config.encode.embed
         if known and settings.model == "auto":
             settings = replace(settings, model=known)
-        if settings.model not in self._for_indexing:
+        if settings.model not in self._indexing_models:
             embedder = open_embedder(settings, offline=is_offline(), lean=not self._wait_for_models)
-            self._for_indexing.update({settings.model: embedder, embedder.name: embedder})
-        return self._for_indexing[settings.model]
+            self._indexing_models.update({settings.model: embedder, embedder.name: embedder})
+        return self._indexing_models[settings.model]
 
     # -------------------------------------------------------------- answering
 
-    def answering_with(self, settings: QuerySettings) -> Library:
-        """Return a library over the same open indexes and models that answers with other settings;
-        closing one closes both.
+    def with_query_settings(self, settings: QuerySettings) -> Library:
+        """Return a library over the same indexes and models with other query settings.
 
-        A reranker that they turn on is loaded; `expand` needs a vocabulary, which is there where
-        this library expands.
+        Closing one closes both. `expand` needs a vocabulary, which an index has if this library
+        expands.
         """
-        self._models_for_query()
+        self._ensure_models()
         other = copy(self)
         other.config = replace(self.config, query=settings)
         if settings.runs("rerank") and self._embedder is not None:
@@ -424,7 +406,7 @@ class Library:
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
         indexer_starting: Callable[[], bool] | None = None,
-        **asked: Unpack[QueryArguments],
+        **arguments: Unpack[QueryArguments],
     ) -> Answer:
         """Answer from what is indexed now; indexes nothing.
 
@@ -442,23 +424,23 @@ class Library:
         index. Without `wait_fresh`, an `interrupted` query is not searched and its answer is empty.
         With `explain` each passage has an explanation of its rank.
         """
-        query = self._asked(text, asked)
+        query = self._build_query(text, arguments)
         wait = validate_wait(wait_fresh)
         freshness = None
         if wait:
             freshness = wait_until_fresh(
-                self._named(query.filters.folder),
+                self._select_readers(query.filters.folder),
                 wait,
                 progress or (lambda _: None),
                 interrupted,
                 indexer_starting or (lambda: False),
                 None if indexer_starting else self._index_words_until,
             )
-        self._models_for_query()
-        with self._turns:
+        self._ensure_models()
+        with self._query_slots:
             readers = () if interrupted() and not wait else self._readers
-            found = self.in_one_moment(
-                lambda: answer(
+            found = self.in_one_snapshot(
+                lambda: answer_query(
                     query,
                     readers,
                     self.config.query,
@@ -469,66 +451,66 @@ class Library:
             )
         return replace(found, freshness=freshness)
 
-    def _asked(self, text: str | Query, asked: QueryArguments) -> Query:
-        """Return a query as it is asked of these folders. Raises UsageError."""
-        query = text if isinstance(text, Query) else Query.of(text, **asked)
-        self._named(query.filters.folder)
+    def _build_query(self, text: str | Query, arguments: QueryArguments) -> Query:
+        """Return a query with its limit and known folders. Raises UsageError."""
+        query = text if isinstance(text, Query) else Query.of(text, **arguments)
+        self._select_readers(query.filters.folder)
         return replace(query, limit=query.limit or self.config.query.limit)
 
-    @at_one_moment
-    def marked(self, found: Answer) -> Answer:
-        """Return an answer of this library with `marks` in its passages: where the query's words
-        stand, by their stems.
-        """
-        return marked(found, self._readers)
+    @consistent_read
+    def with_marks(self, found: Answer) -> Answer:
+        """Return an answer with `marks`: the offsets of the query's words in its passages."""
+        return mark_terms(found, self._readers)
 
-    def why(self, note: str, text: str | Query, /, **asked: Unpack[QueryArguments]) -> WhyReport:
-        """Tell why a note (`path#heading` too) is, or is not, among the answers to a question.
+    def why(
+        self, note: str, text: str | Query, /, **arguments: Unpack[QueryArguments]
+    ) -> WhyReport:
+        """Explain why a note (`path#heading` too) is or is not among the answers to a query.
 
             library.why("plans.md", "who decided?", tag=["project"])
 
         The question is given as to `query`. Indexes nothing.
         """
-        query = self._asked(text, asked)
-        self._models_for_query()
+        query = self._build_query(text, arguments)
+        self._ensure_models()
         engines = (self.config.query, self._embedder, self._reranker)
-        with self._turns:
-            return self.in_one_moment(
-                partial(explain_note, note, query, self._readers, *engines, is_near=self.is_near)
+        with self._query_slots:
+            return self.in_one_snapshot(
+                partial(explain_note, note, query, self._readers, *engines, is_local=self.is_local)
             )
 
-    @at_one_moment
+    @consistent_read
     def listing(
         self, filters: Filters | None = None, /, **narrowing: Unpack[FilterArguments]
     ) -> NoteList:
         """List the notes that filters (those of `query`) let through, the newest first."""
         filters = filters or Filters.of(**narrowing)
-        return list_notes(filters, self._named(filters.folder))
+        return list_notes(filters, self._select_readers(filters.folder))
 
-    @at_one_moment
+    @consistent_read
     def orphans(self, **narrowing: Unpack[FilterArguments]) -> NoteList:
         """List the notes that no other note links to, of those that filters let through, the newest
         first.
         """
         filters = Filters.of(**narrowing)
-        return list_orphans(filters, self._named(filters.folder))
+        return list_orphans(filters, self._select_readers(filters.folder))
 
-    @at_one_moment
+    @consistent_read
     def broken(self, **narrowing: Unpack[FilterArguments]) -> BrokenLinks:
         """List the links to no note, in the notes that filters let through."""
         filters = Filters.of(**narrowing)
-        return list_broken(filters, self._named(filters.folder))
+        return list_broken(filters, self._select_readers(filters.folder))
 
-    @at_one_moment
+    @consistent_read
     def unlinked(self, folder: Sequence[str] = ()) -> tuple[UnlinkedPair, ...]:
-        """List the pairs of notes that are near by meaning and not linked, the nearest first.
+        """List pairs of notes that are near by meaning and not linked, nearest first.
 
-        Of a folder with more than 20,000 notes the newest are compared.
+        In a folder with more than 20,000 notes, the newest are compared.
         """
-        pairs = [pair for reader in self._named(folder) for pair in unlinked_pairs(reader)]
+        pairs = [pair for reader in self._select_readers(folder) for pair in unlinked_pairs(reader)]
         return tuple(sorted(pairs, key=lambda pair: -pair.score))
 
-    @at_one_moment
+    @consistent_read
     def read(
         self,
         path: str,
@@ -546,13 +528,13 @@ class Library:
         """
         if heading is not None and lines is not None:
             raise UsageError("`heading` and `lines` exclude each other: give one of them.")
-        notes = self._notes(folder)
+        notes = self._lookup(folder)
         found = notes.find_exact(path) if exact else notes.find(path)
         if heading is None and lines is None:
             heading, lines = None if found.lines else found.fragment, found.lines
         return read_excerpt(found, heading, lines)
 
-    @at_one_moment
+    @consistent_read
     def read_each(
         self, paths: Sequence[str], *, folder: str | None = None
     ) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
@@ -570,21 +552,21 @@ class Library:
                 errors[path] = error
         return tuple(found.values()), errors
 
-    @at_one_moment
+    @consistent_read
     def outline(
         self, path: str | None = None, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
-        notes = self._notes(folder)
+        notes = self._lookup(folder)
         found = tuple(map(outline_entry, notes.documents_in(path or ".")))
         if found or path is None or path.strip("/") in {"", "."}:
             return found
         return outline_headings(notes.find(path))
 
-    def _notes(self, folder: str | None) -> NoteLookup:
-        return NoteLookup(self._named(folder), self.is_near)
+    def _lookup(self, folder: str | None) -> NoteLookup:
+        return NoteLookup(self._select_readers(folder), self.is_local)
 
-    @at_one_moment
+    @consistent_read
     def browse(
         self,
         arrange: Callable[[Iterable[Document]], Iterable[Document]],
@@ -592,27 +574,23 @@ class Library:
         *,
         folder: str | None = None,
     ) -> tuple[OutlineEntry, ...]:
-        """Return the first documents, which come by folder and path, as they are arranged; the
-        files of few more are looked at.
-        """
-        readers = self._named(folder)
+        """Return the first visible documents in the order of `arrange`."""
+        readers = self._select_readers(folder)
         documents = islice(filter_visible(arrange(all_documents(readers)), readers), limit)
         return tuple(map(outline_entry, documents))
 
-    def named_like(
+    def suggest_notes(
         self, typed: str, limit: int, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
-        """Return the first notes with a name that begins as what is typed so far, the nearest
-        first.
-        """
+        """Return the first notes with a name that completes what is typed so far."""
         return self.browse(partial(complete_names, typed), limit, folder=folder)
 
-    @at_one_moment
+    @consistent_read
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> RelatedNotes:
-        """Return what links to a document, what it links to, and what is most like it."""
-        return related_to(self._notes(folder).find(path), limit)
+        """Return a document's links both ways and the most similar documents."""
+        return related_to(self._lookup(folder).find(path), limit)
 
-    @at_one_moment
+    @consistent_read
     def page(
         self,
         path: str,
@@ -623,78 +601,66 @@ class Library:
         heading: str | None = None,
         lines: tuple[int, int] | None = None,
     ) -> NotePage:
-        """Return a note as HTML, as its file is now, with what stands around it; the lines, or
-        those under a heading, are marked.
+        """Return a note as HTML with links and neighbors; lines or a heading are highlighted.
 
-        `path` is exact. `note_address(path, heading)` and `tag_address(name)` say where links lead.
+        `path` is exact. `note_address(path, heading)` and `tag_address(name)` return link targets.
         """
         # with a parser and an escaper of HTML, that nobody else needs
         from thumbindex.library.rendering import note_page
 
-        found = self._notes(folder).find_exact(path)
+        found = self._lookup(folder).find_exact(path)
         if heading:
             excerpt = read_excerpt(found, heading, None)
             lines = excerpt.start_line, excerpt.end_line
         return note_page(found, note_address, tag_address, lines)
 
-    @at_one_moment
+    @consistent_read
     def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
-        """Tell of each citation in a text, with what it quotes, what became of it: there as quoted,
-        moved, changed, gone, or never there.
+        """Check each citation in a text, with its quotation, against the notes on disk.
 
-        The text is a draft answer, or several, each a citation with its quotation. Notes are read
-        as they are on disk now.
+        Its state is there, moved, changed, gone or never there. The text is a draft answer, or
+        several.
         """
         texts = [text] if isinstance(text, str) else text
-        return verify_citations(texts, self._named(folder), self.is_near)
+        return verify_citations(texts, self._select_readers(folder), self.is_local)
 
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
-        """Count a text's tokens: never less than the tokenizer of the bundled model does.
-
-        Raises ModelError where that is not installed.
-        """
+        """Count tokens, never fewer than the bundled model's tokenizer. Raises ModelError."""
         return token_counter()
 
-    @at_one_moment
+    @consistent_read
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
-        """Return about how many tokens the whole notes have that passages stand in, by folder and
-        path.
-        """
+        """Estimate the tokens of the whole notes of passages, by folder and path."""
         return note_tokens(passages, self._readers, self.count_tokens)
 
     def refresh(self, folder: Sequence[str] = ()) -> None:
-        """Open the indexes, of some folders or of all, as they are now: what another process has
-        written meanwhile is found.
-        """
-        for reader in self._named(folder):
+        """Open the current generation of the indexes of some folders, or of all."""
+        for reader in self._select_readers(folder):
             if isinstance(reader, DiskReader):  # a database is opened by each question
                 reader.refresh()
 
-    @at_one_moment
+    @consistent_read
     def track_changes(self) -> ChangeTracker:
         """Return a tracker: each `poll` returns the notes that changed since the last one."""
         return ChangeTracker(self._readers)
 
-    def up_to_date(self) -> bool:
-        """Tell whether `index` would find nothing to do for the words of any folder; nothing is
-        written.
+    def is_up_to_date(self) -> bool:
+        """Return whether the words of every folder are current; nothing is written.
 
         Raises StorageError, UnknownFolderError.
         """
         return all(reader.is_published or is_up_to_date(reader.folder) for reader in self._readers)
 
-    def away(self) -> tuple[str, ...]:
-        """Name the folders that have an index and are not there now, or hold nothing, as the place
-        of a drive that is not mounted does.
-        """
+    def missing_folders(self) -> tuple[str, ...]:
+        """Return the indexed folders that are missing or empty, such as unmounted drives."""
         return tuple(
             each.folder.name
             for each in self._readers
             if not each.is_published and each.indexed and is_empty_folder(each.folder.root)
         )
 
-    @at_one_moment
+    @consistent_read
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
         found = [(reader, status_of(reader)) for reader in self._readers]
@@ -704,13 +670,9 @@ class Library:
             for reader, status in found
         )
 
-    @at_one_moment
+    @consistent_read
     def states(self) -> Mapping[str, IndexState]:
-        """Return how much each folder's index holds, by name; one that cannot be read now is left
-        out.
-
-        Cheaper than `status`.
-        """
+        """Return the counts of each readable index, by folder. Cheaper than `status`."""
         found = {}
         for reader in self._readers:
             try:
@@ -719,7 +681,7 @@ class Library:
                 continue
         return found
 
-    def _named(self, folder: str | Sequence[str] | None = None) -> tuple[Reader, ...]:
+    def _select_readers(self, folder: str | Sequence[str] | None = None) -> tuple[Reader, ...]:
         """Return some folders, all of them if none is named. Raises UnknownFolderError."""
         wanted = [folder] if isinstance(folder, str) else folder or ()
         names = [reader.folder.name for reader in self._readers]
@@ -730,20 +692,18 @@ class Library:
 
     # ----------------------------------------------- duplicates, and what the owner decides of them
 
-    @at_one_moment
+    @consistent_read
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicateReport:
-        """Return the clusters of one text, with `grey` those too of which the owner has to decide,
-        and what of the decisions has lapsed.
-        """
-        return list_duplicates(self._with_index(folder), grey=grey)
+        """Return clusters of duplicates and lapsed decisions; with `grey` undecided pairs too."""
+        return list_duplicates(self._indexed_readers(folder), grey=grey)
 
-    @at_one_moment
+    @consistent_read
     def decisions(self, folder: Sequence[str] = ()) -> DuplicateDecisions:
-        """Return what the owner decides of duplicates in some folders."""
-        return DuplicateDecisions(self._with_index(folder))
+        """Return the owner's decisions about duplicates in some folders."""
+        return DuplicateDecisions(self._indexed_readers(folder))
 
-    def _with_index(self, folder: Sequence[str]) -> tuple[Reader, ...]:
-        chosen = self._named(folder)
+    def _indexed_readers(self, folder: Sequence[str]) -> tuple[Reader, ...]:
+        chosen = self._select_readers(folder)
         for reader in chosen:
             if not reader.indexed:
                 raise UsageError(
@@ -753,9 +713,9 @@ class Library:
 
     # ------------------------------------------------------------- what the owner judges of answers
 
-    @at_one_moment
+    @consistent_read
     def judgments(self) -> Judgments:
-        """Return what the owner judges of the answers of these folders."""
+        """Return the owner's relevance judgments in these folders."""
         return Judgments(self._readers)
 
     # ----------------------------------------------------------- keeping the indexes up to the disk
@@ -772,22 +732,20 @@ class Library:
         finish: bool = True,
         after_others: bool = False,
     ) -> IndexReport:
-        """Bring the indexes up to the disk; another process that writes is waited for, and what is
-        damaged or of an earlier schema is repaired.
+        """Update the indexes; wait for other writers, and repair damaged or old indexes.
 
-        `interrupted` is asked between two batches: where it says so, the rest is left for the next
-        call. Without `finish`, `merge` and `embed` are left to merge segments and to keep the dates
-        of commits. With `after_others` a run of another process is waited for, and only what it
-        leaves is done. `verify` compares every file's digest, and reads the index whole. Raises
-        ModelError where no model can be had: the words are kept by then.
+        If `interrupted` returns True between two batches, the rest is deferred to the next call.
+        Without `finish`, segments are not merged and commit dates not stored. `after_others` waits
+        for the run of another process first. `verify` compares every file's digest and reads the
+        whole index. Raises ModelError after the words are committed.
         """
-        folders = self._chosen(folder)
+        folders = self._local_folders(folder)
         show = progress or (lambda _: None)
         for each in folders if after_others else ():
             wait_for_other_run(each, show, interrupted, words_only=words_only)
         asks = [path for each in folders for path in pending_requests(each.places.folder)]
-        with publish_progress(folders, show) as tell:
-            run = IndexingOptions(words_only, rebuild, verify, tell, interrupted, finish)
+        with publish_progress(folders, show) as report_progress:
+            run = IndexingOptions(words_only, rebuild, verify, report_progress, interrupted, finish)
             repaired = self.repair(folder) if verify else ()
             try:
                 report = index_folders(folders, run, self.open_model)
@@ -810,19 +768,18 @@ class Library:
         progress: Callable[[Progress], None] = lambda _: None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> tuple[str, ...]:
-        """Give commits' dates and vectors to what has none, without comparing notes with the disk.
+        """Store missing commit dates and vectors, without comparing files or finding duplicates.
 
-        Texts that are there twice are for `find_duplicates`, or for the next `index`.
-        Return what had to be repaired, in words: its notes are to be read anew.
+        Return what was repaired, in words: the next `index` reads its notes again.
         """
-        folders = self._chosen(folder)
+        folders = self._local_folders(folder)
         try:
-            with publish_progress(folders, progress) as tell:
+            with publish_progress(folders, progress) as report_progress:
                 for each in folders:
                     update_commit_dates(
-                        each, IndexingOptions(on_progress=tell, interrupted=interrupted)
+                        each, IndexingOptions(on_progress=report_progress, interrupted=interrupted)
                     )
-                    embed_folder(each, self.open_model, tell, interrupted)
+                    embed_folder(each, self.open_model, report_progress, interrupted)
         except IndexDamagedError:
             if not (repaired := self.repair(folder)):
                 raise
@@ -830,44 +787,41 @@ class Library:
         return ()
 
     def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
-        """Find texts that are there twice among those that have got their vectors, as `index` does,
-        a little whenever the next step is asked for.
+        """Find duplicates among new vectors, as `index` does, in steps of hundredths of a second.
 
-        A step takes some hundredths of a second, in notes of megabytes some tenths. Whoever stops
-        in the middle loses the documents at hand. It is at its end at once where nothing is new.
+        Stopping before the end loses the current batch of documents.
         """
-        for each in self._chosen(folder):
+        for each in self._local_folders(folder):
             yield from find_duplicates(each)
 
     def merge(self, folder: Sequence[str] = (), *, idle: IdleTime = "long") -> None:
         """Merge small segments of the keyword indexes, as many as fit the idle time."""
-        for each in self._chosen(folder):
+        for each in self._local_folders(folder):
             with Writer.open(each.places.folder) as writer:
                 writer.merge_keyword(idle)
 
-    def _chosen(self, folder: Sequence[str]) -> list[Folder]:
-        return [each.folder for each in self._named(folder) if not each.is_published]
+    def _local_folders(self, folder: Sequence[str]) -> list[Folder]:
+        return [each.folder for each in self._select_readers(folder) if not each.is_published]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
-        """Read the indexes whole, and begin what is damaged or of another schema anew; vectors that
-        are damaged are taken away.
+        """Read whole indexes, reset what is damaged or of another schema, delete bad vectors.
 
-        Return what was done, in words. The next `index` reads the notes; it asks the model only for
-        vectors that were lost.
+        Return what was done, in words. The next `index` reads the notes again and embeds only lost
+        vectors.
         """
-        done = [repair_index(each.places) for each in self._chosen(folder)]
+        done = [repair_index(each.places) for each in self._local_folders(folder)]
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
 
-    def ask_repair(self) -> None:
+    def request_repair(self) -> None:
         """Ask the process that watches these folders to repair what is damaged."""
         for each in self.opened:
             with suppress(OSError):
                 each.places.repair.touch()
 
-    def watched(self) -> tuple[str, ...]:
-        """Return the names of the folders that a server watches, and whose indexes it keeps."""
+    def watched_folders(self) -> tuple[str, ...]:
+        """Return the names of the folders that a server watches and indexes."""
         return tuple(
             reader.folder.name
             for reader in self._readers
@@ -875,14 +829,14 @@ class Library:
         )
 
     def progress(self) -> tuple[Progress, ...]:
-        """Return how far the folders are that some process is indexing now."""
+        """Return the progress of each folder that any process is indexing."""
         found = (current_progress(each) for each in self.opened)
         return tuple(each for each in found if each and each.done < each.total)
 
     def forget(self) -> tuple[FolderStatus, ...]:
-        """Delete these folders' indexes; the notes are not touched.
+        """Delete these folders' indexes, not their notes.
 
-        Raises IndexBusyError where another process is writing.
+        Raises IndexBusyError if another process is writing.
         """
         own = [reader for reader in self._readers if not reader.is_published]
         gone = tuple(

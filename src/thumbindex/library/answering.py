@@ -1,4 +1,4 @@
-"""Answer a question: the folders' snapshots as one, and the pipeline over them."""
+"""Answer a query: unite the folders' snapshots and run the pipeline over them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import numpy as np
 from thumbindex.index.analysis import highlight_spans
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
-from thumbindex.library.reader import OpenedIndex, Reader
+from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import PrivacyFilter
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import (
     Embedder,
+    FolderSnapshot,
     Matrix,
     Reranker,
     Selection,
@@ -32,13 +33,11 @@ from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
-AT_ONCE = 2
-"""Questions that are answered at once: one computes in Python while another one's vectors are
-multiplied outside of it.
-"""
+MAX_CONCURRENT_QUERIES = 2
+"""Maximum concurrent queries: one runs Python code while the other multiplies vectors."""
 
 
-def answer(
+def answer_query(
     query: Query,
     readers: Sequence[Reader],
     settings: QuerySettings,
@@ -47,29 +46,27 @@ def answer(
     *,
     explain: bool = False,
 ) -> Answer:
-    """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`,
-    how each passage came to its place.
-    """
+    """Run a query over some folders as one snapshot; with `explain`, explain each passage."""
     wanted = query.filters.folder
-    indexed: Mapping[Reader, OpenedIndex] = {
+    indexed: Mapping[Reader, FolderSnapshot] = {
         each: each.opened()
         for each in readers
         if each.indexed and (not wanted or each.folder.name in wanted)
     }
     opened = list(indexed.values())
-    state = _total([_state(each, embedder) for each in opened])
+    state = _sum_states([_index_state(each, embedder) for each in opened])
     if not opened:
         nothing = Search(query, query.text)
         return Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state)
-    tools = tools_over(opened, settings, embedder, reranker)
+    tools = build_tools(opened, settings, embedder, reranker)
     seen: list[tuple[str, Search]] = []
 
     def watch(stage: str, search: Search) -> None:
         if explain:
             seen.append((stage, search))
 
-    asked = replace(query, text=as_indexed(query.text, [each.folder for each in indexed]))
-    search, trace = run(without_folder(asked, len(opened)), tools, time.perf_counter, watch)
+    asked = replace(query, text=_folder_relative(query.text, [each.folder for each in indexed]))
+    search, trace = run(without_folder_filter(asked, len(opened)), tools, time.perf_counter, watch)
     passages = search.passages if search.answerable else ()
     passages = explain_passages(passages, seen, tools) if explain else passages
     ways = search.all_phrasings if search.listed is None else ()
@@ -93,7 +90,7 @@ def answer(
     return PrivacyFilter(search, tools, indexed).filter_answer(found)
 
 
-def marked(found: Answer, readers: Sequence[Reader]) -> Answer:
+def mark_terms(found: Answer, readers: Sequence[Reader]) -> Answer:
     """Return an answer whose passages say where the words stand that were looked up."""
     languages = frozenset[str]().union(
         *(reader.opened().snapshot.keyword.languages for reader in readers if reader.indexed)
@@ -107,7 +104,7 @@ def marked(found: Answer, readers: Sequence[Reader]) -> Answer:
     )
 
 
-def as_indexed(text: str, folders: Sequence[Folder]) -> str:
+def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
     """Return the path in an index for a query that is, whole, an absolute path or a `file:` address
     inside a folder of it; else the query.
     """
@@ -125,23 +122,26 @@ def as_indexed(text: str, folders: Sequence[Folder]) -> str:
     return text
 
 
-def tools_over(
-    opened: Sequence[OpenedIndex],
+def build_tools(
+    opened: Sequence[FolderSnapshot],
     settings: QuerySettings,
     embedder: Embedder | None,
     reranker: Reranker | None,
 ) -> Tools:
-    """Return what stages need to ask some folders' snapshots as one."""
+    """Return the tools of the pipeline over some folders' snapshots."""
     if embedder:
-        made_by = embedder.fingerprint
+        model_fingerprint = embedder.fingerprint
     else:
-        made_by = next((each.fingerprint for each in opened if each.fingerprint), "")
-    snapshots = [usable(each.snapshot, each.fingerprint, made_by) for each in opened]
+        model_fingerprint = next((each.fingerprint for each in opened if each.fingerprint), "")
+    snapshots = [
+        without_foreign_vectors(each.snapshot, each.fingerprint, model_fingerprint)
+        for each in opened
+    ]
     return Tools(unite(snapshots), settings, embedder, reranker)
 
 
-def _total(states: Sequence[IndexState]) -> IndexState:
-    """Add up what the folders' indexes hold."""
+def _sum_states(states: Sequence[IndexState]) -> IndexState:
+    """Add up the counts of several indexes."""
     models = sorted({state.model for state in states if state.model})
     return IndexState(
         sum(s.documents for s in states),
@@ -153,8 +153,8 @@ def _total(states: Sequence[IndexState]) -> IndexState:
     )
 
 
-def _state(opened: OpenedIndex, embedder: Embedder | None) -> IndexState:
-    """Count what a snapshot holds; vectors that another model made do not count."""
+def _index_state(opened: FolderSnapshot, embedder: Embedder | None) -> IndexState:
+    """Return the counts of a snapshot; vectors of another model do not count."""
     snapshot, chunks = opened.snapshot, len(opened.snapshot.catalog)
     is_same_model = embedder is None or embedder.fingerprint == opened.fingerprint
     vectors = len(snapshot.vector) if is_same_model else 0
@@ -164,7 +164,7 @@ def _state(opened: OpenedIndex, embedder: Embedder | None) -> IndexState:
 
 
 def folder_state(reader: Reader) -> IndexState:
-    """Count what one folder's index holds."""
+    """Return the counts of one folder's index."""
     if not reader.indexed:
         return IndexState(0, 0, 0, 0, "", 0)
     store = reader.store
@@ -174,31 +174,28 @@ def folder_state(reader: Reader) -> IndexState:
     )
 
 
-def usable(snapshot: Snapshot, fingerprint: str, made_by: str) -> Snapshot:
-    """Take the vectors out where another model made them than the one that is asked: cosines
-    between models mean nothing.
-    """
-    if fingerprint == made_by:
+def without_foreign_vectors(
+    snapshot: Snapshot, fingerprint: str, model_fingerprint: str
+) -> Snapshot:
+    """Drop vectors of another model: cosines between models mean nothing."""
+    if fingerprint == model_fingerprint:
         return snapshot
-    return replace(snapshot, vector=NoVectors(), vocabulary=None)
+    return replace(snapshot, vector=_NoVectors(), vocabulary=None)
 
 
-def without_folder(query: Query, folders: int) -> Query:
-    """Drop the folder filter: the other folders were left out already."""
+def without_folder_filter(query: Query, folders: int) -> Query:
+    """Drop the folder filter, which has been applied already."""
     return replace(query, filters=replace(query.filters, folder=())) if folders else query
 
 
-class NoVectors(VectorIndex):
+class _NoVectors(VectorIndex):
     """A VectorIndex without vectors."""
 
     def __len__(self) -> int:
-        """Return 0."""
         return 0
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[()]:
-        """Find nothing."""
         return ()
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        """Return NaN rows."""
         return np.full((len(chunks), 1), np.nan, dtype=np.float32)

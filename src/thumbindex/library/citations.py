@@ -143,10 +143,10 @@ _ADJACENT = re.compile(r"[\s()\[\]<>*_:;,.`—–-]{0,12}")
 class CachedNoteLookup:
     """Looks up the notes that citations name; each name once."""
 
-    def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
+    def __init__(self, readers: Sequence[Reader], is_local: bool = True) -> None:
         self._found = dict[tuple[str, str], list[FoundNote]]()
-        self.folders = {reader.folder.name: NoteLookup([reader], is_near) for reader in readers}
-        self.notes = NoteLookup(readers, is_near)
+        self.folders = {reader.folder.name: NoteLookup([reader], is_local) for reader in readers}
+        self.notes = NoteLookup(readers, is_local)
 
     def find(self, name: str, folder: str = "") -> Sequence[FoundNote]:
         """Return the first notes with a name, best match first; an exact path matches one."""
@@ -688,11 +688,11 @@ def _not_found(cited: Citation, why: str) -> CitationCheck:
 
 
 def verify_citations(
-    texts: Sequence[str], readers: Sequence[Reader], is_near: bool = True
+    texts: Sequence[str], readers: Sequence[Reader], is_local: bool = True
 ) -> Verification:
     """Check the citations in some texts against the current notes.
 
-    Local file paths are resolved only for callers on this machine (`is_near`). Raises UsageError
+    Local file paths are resolved only for callers on this machine (`is_local`). Raises UsageError
     for texts longer than an answer.
     """
     if (size := sum(map(len, texts))) > MAX_DRAFT_CHARS:
@@ -700,7 +700,7 @@ def verify_citations(
             f"The text has {size:,} characters, more than {MAX_DRAFT_CHARS:,}: verify a part of "
             "it at a time."
         )
-    names = CachedNoteLookup(readers, is_near)
+    names = CachedNoteLookup(readers, is_local)
     wanted, uncited = list[tuple[int, tuple[Citation, ...], str]](), 0
     for number, text in enumerate(texts):
         cited = drop_quoted_links(text, find_citations(text, names))

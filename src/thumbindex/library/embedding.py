@@ -1,4 +1,4 @@
-"""Embed texts that have no vector yet, a batch a commit."""
+"""Embed texts without vectors, one batch per commit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from thumbindex.ports import Embedder, Vector
 from thumbindex.text import embedded_text, text_key
 
 OpenEmbedder = Callable[[str], Embedder]
-"""Opens the model that the configuration asks for; the argument is the one that the index was made
-with, or empty.
-"""
+"""Opens the configured model. Takes the name of the index's model, or an empty string."""
 
-PART, PART_OF_SEVERAL = 8, 32
+_PART, _PART_PER_THREAD = 8, 32
 """Texts a thread between two looks whether words are due: some tenths of a second for the one
 thread of a server's child, no slower than more.
 
@@ -36,24 +34,24 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
-    """What became of the texts that needed vectors."""
+class EmbeddingReport:
+    """The counts of an embedding run."""
 
-    asked: int = 0  # texts that the model was asked for
+    embedded: int = 0  # texts that the model embedded
     reused: int = 0  # chunks whose vector was there already
     truncated: int = 0
-    is_whole: bool = True  # nothing was left for the next call
+    is_whole: bool = True  # nothing was deferred to the next call
 
 
 def embed_folder(
     folder: Folder,
     open_embedder: OpenEmbedder,
-    tell: Callable[[Progress], None],
+    on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
-) -> Embedded:
-    """Embed what is pending, newest files first; a model is opened only when something is.
+) -> EmbeddingReport:
+    """Embed pending texts, newest files first; the model is opened only if there are any.
 
-    `interrupted` leaves the rest for the next call.
+    If `interrupted` returns True, the rest is deferred to the next call.
     """
     settings = folder.config.encode.embed
     setting = f"{settings.model} {settings.runtime}"
@@ -70,7 +68,7 @@ def embed_folder(
         )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
             finish_vector_sweep(folder.places.folder.parent)
-            return Embedded(0, store.count_chunks())
+            return EmbeddingReport(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     # opening a model takes seconds, in which others go on
     with Writer.open(folder.places.folder) as writer:
@@ -85,7 +83,7 @@ def embed_folder(
         )
         lacking = lacking if is_same else writer.store.lacking()
         had = writer.store.count_chunks() - len(lacking)
-    return _embed_pending(folder, embedder, each_once(lacking), had, tell, interrupted)
+    return _embed_pending(folder, embedder, each_once(lacking), had, on_progress, interrupted)
 
 
 def _embed_pending(
@@ -93,65 +91,63 @@ def _embed_pending(
     embedder: Embedder,
     pending: Pending,
     had: int,
-    tell: Callable[[Progress], None],
+    on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
-) -> Embedded:
+) -> EmbeddingReport:
     """Embed a batch a commit. `had` is the number of chunks that have a vector already."""
     settings = folder.config.encode.embed
     threads = settings.workers or default_workers()
-    done = asked = truncated = 0
+    done = embedded = truncated = 0
     while left := pending[done:]:
-        group = left[: settings.batch]
-        standing = _texts_of(folder, group)
+        batch = left[: settings.batch]
+        texts_by_key = _texts_of(folder, batch)
         vectors: dict[bytes, Vector] = {}
         taken = 0
-        for part in groups(group, PART if threads == 1 else PART_OF_SEVERAL * threads):
+        for part in batches(batch, _PART if threads == 1 else _PART_PER_THREAD * threads):
             if taken and interrupted():
                 break
             taken += len(part)
-            texts = {key: standing[key] for key, _ in part if key in standing}
+            texts = {key: texts_by_key[key] for key, _ in part if key in texts_by_key}
             vectors.update(zip(texts, embedder.embed_passages(list(texts.values())), strict=True))
             truncated += embedder.count_truncated(list(texts.values()))
-        is_last, is_cut = taken == len(left), taken < len(group)
+        is_last, is_cut = taken == len(left), taken < len(batch)
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(vectors, [row for _, row in group])
+            writer.keep_vectors(vectors, [row for _, row in batch])
             if is_cut:  # where notes change faster than the model reads, no run comes to its end
                 writer.sweep_unused()
-        done, asked = done + taken, asked + len(vectors)
-        tell(Progress(folder.name, "vectors", done, len(pending)))
+        done, embedded = done + taken, embedded + len(vectors)
+        on_progress(Progress(folder.name, "vectors", done, len(pending)))
         if is_cut or (not is_last and interrupted()):
-            return Embedded(asked, had, truncated, is_whole=False)
-    return Embedded(asked + _embed_vocabulary(folder, embedder), had, truncated)
+            return EmbeddingReport(embedded, had, truncated, is_whole=False)
+    return EmbeddingReport(embedded + _embed_vocabulary(folder, embedder), had, truncated)
 
 
-def _texts_of(folder: Folder, group: Pending) -> Mapping[bytes, str]:
-    """Return the texts that are there still, by key: an index that was built anew meanwhile has
-    other ones at these rows.
-    """
+def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:
+    """Return the texts that still exist, by key: a rebuilt index has others at these rows."""
     with Writer.open(folder.places.folder) as writer:
-        chunks = writer.store.chunks([row for _, row in group])
+        chunks = writer.store.chunks([row for _, row in batch])
     found = (
         (key, embedded_text(chunk.heading_path, chunk.text))
-        for key, row in group
+        for key, row in batch
         if (chunk := chunks.get(row))
     )
     return {key: text for key, text in found if text_key(text) == key}
 
 
 def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
-    """Embed the vocabulary where `expand` is on and it is due; return how many texts that were."""
+    """Embed the vocabulary for `expand` if it is outdated; return the number of texts."""
     with Writer.open(folder.places.folder) as writer:
         writer.sweep_unused()
         if not _vocabulary_due(folder, writer):
             return 0
-        by_key = {text_key(term): term for term in frequent_words(folder, writer)}
+        by_key = {text_key(term): term for term in _frequent_words(folder, writer)}
         words, vectors = writer.store.meta("words", "0"), writer.store.vectors
         held = vectors.keys() if vectors else set()
     new = [key for key in by_key if key not in held]
-    for group in groups(new, folder.config.encode.embed.batch):
-        matrix = embedder.embed_passages([by_key[key] for key in group])
+    for batch in batches(new, folder.config.encode.embed.batch):
+        matrix = embedder.embed_passages([by_key[key] for key in batch])
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(dict(zip(group, matrix, strict=True)), words=words)
+            writer.keep_vectors(dict(zip(batch, matrix, strict=True)), words=words)
     with Writer.open(folder.places.folder) as writer:
         if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
             writer.note(
@@ -168,18 +164,18 @@ def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
 
 
 def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
-    """Return what a vocabulary is made from: the words' generation, its size, the model."""
+    """Return the key of a vocabulary: the words' generation, its size, the model."""
     return f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {fingerprint}"
 
 
-def frequent_words(folder: Folder, writer: Writer) -> list[str]:
-    """Return the most frequent words, which `expand` chooses from."""
+def _frequent_words(folder: Folder, writer: Writer) -> list[str]:
+    """Return the most frequent words, the vocabulary of `expand`."""
     words = writer.words()
     return sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[
         : folder.config.query.expand.vocabulary
     ]
 
 
-def groups(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """Yield parts of at most `size` items."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,4 +1,4 @@
-"""A folder that is indexed: the place of its index, and its configuration."""
+"""Indexed folders: their index paths and configuration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ none.
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder that is indexed."""
+    """An indexed folder."""
 
     name: str
     root: Path  # absolute, symlinks resolved
@@ -49,21 +49,20 @@ class Folder:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Return what is wrong with the folder's own file, as it is told of any other file."""
+        """Return the problem of the folder's own settings file."""
         path, _, reason = self.config.folder_file_error.partition(": ")
         return (Problem(path, None, reason),) if path else ()
 
     @property
     def is_asked(self) -> bool:
-        """Return True if a reader asks for what is on disk now."""
+        """Return whether a reader waits for current files to be indexed."""
         return bool(pending_requests(self.places.folder))
 
 
 def with_current_privacy(folder: Folder) -> Folder:
-    """Return the folder with what its own file keeps private now, if that file has changed.
+    """Return the folder with the current private rules of its own file, if that has changed.
 
-    What it kept private before stays so: an editor may have taken the file away just to write it
-    anew.
+    Earlier rules stay: an editor may delete the file before it writes the new one.
     """
     facts = _facts_of_own_file(folder.root)
     if folder.users is None or facts == folder.own_file:
@@ -87,7 +86,7 @@ def with_current_privacy(folder: Folder) -> Folder:
 
 
 def _facts_of_own_file(root: Path) -> FileFacts:
-    """Return the facts by which a change of a folder's own file is noticed."""
+    """Return the facts that differ after a change of a folder's own file."""
     found: list[tuple[int, ...]] = []
     for look in (os.lstat, os.stat):
         with suppress(OSError):
@@ -98,8 +97,8 @@ def _facts_of_own_file(root: Path) -> FileFacts:
     return tuple(found)
 
 
-def place_of(directory: str, root: Path) -> IndexPaths:
-    """Return the place of a folder's index; refuse one on a network drive or inside the folder."""
+def index_paths_of(directory: str, root: Path) -> IndexPaths:
+    """Return the paths of a folder's index; refuse a network drive or the folder itself."""
     location = index_location(directory, root)
     refuse_network_drive(location)
     return IndexPaths(location)
@@ -108,15 +107,14 @@ def place_of(directory: str, root: Path) -> IndexPaths:
 def find_folders(
     config: Config, names: Sequence[str | Path], directory: str
 ) -> tuple[tuple[str, Path], ...]:
-    """Return name and absolute root of each folder; one that is away just now will do where it has
-    an index.
+    """Return name and absolute root of each folder. A missing folder counts if it has an index.
 
-    Of the configured folders, which nobody named now, those that are not there are told of and left
-    out. Raises UnknownFolderError for one that was named, or where none is left.
+    Other missing folders raise UnknownFolderError if they were named, or if none is left;
+    configured ones are left out with a warning.
     """
 
     def is_indexed(root: Path) -> bool:
-        return place_of(directory, root).store.exists()
+        return index_paths_of(directory, root).store.exists()
 
     roots = configured_roots(config)
     missing = [
@@ -141,7 +139,7 @@ def find_folders(
 
 def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
     """Return a folder with its configuration: its own file over the user's."""
-    places, own_file = place_of(directory, root), _facts_of_own_file(root)
+    places, own_file = index_paths_of(directory, root), _facts_of_own_file(root)
     folder = Folder(name, root, places, with_folder_file(config, root), config, own_file)
     if folder.config.folder_file_error:
         _LOG.warning(
@@ -153,9 +151,7 @@ def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder
 
 
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
-    """Return the folders whose indexes lie in the index directory, by name, whether the folders are
-    still there or not.
-    """
+    """Return the folders of all indexes in the index directory, missing folders included."""
     parent = index_parent(directory)
     places = [IndexPaths(place) for place in sorted(parent.iterdir())] if parent.is_dir() else []
     found = {root: each for each in places if (root := indexed_root(each)) is not None}

@@ -135,10 +135,10 @@ class _FolderChanges:
     def poll(self) -> Changes:
         """Return the changes since the last poll; the first one returns none."""
         is_first, self._is_first = self._is_first, False
-        with self._reader.moment():
+        with self._reader.pinned():
             if not self._reader.indexed:
                 return Changes()
-            mark = self._reader.mark()
+            mark = self._reader.version()
             if mark == self._mark:
                 return Changes()
             before = self._digests

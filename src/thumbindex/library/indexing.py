@@ -219,7 +219,7 @@ def update_vectors(
     with _open_writer(folder, options) as writer:
         # edits wait for a merge: large ones are left to a run without changes
         writer.merge_keyword(
-            "short" if report.added or report.changed or report.removed or done.asked else "long"
+            "short" if report.added or report.changed or report.removed or done.embedded else "long"
         )
         if report.chunks:
             _refuse_deleted(writer)
@@ -229,7 +229,7 @@ def update_vectors(
         return update_vectors(folder, again, options=options, open_embedder=open_embedder)
     return replace(
         report,
-        embedded=done.asked,
+        embedded=done.embedded,
         reused=done.reused,
         truncated=done.truncated,
         seconds=round(report.seconds + time.perf_counter() - began, 3),

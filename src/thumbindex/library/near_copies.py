@@ -1,4 +1,4 @@
-"""Find near copies of new chunks across the documents of a folder, after each commit."""
+"""Find near-duplicates of new chunks across the documents of a folder, after each commit."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import VectorView
 from thumbindex.index.writer import Writer
-from thumbindex.library.embedding import groups
+from thumbindex.library.embedding import batches
 from thumbindex.library.folders import Folder
 from thumbindex.library.repeats import (
     Boost,
     Repeat,
-    ingest,
+    find_repeats,
     ingestion_warnings,
     ingestion_words,
 )
@@ -38,33 +38,27 @@ from thumbindex.text import strip_markup, text_key, words
 
 _LOG = logging.getLogger(__name__)
 
-SPARE = 251
-"""Near chunks that are looked at beside the nearest ones that are wanted: some are of the same
-document, or gone.
+_EXTRA_NEIGHBORS = 251
+"""Extra nearest neighbors per query, since some are of the same document or deleted."""
 
-A page whose own chunks come before all others has its copies found when those are looked at.
-"""
+_QUERY_BATCH = 128
+"""Chunks per nearest-neighbor query: a tenth of a second over 100,000 vectors."""
 
-QUERIES_AT_ONCE = 128
-"""Chunks whose nearest ones are looked for at once, in a tenth of a second where there are
-100,000.
-"""
+_CHUNK_BATCH = 256
+"""Chunks that are loaded and looked up at once."""
 
-CHUNKS_A_STEP = 256
-"""Chunks that are loaded at once, and whose words are looked up."""
+_PAIR_BATCH, _COMMIT_BATCH = 64, 1000
+"""Pairs that are judged, and committed, at once: some hundredths of a second."""
 
-PAIRS_A_STEP, PAIRS_A_COMMIT = 64, 1000
-"""Pairs that are judged, and kept, at once, in some hundredths of a second."""
+_MAX_CACHED_VIEWS = 4
+"""Maximum folders whose vectors stay in memory between two edits."""
 
-KEPT_VIEWS = 4
-"""Folders whose vectors stay in memory between two edits."""
-
-ChunkDocuments = dict[int, int]
-"""Chunks' row ids with their documents'."""
+_ChunkDocuments = dict[int, int]
+"""Document row ids by chunk row id."""
 
 
 @dataclass(slots=True)
-class _Nearby:
+class _CachedVectors:
     """The vectors of one folder's chunks, kept in memory between two edits."""
 
     identity: tuple[int, int, str]  # the store's file, and the model
@@ -73,28 +67,24 @@ class _Nearby:
     gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
 
 
-_views: dict[str, _Nearby] = {}
+_views: dict[str, _CachedVectors] = {}
 _guard = threading.Lock()
 
 
-def _identity(store: Store) -> tuple[int, int]:
-    """Return what tells the file of a store from every other one that comes to its path while it is
-    open.
-    """
+def _file_identity(store: Store) -> tuple[int, int]:
+    """Return the device and inode of a store's file."""
     facts = store.path.stat()
     return facts.st_dev, facts.st_ino
 
 
 @contextmanager
-def _nearby(store: Store, fingerprint: str, last: int) -> Iterator[_Nearby]:
-    """Give the vectors of a folder's chunks up to a row: those of the last time with what came
-    since, else those of its file.
-    """
-    identity = (*_identity(store), fingerprint)
+def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_CachedVectors]:
+    """Yield the vectors of a folder's chunks up to a row: cached ones plus new rows, else all."""
+    identity = (*_file_identity(store), fingerprint)
     with _guard:
         near = _views.pop(str(store.path), None)  # nobody else has them meanwhile
     if near is None or near.identity != identity or near.last > store.last_row:
-        near = _Nearby(identity, stored_vectors(store), last)
+        near = _CachedVectors(identity, stored_vectors(store), last)
     gone = np.array(sorted(near.gone), dtype=np.int64)
     near.gone.clear()
     new = np.array([row for row, _ in store.documents_between(near.last, last)], dtype=np.int64)
@@ -106,22 +96,20 @@ def _nearby(store: Store, fingerprint: str, last: int) -> Iterator[_Nearby]:
     finally:
         with _guard:
             _views[str(store.path)] = near
-            while len(_views) > KEPT_VIEWS:
+            while len(_views) > _MAX_CACHED_VIEWS:
                 del _views[next(iter(_views))]
 
 
 class _Comparison:
     """Compares chunks with those of their document and with their nearest ones elsewhere."""
 
-    def __init__(self, store: Store, settings: IndexSettings, near: _Nearby) -> None:
+    def __init__(self, store: Store, settings: IndexSettings, near: _CachedVectors) -> None:
         self.store, self.settings, self.near = store, settings, near
 
-    def compare(self, rows: ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
-        """Compare new chunks with what the store holds; yield where something else may come
-        first.
-        """
+    def compare(self, rows: _ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
+        """Compare new chunks with the store; yield between steps so that other work may run."""
         chunks = dict[int, Chunk]()
-        for part in groups(list(rows), CHUNKS_A_STEP):
+        for part in batches(list(rows), _CHUNK_BATCH):
             chunks.update(self.store.chunks(part))
             yield
         own = {row: document for row, document in rows.items() if row in chunks}
@@ -133,7 +121,7 @@ class _Comparison:
             for row, document in own.items():
                 documents[document][row] = chunks[row]
             for segments in documents.values():
-                found = yield from ingest(segments, vectors, self.settings.ingest)
+                found = yield from find_repeats(segments, vectors, self.settings.ingest)
                 repeats += found[0]
                 boosts += found[1]
         alike: list[Alike] = []
@@ -145,26 +133,21 @@ class _Comparison:
         return DuplicateFindings(mark, digests, repeats, boosts, alike)
 
     def _alike(
-        self, own: ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
+        self, own: _ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
     ) -> Generator[None, None, list[Alike]]:
-        """Return the pairs of these chunks and chunks of other documents that are one text twice or
-        in the grey zone.
-        """
+        """Return pairs of these chunks with other documents' that are duplicates or grey."""
         vectors, pairs = self.store.chunk_vectors(list(own)), set[tuple[int, int]]()
         same = defaultdict[bytes, list[int]](list)
         rows = [row for row in own if row in vectors]
         parts = chain(
-            (
-                self._of_the_same_words(part, own, plain, same)
-                for part in groups(list(own), CHUNKS_A_STEP)
-            ),
-            (self._nearest(part, own, vectors) for part in groups(rows, QUERIES_AT_ONCE)),
+            (self._same_words(part, own, plain, same) for part in batches(list(own), _CHUNK_BATCH)),
+            (self._nearest(part, own, vectors) for part in batches(rows, _QUERY_BATCH)),
         )
         for part in parts:
             yield
             pairs.update((min(pair), max(pair)) for pair in part)
         texts, found = dict(chunks), list[Alike]()
-        for judged in groups(sorted(pairs), PAIRS_A_STEP):
+        for judged in batches(sorted(pairs), _PAIR_BATCH):
             yield
             others = sorted({row for pair in judged for row in pair} - texts.keys())
             texts.update(self.store.chunks(others))
@@ -192,14 +175,14 @@ class _Comparison:
                     yield a, b, cosine or 0.0, verdict.zone, verdict.rule, verdict.differs
 
     def _nearest(
-        self, rows: Sequence[int], own: ChunkDocuments, vectors: Mapping[int, Vector]
+        self, rows: Sequence[int], own: _ChunkDocuments, vectors: Mapping[int, Vector]
     ) -> Iterator[tuple[int, int]]:
-        """Yield each of some chunks with its nearest ones of other documents, as far as they may be
-        one text or grey.
-        """
+        """Yield each chunk with its nearest neighbors in other documents above the grey cosine."""
         wanted = self.settings.duplicates.nearest
         at, found, _ = self.near.view.near(
-            np.stack([vectors[row] for row in rows]), self.settings.duplicates.grey, wanted + SPARE
+            np.stack([vectors[row] for row in rows]),
+            self.settings.duplicates.grey,
+            wanted + _EXTRA_NEIGHBORS,
         )
         near = np.unique(found).tolist()
         documents = self.store.documents_of(near)
@@ -216,17 +199,16 @@ class _Comparison:
                 taken[row] += 1
                 yield row, other
 
-    def _of_the_same_words(
+    def _same_words(
         self,
         rows: Sequence[int],
-        own: ChunkDocuments,
+        own: _ChunkDocuments,
         plain: Mapping[int, bytes],
         same: defaultdict[bytes, list[int]],
     ) -> Iterator[tuple[int, int]]:
-        """Yield each of some chunks with the newest ones of other documents that have the same
-        words: copies under other headings.
+        """Yield each chunk with the newest chunks of other documents that have the same words.
 
-        `same` has those of our own that came before, by their words.
+        `same` has the earlier chunks of this batch by their words.
         """
         wanted = self.settings.duplicates.nearest
         for row in rows:
@@ -239,26 +221,25 @@ class _Comparison:
                 same[plain[row]].append(row)
 
 
-COMPARISON_VERSION = 7
-"""Changes when the same chunks would be judged in another way: all are compared again."""
+_COMPARISON_VERSION = 7
+"""Increased when the rules for duplicates change: all chunks are compared again."""
 
-COMPARED_AT_ONCE = 1000
-"""Chunks that are compared between two commits, whole documents: what an interruption may cost."""
+_DOCUMENT_BATCH = 1000
+"""Minimum chunks of a batch of whole documents between two commits."""
 
 
 def find_duplicates(folder: Folder) -> Iterator[None]:
-    """Compare new chunks with each other and with the old ones, a group of documents at a time; the
-    writer's lock is taken for commits alone.
+    """Compare new chunks with all others, one batch of documents at a time.
 
-    It yields, several times a second, where something else may come first; whoever stops there
-    loses the group at hand. It yields nothing where nothing is new.
+    Yields several times a second, so that other work may run; stopping loses the current batch.
+    The writer's lock is held only for commits.
     """
     settings = folder.config.index
     with closing(Store(folder.places.store, read_only=True)) as store:
         if not (fingerprint := store.meta("fingerprint")):
             return
         decisive = (
-            COMPARISON_VERSION,
+            _COMPARISON_VERSION,
             fingerprint,
             replace(settings.ingest, log=True, metrics=True),
             settings.duplicates,
@@ -280,21 +261,20 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
         except StorageError as error:  # the owner's own file keeps nobody from looking
             _LOG.warning("%s", error)
             decided = set()
-        own = _identity(store)
+        own = _file_identity(store)
 
         def keep(change: Callable[[DuplicateTables], None]) -> bool:
-            """Change what is known; tell whether that was done.
-
-            Not where others have come further meanwhile, or the index was built anew.
-            """
+            """Apply a change and return True, unless another process got further meanwhile."""
             with Writer.open(folder.places.folder) as writer, writer.store.transaction():
-                is_ours = writer.store.meta("looked") == mark and _identity(writer.store) == own
+                is_ours = (
+                    writer.store.meta("looked") == mark and _file_identity(writer.store) == own
+                )
                 if is_ours:
                     change(writer.store.duplicates)
                 return is_ours
 
-        parts = list(by_document(rows)) or [{}]
-        with _nearby(store, fingerprint, last) as near:
+        parts = list(_document_batches(rows)) or [{}]
+        with _cached_vectors(store, fingerprint, last) as near:
             comparison = _Comparison(store, settings, near)
             for n, part in enumerate(parts, 1):
                 found = yield from comparison.compare(
@@ -304,7 +284,7 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
                     if not keep(partial(DuplicateTables.forget_findings, mark=f"{version} 0")):
                         break
                     anew, mark = False, f"{version} 0"
-                for pairs in groups(found.alike, PAIRS_A_COMMIT):
+                for pairs in batches(found.alike, _COMMIT_BATCH):
                     keep(partial(DuplicateTables.put_alike, rows=pairs))
                     yield
                 if not keep(partial(DuplicateTables.keep_findings, found=found, decided=decided)):
@@ -322,11 +302,11 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
             _LOG.warning("%s", sentence)
 
 
-def by_document(rows: ChunkDocuments) -> Iterator[ChunkDocuments]:
-    """Yield whole documents, as many as make up a group."""
-    group: ChunkDocuments = {}
+def _document_batches(rows: _ChunkDocuments) -> Iterator[_ChunkDocuments]:
+    """Yield batches of whole documents."""
+    group: _ChunkDocuments = {}
     for row, document in rows.items():
-        if len(group) >= COMPARED_AT_ONCE and document != next(reversed(group.values())):
+        if len(group) >= _DOCUMENT_BATCH and document != next(reversed(group.values())):
             yield group
             group = {}
         group[row] = document
@@ -335,8 +315,8 @@ def by_document(rows: ChunkDocuments) -> Iterator[ChunkDocuments]:
 
 
 def _plain_digest(chunk: Chunk) -> bytes:
-    """Return a digest of a chunk's kind, language and words, by which a copy is found that stands
-    under another heading; none without words.
+    """Return a digest of a chunk's kind, language and words, equal for copies under other headings;
+    empty without words.
     """
     found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(strip_markup(chunk.text))
     return text_key("\0".join((chunk.kind, chunk.language, *found))) if found else b""

@@ -20,7 +20,7 @@ from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.names import names_of
-from thumbindex.library.reader import OpenedIndex, Reader
+from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import (
     SUGGESTED_NAMES,
     all_documents,
@@ -28,7 +28,7 @@ from thumbindex.library.visibility import (
     read_visible,
 )
 from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
-from thumbindex.ports import Snapshot
+from thumbindex.ports import FolderSnapshot, Snapshot
 from thumbindex.query.match_names import find_by_reference
 from thumbindex.text import (
     PassageAddress,
@@ -77,14 +77,14 @@ class FoundNote:
 class NoteLookup:
     """Finds notes of some folders, in one snapshot of each. Hidden notes are never found.
 
-    Absolute paths are accepted only from callers on this machine (`is_near`).
+    Absolute paths are accepted only from callers on this machine (`is_local`).
     """
 
-    def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
-        self.readers, self._is_near = readers, is_near
+    def __init__(self, readers: Sequence[Reader], is_local: bool = True) -> None:
+        self.readers, self._is_near = readers, is_local
 
     @cached_property
-    def opened(self) -> Mapping[Reader, OpenedIndex]:
+    def opened(self) -> Mapping[Reader, FolderSnapshot]:
         """The index of each folder that has one."""
         return {each: each.opened() for each in self.readers if each.indexed}
 
@@ -267,7 +267,7 @@ class NoteLookup:
 
     def _unknown(self, written: str) -> UnknownPathError:
         """Return the error for a text that matches no note, with similar names."""
-        if next(NoteLookup(self.readers, is_near=False).documents_in(written), None):
+        if next(NoteLookup(self.readers, is_local=False).documents_in(written), None):
             return UnknownPathError(
                 f"{written!r} is a directory: `outline` lists the documents in it."
             )

@@ -1,4 +1,4 @@
-"""One folder's index, open for reading: its snapshot follows the generation."""
+"""Read one folder's index: the snapshot of the current generation."""
 
 from __future__ import annotations
 
@@ -12,38 +12,14 @@ from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder, with_current_privacy
-from thumbindex.ports import FolderCatalog, Snapshot
+from thumbindex.ports import FolderSnapshot
 
 if TYPE_CHECKING:
     from thumbindex.postgres.folders import PublishedFolders
     from thumbindex.postgres.published_store import PublishedStore
 
-LOOK_SECONDS = 0.1
-"""Between two looks at a folder's own file: an answer asks for the folder many times."""
-
-
-class OpenedIndex(Protocol):
-    """A folder's index as it was opened: a snapshot, and what is known of it."""
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """What the pipeline searches."""
-
-    @property
-    def catalog(self) -> FolderCatalog:
-        """Its catalog."""
-
-    @property
-    def fingerprint(self) -> str:
-        """What the model is known by that made the vectors; empty where there are none."""
-
-    @property
-    def model(self) -> str:
-        """Its name."""
-
-    @property
-    def documents(self) -> int:
-        """How many documents there are."""
+PRIVACY_CHECK_SECONDS = 0.1
+"""Interval between two checks of a folder's own settings file."""
 
 
 class Reader(Protocol):
@@ -51,11 +27,11 @@ class Reader(Protocol):
 
     @property
     def is_published(self) -> bool:
-        """Whether the folder lies in a database, where its notes' files are not to be had."""
+        """Whether the folder is in a database, without its notes' files."""
 
     @property
     def database(self) -> PublishedFolders | None:
-        """The database that the folder lies in."""
+        """The database of a published folder."""
 
     @property
     def folder(self) -> Folder:
@@ -66,53 +42,50 @@ class Reader(Protocol):
         """Whether there are words to search, damaged or not."""
 
     @property
-    def is_answering(self) -> bool:
-        """Whether there are words to search, as far as that is known without waiting."""
+    def is_searchable(self) -> bool:
+        """Whether there are words to search, without waiting for a database."""
 
     @property
-    def place(self) -> str:
-        """Where the index lies, to be shown."""
+    def location(self) -> str:
+        """The location of the index, for display."""
 
     @property
     def store(self) -> Store | PublishedStore:
-        """What those ask who only read."""
+        """The rows of the index, read-only."""
 
-    def moment(self) -> AbstractContextManager[None]:
-        """Have all that this thread reads of the index be of one generation."""
+    def pinned(self) -> AbstractContextManager[None]:
+        """Pin the current generation for all reads of this thread."""
 
-    def opened(self) -> OpenedIndex:
-        """Return the snapshot with what it is a snapshot of. Raises StorageError."""
+    def opened(self) -> FolderSnapshot:
+        """Return the current snapshot. Raises StorageError."""
 
-    def mark(self) -> object:
-        """Return what differs after each commit."""
+    def version(self) -> object:
+        """Return a value that differs after each commit."""
 
     def close(self) -> None:
         """Close the files, or the connections."""
 
 
 class DiskReader:
-    """One folder's index on this machine.
-
-    Each question sees the present generation, and that one to its end (`moment`).
-    """
+    """One folder's index on this machine. A query reads one generation to its end (`pinned`)."""
 
     is_published = False
     database = None
 
     def __init__(self, folder: Folder) -> None:
-        self._folder, self._look_at = folder, 0.0
+        self._folder, self._check_at = folder, 0.0
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
         self._places = folder.places  # of the build that is open
         self._opened: Opened | None = None
-        self._here = threading.local()  # the store that this thread reads at one moment
+        self._here = threading.local()  # the store that this thread has pinned
         self._lock = threading.RLock()
 
     @property
     def folder(self) -> Folder:
         """The folder, with what its own file keeps private now."""
-        if time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + LOOK_SECONDS
+        if time.monotonic() >= self._check_at:
+            self._check_at = time.monotonic() + PRIVACY_CHECK_SECONDS
             self._folder = with_current_privacy(self._folder)
         return self._folder
 
@@ -123,13 +96,13 @@ class DiskReader:
             return self.store.meta("words") != ""
         except IndexMissingError:
             return False
-        except StorageError:  # whoever asks it is told what is wrong
+        except StorageError:  # a query raises it
             return True
 
     @contextmanager
-    def moment(self) -> Iterator[None]:
-        """Have all that this thread reads of the index be of one generation."""
-        if self._held is not None:
+    def pinned(self) -> Iterator[None]:
+        """Pin the current generation for all reads of this thread."""
+        if self._pinned_store is not None:
             yield
             return
         try:
@@ -145,17 +118,15 @@ class DiskReader:
                 self._here.store = None
 
     @property
-    def _held(self) -> Store | None:
-        """The store that this thread reads at one moment."""
+    def _pinned_store(self) -> Store | None:
+        """The store that this thread has pinned."""
         held: Store | None = getattr(self._here, "store", None)
         return held
 
     @property
     def store(self) -> Store:
-        """The store, opened when it is first needed, and again if the index was forgotten or
-        rebuilt.
-        """
-        if (held := self._held) is not None:
+        """The store, opened at first use, and again if the index was deleted or rebuilt."""
+        if (held := self._pinned_store) is not None:
             return held
         with self._lock:
             places = self.folder.places.at()
@@ -170,13 +141,13 @@ class DiskReader:
             return self._store
 
     def opened(self) -> Opened:
-        """Return the snapshot with what it is a snapshot of. Raises StorageError."""
-        with self.moment():
+        """Return the current snapshot. Raises StorageError."""
+        with self.pinned():
             while True:
                 try:
                     return self._present()
                 except StorageError:
-                    if (held := self._held) is None:
+                    if (held := self._pinned_store) is None:
                         raise
                     if held.path != self.folder.places.store:
                         self._here.store = None  # the index was rebuilt, and its files are gone
@@ -197,22 +168,22 @@ class DiskReader:
             return self._opened
 
     @property
-    def is_answering(self) -> bool:
-        """Tell whether there are words to search, as far as that is known without waiting."""
+    def is_searchable(self) -> bool:
+        """Whether there are words to search."""
         return self.indexed
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the index lies, to be shown."""
         return str(self.folder.places.folder)
 
-    def mark(self) -> object:
+    def version(self) -> object:
         """Return the index's file and generation: each commit has its own."""
         store = self.store
         return store.path, store.generation
 
     def refresh(self) -> None:
-        """Open the index as it is now, if there is one, so that no question waits for that."""
+        """Open the current snapshot, so that no query waits for it."""
         if self.indexed:
             self.opened()
 

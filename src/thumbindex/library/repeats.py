@@ -1,4 +1,4 @@
-"""Repeats inside a document: no search units of their own, but what they repeat matters more."""
+"""Repeats inside a document: left out of the search, but they raise salience."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from thumbindex.ports import Vector
 from thumbindex.settings import IngestSettings
 from thumbindex.text import plural, text_key
 
-MOST_COMPARED = 2_000
-"""Segments of one kind in a document that are compared by meaning: of a longer log the most
-salient. Of the others only equal texts are repeats.
+_MAX_COMPARED = 2_000
+"""Maximum segments of one kind in a document that are compared by meaning, the most salient first.
+Of the others, only equal texts are repeats.
 """
 
-SEGMENTS_A_STEP = 32
-"""Segments that are judged at once, in some hundredths of a second."""
+_SEGMENT_BATCH = 32
+"""Segments that are judged between two yields: some hundredths of a second."""
 
-JUDGED = 5
-"""Kept segments that one is judged against, the nearest first."""
+_MAX_JUDGED = 5
+"""Maximum kept segments that a segment is compared with, nearest first."""
 
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
@@ -38,13 +38,12 @@ Boost = tuple[int, float, float]
 """A segment, how much its salience is raised, and to what."""
 
 
-def ingest(
+def find_repeats(
     chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], settings: IngestSettings
 ) -> Generator[None, None, tuple[list[Repeat], list[Boost]]]:
-    """Find the repeats among the segments of one document, and what they boost; the most salient
-    one is kept, and one without a vector.
+    """Find repeats among the segments of one document, and boosts of the segments they repeat.
 
-    It yields where something else may come first.
+    The most salient segment is kept. Yields between steps, so that other work may run.
     """
     kinds: dict[tuple[str, str], list[int]] = defaultdict(list)
     for n in sorted(chunks, key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
@@ -62,7 +61,7 @@ def ingest(
             near[keeper].add(text_key(chunks[segment].text))
     boosts = []
     for keeper, texts in sorted(near.items()):
-        if boost := boost_of(len(texts), settings):
+        if boost := boost_for(len(texts), settings):
             # which is never worth less for being repeated, whatever the cap
             salience = chunks[keeper].salience
             boosts.append(
@@ -71,10 +70,8 @@ def ingest(
     return repeats, boosts
 
 
-def boost_of(near: int, settings: IngestSettings) -> float:
-    """Return the boost of a segment that so many others repeat in other words: logarithmic, linear
-    or none.
-    """
+def boost_for(near: int, settings: IngestSettings) -> float:
+    """Return the boost of a segment with `near` repeats: logarithmic, linear or none."""
     if settings.boost == "off" or not near:
         return 0.0
     return settings.base * (math.log2(1 + near) if settings.boost == "logarithmic" else near)
@@ -89,35 +86,33 @@ def _repeats(
     """Go through segments of one kind, the most salient first: each repeats a kept one of the same
     text, else the nearest that says the same.
     """
-    matrix = np.stack([vectors[n] for n in order[:MOST_COMPARED]])
+    matrix = np.stack([vectors[n] for n in order[:_MAX_COMPARED]])
     cosines = matrix @ matrix.T
     repeats: list[Repeat] = []
     kept: list[int] = []  # positions
     by_text: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for at, n in enumerate(order):
-        if at % SEGMENTS_A_STEP == 0:
+        if at % _SEGMENT_BATCH == 0:
             yield
         same = by_text[chunks[n].text, *_numbers(chunks[n])]
         keeper = next((k for k in same if vectors[k] @ vectors[n] >= similarity), None)
-        if keeper is None and at < MOST_COMPARED:
+        if keeper is None and at < _MAX_COMPARED:
             to_kept = cosines[at, kept]
             near = np.flatnonzero(to_kept >= similarity)
-            nearest = near[np.argsort(-to_kept[near], kind="stable")][:JUDGED].tolist()
+            nearest = near[np.argsort(-to_kept[near], kind="stable")][:_MAX_JUDGED].tolist()
             others = (order[kept[k]] for k in nearest)
             keeper = next((k for k in others if _says_the_same(chunks[k], chunks[n])), None)
         if keeper is not None:
             repeats.append((n, keeper, chunks[n].text == chunks[keeper].text))
             continue
         same.append(n)
-        if at < MOST_COMPARED:
+        if at < _MAX_COMPARED:
             kept.append(at)
     return repeats
 
 
 def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
-    """Tell whether a segment may be left out for another one: it has no word of its own, since
-    nobody would find that any more.
-    """
+    """Return whether a segment may be left out for another one: it has no word of its own."""
     return (
         Counter(tokenize(other.text).stems) <= Counter(tokenize(keeper.text).stems)
         and _numbers(keeper) == _numbers(other)
@@ -126,13 +121,11 @@ def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
 
 
 def _numbers(chunk: Chunk) -> list[str]:
-    """Return what has digits in the headings above a segment: the same words under "5.1" and "7.6"
-    are two facts.
-    """
+    """Return the numbers in the headings of a segment: "5.1" is not "7.6"."""
     return _NUMBERED.findall(" ".join(chunk.heading_path))
 
 
-MOST_RATIO, MOST_BOOST = 0.50, 0.60
+_HIGH_RATIO, _HIGH_BOOST = 0.50, 0.60
 """Above these something is wrong: generated pages, or a text that says one thing over and over.
 
 Healthy are 0.10 to 0.40, and 0.05 to 0.20.
@@ -140,7 +133,7 @@ Healthy are 0.10 to 0.40, and 0.05 to 0.20.
 
 
 def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
-    """Say what was left out in one line."""
+    """Return a sentence about how many chunks were left out."""
     repeats, segments = sum(each.repeats for each in counts), sum(each.segments for each in counts)
     repeat = (
         "only repeats another one of its note and is"
@@ -151,20 +144,20 @@ def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
 
 
 def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
-    """Say what is more than is healthy, each in a sentence that ends with what to do."""
+    """Return warnings about high ratios, each with what to do."""
     of = f" of type {counts.type!r}" if counts.type else ""
     ratio = counts.repeats / counts.segments if counts.segments else 0.0
     found = []
-    if ratio > MOST_RATIO:
+    if ratio > _HIGH_RATIO:
         found.append(
             f"{ratio:.0%} of the chunks of notes{of} repeat others of their note, more "
             "than half: "
             "generated pages? Raise index.ingest.similarity, or leave them out with corpus.exclude."
         )
-    if counts.most_boost > MOST_BOOST:
+    if counts.most_boost > _HIGH_BOOST:
         found.append(
             f"A chunk of a note{of} is raised by {counts.most_boost:.2f}, more than "
-            f"{MOST_BOOST:.2f}: "
+            f"{_HIGH_BOOST:.2f}: "
             "lower index.ingest.base, or see what repeats it."
         )
     return tuple(found)

@@ -1,6 +1,4 @@
-"""Status of one folder's index: how large and complete it is, who writes it, what is wrong; and the
-health of its model.
-"""
+"""Status of a folder's index: size, counts, writers and problems; and the health of its model."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ from thumbindex.model import (
 __all__ = ["AUTO", "SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
 
 SCHEMA = Store.version
-"""The version in which this program writes indexes."""
+"""The schema version of new indexes."""
 
 _SHA256 = 64
 """Hex digits of a sha256: the hub's cache names a large file by it."""
@@ -48,7 +46,7 @@ _SHA256 = 64
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
-    """A model that was found, its files read whole."""
+    """A model whose files were verified."""
 
     name: str
     folder: Path
@@ -57,9 +55,7 @@ class ModelHealth:
 
 
 def examine_model(name: str) -> ModelHealth:
-    """Find a model on this machine, network or not, and compare its files with every digest that is
-    known; raise ModelError.
-    """
+    """Find a model on this machine and verify its files. Raises ModelError."""
     card = find_model(name, offline=True)
     if card.name == BUNDLED:
         bundled_folder(read=True)
@@ -68,8 +64,9 @@ def examine_model(name: str) -> ModelHealth:
 
 
 def verify_named(folder: Path) -> int:
-    """Compare the files of a folder in the hub's cache with the digests that they are named by;
-    return how many have one, raise ModelError.
+    """Verify the files of a model in the hub's cache that are named by their digests.
+
+    Return their number. Raises ModelError.
     """
     links = [path for path in sorted(folder.rglob("*")) if path.is_symlink() and path.is_file()]
     named = [path for path in links if len(path.resolve().name) == _SHA256]
@@ -84,14 +81,12 @@ def verify_named(folder: Path) -> int:
 
 
 def is_whole(folder: Folder) -> bool:
-    """Read a folder's index whole and tell whether there is nothing to mend; raise StorageError
-    where it cannot be read at all.
-    """
+    """Return whether a folder's index needs no repair. Raises StorageError."""
     return not find_damage(folder.places)
 
 
 MOST_FLAGGED = 100
-"""Flags that are listed: all notes are counted."""
+"""Maximum flags that are listed."""
 
 _FAILURES = {
     IndexDamagedError: "damaged",
@@ -101,14 +96,12 @@ _FAILURES = {
 
 
 def status_of(reader: Reader) -> FolderStatus:
-    """Return the state of one folder's index; a damaged one says so and hides none of the
-    others.
-    """
+    """Return the status of one folder's index; a damaged index is a problem, not an error."""
     folder, database = reader.folder, reader.database
     status = FolderStatus(
         folder.name,
-        reader.place if database else str(folder.root),
-        reader.place,
+        reader.location if database else str(folder.root),
+        reader.location,
         reader.indexed,
         0,
         IndexState(0, 0, 0, 0, "", 0),
@@ -145,7 +138,7 @@ def status_of(reader: Reader) -> FolderStatus:
 
 
 def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
-    """Return a status with what the index says."""
+    """Return a status with the counts and problems of the index."""
     store, folder, state = reader.store, reader.folder, folder_state(reader)
     flagged, problems = flags_of(store.flagged()), (*status.skipped, *store.problems())
     hidden = hidden_paths({each.path for each in flagged}, reader)
@@ -167,9 +160,7 @@ def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
 
 
 def _written_at(store: Path) -> float:
-    """Return when an SQLite file or its log was written, 0 if it is gone: what is committed stands
-    in the log at first.
-    """
+    """Return when a database or its log was last written; 0 if it is missing."""
     newest = 0.0
     for path in (store, store.with_name(f"{store.name}-wal")):
         with suppress(OSError):

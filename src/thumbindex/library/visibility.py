@@ -24,7 +24,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
 from thumbindex.library.comparison import current_parser_key, is_empty_folder
 from thumbindex.library.folders import Folder
-from thumbindex.library.reader import DiskReader, OpenedIndex, Reader
+from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.model import (
     Answer,
     Cluster,
@@ -38,7 +38,7 @@ from thumbindex.model import (
     UnmetFilter,
     WhyReport,
 )
-from thumbindex.ports import Selection
+from thumbindex.ports import FolderSnapshot, Selection
 from thumbindex.query.expansion import corrected_query
 from thumbindex.query.operators import unmet_filters
 from thumbindex.query.retrieve import KEYWORD_FIELDS
@@ -228,7 +228,9 @@ _SAMPLED_CHUNKS = 8
 class PrivacyFilter:
     """Removes everything about hidden notes from the result of a search."""
 
-    def __init__(self, search: Search, tools: Tools, opened: Mapping[Reader, OpenedIndex]) -> None:
+    def __init__(
+        self, search: Search, tools: Tools, opened: Mapping[Reader, FolderSnapshot]
+    ) -> None:
         self._search, self._tools, self._opened = search, tools, opened
         # published notes are always visible
         self._readers = [reader for reader in opened if not reader.is_published]

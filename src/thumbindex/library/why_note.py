@@ -15,7 +15,7 @@ from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import read_bytes
 from thumbindex.corpus.walk import why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError
-from thumbindex.library.answering import tools_over, without_folder
+from thumbindex.library.answering import build_tools, without_folder_filter
 from thumbindex.library.note_lookup import (
     FoundNote,
     NoteLookup,
@@ -39,7 +39,7 @@ def explain_note(
     settings: QuerySettings,
     embedder: Embedder | None,
     reranker: Reranker | None,
-    is_near: bool = True,
+    is_local: bool = True,
 ) -> WhyReport:
     """Return the outcome of a query for one note, or why the note is not indexed.
 
@@ -47,7 +47,7 @@ def explain_note(
     there is no such file or note, UsageError for several or an unknown heading.
     """
     first = [each for each in readers if each.folder.name in query.filters.folder] or readers
-    notes = NoteLookup(first, is_near), NoteLookup(readers, is_near)
+    notes = NoteLookup(first, is_local), NoteLookup(readers, is_local)
     spellings = dict.fromkeys((note, os.path.normpath(note).replace(os.sep, "/")))
     paths = (each.find_path(text) for each in notes for text in spellings)
     found = next(filter(None, paths), None)
@@ -56,7 +56,7 @@ def explain_note(
         if found is None and not any((each.folder.root / path).is_file() for each, path in there):
             found = _find_by_name(note, *notes)
     except UnknownPathError:
-        if not there and is_near and _is_outside(note):
+        if not there and is_local and _is_outside(note):
             roots = ", ".join(str(reader.folder.root) for reader in readers)
             reason = f"it lies outside the folders that are searched: {roots}"
             return _not_indexed(query, "", note, reason)
@@ -169,7 +169,7 @@ def _in_index(
         if reader.indexed and (not names or reader.folder.name in names)
     }
     opened = list(folders.values())
-    tools, steps = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
+    tools, steps = build_tools(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     folder = next(number for number, reader in enumerate(folders) if reader.folder.name == name)
     document = opened[folder].catalog.at(path)
     if document is None:
@@ -177,7 +177,7 @@ def _in_index(
     before = sum(each.documents for each in opened[:folder])
     wanted = _chunks_under(found.fragment, DocumentId(before + document), tools)
     answer, _ = run(
-        without_folder(query, len(opened)),
+        without_folder_filter(query, len(opened)),
         tools,
         time.perf_counter,
         lambda stage, search: steps.append((stage, search)),

@@ -298,10 +298,10 @@ def reply_query(
     lacking = (
         freshness_sentence(answer.freshness)
         if answer.freshness
-        else missing_folders_sentence(library.away())
+        else missing_folders_sentence(library.missing_folders())
     )
     lacking = " ".join(filter(None, (lacking, *index_failures)))
-    roots, links = dict(library.folders), library.config.serve.links if library.is_near else "none"
+    roots, links = dict(library.folders), library.config.serve.links if library.is_local else "none"
     form = PassageFormat(
         several,
         explain,
@@ -312,7 +312,7 @@ def reply_query(
         _EXPLAIN_FACTOR if explain else 1
     )
     frame = AnswerFrame(answer, tuple(progress()), narrowed, lacking, explain, has_model)
-    with_marks = cache(lambda: {each.rank: each for each in library.marked(answer).passages})
+    with_marks = cache(lambda: {each.rank: each for each in library.with_marks(answer).passages})
     return fit_answer(
         tokens,
         library.count_tokens,
@@ -381,13 +381,13 @@ def reply_when_ready(
     arguments: Mapping[str, Any],
     tell: Callable[[Progress], None] = ignore_progress,
     interrupted: Callable[[], bool] = never,
-    is_near: bool = True,
+    is_local: bool = True,
 ) -> Reply:
     """Answer a query once the index can be searched and the model is loaded, if that is in time."""
     background.await_words(tell=tell, interrupted=interrupted)
     background.await_model(interrupted)
     return reply_query(
-        background.library() if is_near else background.library().from_afar(),
+        background.library() if is_local else background.library().without_local_paths(),
         arguments,
         background.progress,
         tell,

@@ -298,7 +298,7 @@ def reply_status(
 ) -> Reply:
     """Return the state of each folder's index, and the background's notes."""
     folders = library.status()
-    notes = [*notes, *filter(None, [missing_folders_sentence(library.away())])]
+    notes = [*notes, *filter(None, [missing_folders_sentence(library.missing_folders())])]
     structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}
     for each in structured["folders"]:
         each["skipped"] = each["skipped"][:_MAX_PROBLEMS]

@@ -92,7 +92,7 @@ def complete_argument(
         values = sorted(each for each in folders if value.casefold() in each.casefold())
     if argument == "path":
         most = len(folders) * (_MAX_COMPLETIONS + 1)
-        found = library.named_like(value, most, folder=folder if folder in folders else None)
+        found = library.suggest_notes(value, most, folder=folder if folder in folders else None)
         values = (each.path for each in found)
     first = list(dict.fromkeys(values))  # a path of two folders comes once
     return first[:_MAX_COMPLETIONS], len(first) > _MAX_COMPLETIONS

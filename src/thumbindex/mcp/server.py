@@ -211,14 +211,14 @@ def build_server(
     folders: Sequence[tuple[str, Path]],
     may_name: MayNameDirectory | None = None,
     about: Mapping[str, str] | None = None,
-    is_near: bool = True,
+    is_local: bool = True,
 ) -> Server[Subscribers]:
     """Return the server; listing its tools touches neither index nor model.
 
-    `may_name` and `about` are for its instructions. `is_near` says that its clients are on this
+    `may_name` and `about` are for its instructions. `is_local` says that its clients are on this
     machine, where links open notes.
     """
-    requests = _Requests(background, is_near)
+    requests = _Requests(background, is_local)
     names = [name for name, _ in folders]
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
@@ -251,12 +251,12 @@ def build_server(
 class _Requests:
     """Answers the protocol's requests; calls of the library run in worker threads."""
 
-    def __init__(self, background: LibraryHost, is_near: bool) -> None:
+    def __init__(self, background: LibraryHost, is_local: bool) -> None:
         self._background = background
-        self._is_near = is_near
+        self._is_near = is_local
         self._tools: Mapping[str, Callable[[Mapping[str, Any], _CallState], Reply]] = {
             "query": lambda arguments, call: reply_when_ready(
-                self._background, arguments, call.report, call.is_cancelled, is_near
+                self._background, arguments, call.report, call.is_cancelled, is_local
             ),
             "read": self._over_index(reply_read),
             "outline": self._over_index(reply_outline),
@@ -437,7 +437,7 @@ class _Requests:
     @property
     def _library(self) -> Library:
         library = self._background.library()
-        return library if self._is_near else library.from_afar()
+        return library if self._is_near else library.without_local_paths()
 
     def _over_index(
         self, reply: Callable[..., Reply]

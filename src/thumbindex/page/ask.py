@@ -142,7 +142,7 @@ def ask_screen(visit: Visit) -> Screen:
             "holds_none": library.indexed and not notes,
         }
         return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
-    answer, busy = library.marked(library.query(asked)), visit.background.progress()
+    answer, busy = library.with_marks(library.query(asked)), visit.background.progress()
     judged, damage = judgments_of(visit, asked.text)
     places = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
@@ -217,7 +217,7 @@ def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
     """Return the first notes whose names begin with a text."""
     if not text.strip() or not library.indexed:
         return ()
-    return library.named_like(text, _MAX_NAMES)
+    return library.suggest_notes(text, _MAX_NAMES)
 
 
 # ------------------------------------------------------------------ a passage
@@ -250,7 +250,7 @@ def _card(
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
         "disagrees": [_disagreement(each) for each in passage.disagrees],
         "opens": available_links(file, passage.heading, passage.match_start)
-        if visit.is_near
+        if visit.is_local
         else (),
         "heading": passage.heading,
         "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),

@@ -92,7 +92,7 @@ def _command(visit: Visit, folder: str) -> str:
     machine.
     """
     places = {each.name: each.places for each in visit.library.opened}
-    if not visit.is_near or folder not in places:
+    if not visit.is_local or folder not in places:
         return "thumbindex eval judged.jsonl"
     own = str(places[folder].judged_set)
     return shlex.join(["thumbindex", "eval", own, *visit.options([folder])])
@@ -150,7 +150,7 @@ def judgments_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], li
         return visit.library.judgments().of(text) if visit.may_write else {}, []
     except StorageError as error:
         _LOG.warning("%s", error)
-        return {}, [str(error) if visit.is_near else SEE_SERVER_LOG]
+        return {}, [str(error) if visit.is_local else SEE_SERVER_LOG]
 
 
 def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str], int]:

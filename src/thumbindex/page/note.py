@@ -99,7 +99,7 @@ def note_screen(visit: Visit) -> Screen:
         ],
         "has_vectors": state is not None and state.vectors > 0,
         "map": _local_map(found, names),
-        "opens": available_links(root / found.path, heading, first) if visit.is_near else (),
+        "opens": available_links(root / found.path, heading, first) if visit.is_local else (),
         "command": shlex.join(command),
     }
 

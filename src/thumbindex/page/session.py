@@ -191,13 +191,13 @@ class SignIn:
     key: OneTimeKey | None = None
 
     @property
-    def is_near(self) -> bool:
+    def is_local(self) -> bool:
         """Return whether visitors are on this machine, and may see paths of its disk."""
         return self.sessions is None or self.key is not None
 
     def may_write(self, scope: Scope, settings: HttpSettings) -> bool:
         """Return whether a visitor may decide about duplicates and judge answers."""
-        return self.is_near or bool({EVERYONE, *token_names(scope)} & set(settings.writers))
+        return self.is_local or bool({EVERYONE, *token_names(scope)} & set(settings.writers))
 
 
 async def signed_in_user(

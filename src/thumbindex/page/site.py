@@ -317,14 +317,14 @@ class Page:
         background.await_model()
         # before anything is read: news of what is read meanwhile comes again
         revision = background.revision()
-        library, is_near = background.library(), self._rules.is_near
+        library, is_local = background.library(), self._rules.is_local
         return Visit(
             background,
-            library if is_near else library.from_afar(),
+            library if is_local else library.without_local_paths(),
             query,
             rest,
             self._rules.may_write(request.scope, self._settings),
-            is_near,
+            is_local,
             request.headers.get(_PART_HEADER, ""),
             revision,
         )
@@ -358,7 +358,7 @@ class Page:
         if isinstance(error, ForbiddenError):
             return _message_screen("Not allowed", str(error), 403)
         if isinstance(error, UsageError):
-            is_told = self._rules.is_near or not any(
+            is_told = self._rules.is_local or not any(
                 str(root) in str(error) for _, root in self._folders
             )
             return _message_screen(
@@ -367,12 +367,12 @@ class Page:
                 400,
             )
         _LOG.warning("A page could not be shown: %s", error)
-        from_afar = (
+        without_local_paths = (
             "The notes cannot be read just now: whoever runs this server finds the reason in its "
             "log."
         )
         return _message_screen(
-            "Not just now", str(error) if self._rules.is_near else from_afar, 503
+            "Not just now", str(error) if self._rules.is_local else without_local_paths, 503
         )
 
     def _respond(

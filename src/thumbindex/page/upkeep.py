@@ -270,7 +270,7 @@ _MAX_PROBLEMS = 50
 def state_screen(visit: Visit) -> Screen:
     """Show the state of each folder that the visitor sees."""
     library = visit.library
-    statuses = [each if visit.is_near else _without_local_paths(each) for each in library.status()]
+    statuses = [each if visit.is_local else _without_local_paths(each) for each in library.status()]
     folders = [_folder_values(each, visit) for each in statuses]
     values = {
         "folders": folders,
@@ -327,7 +327,7 @@ def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
     words = folder_state_sentence(status)
     if status.failure or status.away:
         return "bad", words
-    if words == "ready" and not visit.library.only([status.folder]).watched():
+    if words == "ready" and not visit.library.only([status.folder]).watched_folders():
         words = (
             "No process keeps it up to the disk: `thumbindex index` does it once, a server as "
             "long as it runs."

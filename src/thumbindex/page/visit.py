@@ -46,7 +46,7 @@ class Visit:
     subpath: str = ""  # of the path, behind the screen's name: `notes/Ideas/tea.md`
     may_write: bool = False  # decide of copies and judge answers
     # on this machine, without tokens: paths of the disk and programs may be named
-    is_near: bool = False
+    is_local: bool = False
     part: str = ""  # the only element of the page that a script will take; empty for all of it
     revision: str = ""  # `IndexFollower.revision` before the library was asked
 
@@ -85,7 +85,7 @@ class Visit:
     def warnings(self) -> list[str]:
         """Return the background's warnings, without paths of the disk for remote visitors."""
         said = self.background.notes()
-        if self.is_near:
+        if self.is_local:
             return list(said)
         places = [
             str(place) for each in self.library.opened for place in (each.root, each.places.folder)
@@ -97,7 +97,7 @@ class Visit:
 
         Paths of the disk are for visitors on this machine.
         """
-        if not self.is_near:
+        if not self.is_local:
             return [f"--folder={each}" for each in folder]
         own, roots = (
             self.background.opening,

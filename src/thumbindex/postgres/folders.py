@@ -80,7 +80,7 @@ class PublishedFolders:
         self._guard = threading.Lock()
 
     @contextmanager
-    def moment(self) -> Iterator[None]:
+    def pinned(self) -> Iterator[None]:
         """Have all that this thread reads be of one moment; inside another moment it is that
         one's.
         """
@@ -100,7 +100,7 @@ class PublishedFolders:
             finally:
                 self._here.session = self._here.states = self._here.opened = None
 
-    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
+    def in_one_snapshot(self, ask: Callable[[], _Told]) -> _Told:
         """Ask at one moment. If the connection breaks, or a standby ends the question, ask all of
         it once more at a new moment.
 
@@ -109,10 +109,10 @@ class PublishedFolders:
         if getattr(self._here, "session", None) is not None:
             return ask()  # whoever began this moment asks again
         try:
-            with self.moment():
+            with self.pinned():
                 return ask()
         except EngineConnectionError:
-            with self.moment():
+            with self.pinned():
                 return ask()
 
     def status(self) -> DatabaseStatus:
@@ -122,7 +122,7 @@ class PublishedFolders:
         if getattr(self._here, "session", None) is not None:
             return self.engine.status(self.session)
         try:
-            with self.moment():
+            with self.pinned():
                 return self.engine.status(self.session)
         except EngineError:
             return self.engine.status()
@@ -142,7 +142,7 @@ class PublishedFolders:
 
     def states(self) -> list[FolderState]:
         """Return what is published, as of this moment."""
-        with self.moment():
+        with self.pinned():
             if self._here.states is None:
                 try:
                     self._here.states = self._states = read_folders(self.session, self._states)
@@ -200,7 +200,7 @@ class PublishedFolders:
             "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM "
             "folders WHERE name = %s"
         )
-        ((now, published),) = self.in_one_moment(lambda: self.session.fetch(sql, (name,))) or (
+        ((now, published),) = self.in_one_snapshot(lambda: self.session.fetch(sql, (name,))) or (
             (0.0, 0.0),
         )
         return float(now), float(published)
@@ -237,7 +237,7 @@ class PublishedReader:
         return any(state.name == self.folder.name for state in self.database.states())
 
     @property
-    def is_answering(self) -> bool:
+    def is_searchable(self) -> bool:
         """Tell whether the folder was there when the database was asked last; it is not asked
         now.
         """
@@ -253,15 +253,15 @@ class PublishedReader:
         return self.database.open(self.folder.name)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the index lies, without user and password."""
         return self.database.engine.where
 
-    def moment(self) -> AbstractContextManager[None]:
+    def pinned(self) -> AbstractContextManager[None]:
         """Have all that this thread reads of the database be of one moment."""
-        return self.database.moment()
+        return self.database.pinned()
 
-    def mark(self) -> object:
+    def version(self) -> object:
         """Return what tells this publication from every other: a generation comes again of an index
         that was built anew.
         """

@@ -300,7 +300,7 @@ class HttpApp:
         behind = (
             self._background if len(folders) == len(self._folders) else self._background.only(names)
         )
-        server = build_server(behind, folders, self._may_name, self._about, is_near=False)
+        server = build_server(behind, folders, self._may_name, self._about, is_local=False)
         server.middleware.append(ToolCallMiddleware(self.metrics, http.request_seconds))
         return StreamableHTTPSessionManager(server, max_sessions=http.connections)
 
