@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Document
-from thumbindex.query.provenance import Provenance, shared_provenance, status_of
+from thumbindex.query.provenance import Provenance, shared_provenance, approval_status
 
 
 def made(**keys) -> Document:
@@ -45,7 +45,7 @@ def test_the_first_commit_tells_the_creation_where_the_note_does_not() -> None:
     ],
 )
 def test_a_status_is_read_from_front_matter(keys, status: str) -> None:
-    assert status_of(made(**keys)) == status
+    assert approval_status(made(**keys)) == status
 
 
 def test_a_review_stands_between_a_draft_and_what_is_approved() -> None:

@@ -1,5 +1,5 @@
-"""Stage parents: chunks become the sections that hold them, each once, with the chunk that matched
-marked.
+"""Stage parents: turn chunks into the sections that contain them, once each, with the matching
+chunk marked.
 """
 
 from __future__ import annotations
@@ -28,15 +28,41 @@ from thumbindex.query.stage import Search, Tools
 _Key = tuple[int, ...]
 
 _Families = dict[_Key, list[Candidate]]
-"""The children of each section, best first, in the order of the best."""
+"""The candidates of a section, best first, in the order of the best."""
+
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+
+
+def parents(search: Search, tools: Tools) -> Search:
+    """Return the candidates' sections as passages, the best candidate first."""
+    ids = dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in))
+    return _with_passages(
+        search, tools.snapshot.catalog.sections(list(ids)), tools.snapshot.catalog
+    )
+
+
+def chunks_as_passages(search: Search, tools: Tools) -> Search:
+    """Return the candidates as passages of their own lines."""
+    return _with_passages(search, {}, tools.snapshot.catalog)
+
+
+def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog: Catalog) -> Search:
+    found = search.lists.get("search_keyword")
+    coverage = {hit.chunk: hit.coverage for hit in found.hits} if found else {}
+    ordered = order_passages(
+        group_by_section(search.candidates, sections, catalog), sections, coverage
+    )
+    return replace(
+        search,
+        families=tuple(tuple(each.id for each in family) for family, _ in ordered),
+        passages=make_passages(ordered, sections, catalog, search.query.limit),
+    )
 
 
 def group_by_section(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog
 ) -> _Families:
-    """Gather children by their sections; one without is alone, and one of which a copy stands in a
-    better section comes with that.
-    """
+    """Group candidates by section. A candidate with a copy in a better section joins that one."""
     families: _Families = {}
     for each in candidates:
         own, *others = (_section_key(n, sections, catalog) for n in (each.id, *each.also_in))
@@ -48,46 +74,18 @@ def group_by_section(
 
 
 def _section_key(chunk: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> _Key:
-    """Return what tells a chunk's section from all others."""
     section = sections.get(chunk)
     return (-1, chunk) if section is None else (catalog.document_of(chunk), section.ordinal)
 
 
-_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-
-
-def parents(search: Search, tools: Tools) -> Search:
-    """Return the candidates' sections as passages, best child first; what stands in one as a copy
-    already comes with that one.
-    """
-    catalog = tools.snapshot.catalog
-    sections = catalog.sections(
-        list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in)))
-    )
-    families = group_by_section(search.candidates, sections, catalog)
-    ordered = order_passages(families, sections, keyword_coverage(search))
-    return replace(
-        search,
-        families=tuple(tuple(each.id for each in family) for family, _ in ordered),
-        passages=make_passages(ordered, sections, catalog, search.query.limit),
-    )
-
-
-def keyword_coverage(search: Search) -> Mapping[ChunkId, float]:
-    """Return the share of the question's words that chunks hold which were found by words."""
-    found = search.lists.get("search_keyword")
-    return {hit.chunk: hit.coverage for hit in found.hits} if found else {}
-
-
 def order_passages(
-    families: _Families, sections: Mapping[ChunkId, Section], held: Mapping[ChunkId, float]
+    families: _Families, sections: Mapping[ChunkId, Section], coverage: Mapping[ChunkId, float]
 ) -> list[tuple[list[Candidate], bool]]:
-    """Return the families in the order of their passages, those that disagree behind each other,
-    and whether each says something.
+    """Return the families in the order of their passages, contradicting ones together, and whether
+    each is a full passage.
 
-    A section of headings alone comes last, unless it was asked for by its name, or no other
-    section holds as much of the question: `held` is the share of the question's words that a chunk
-    holds.
+    A section of headings alone is none and comes last, unless the query names it, or no other
+    section holds as much of the query: `coverage` is the share of its words that a chunk holds.
     """
     of = {each.id: key for key, family in families.items() for each in family}
     ordered = group_partners(
@@ -95,14 +93,13 @@ def order_passages(
         lambda item: item[0],
         lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]},
     )
-    texts = [_has_body(_passage_text(family, sections)) for _, family in ordered]
-    words = [max(held.get(each.id, 0.0) for each in family) for _, family in ordered]
-    most = max((own for own, is_text in zip(words, texts, strict=True) if is_text), default=0.0)
-    says = [
-        is_text or bool(family[0].name_kind) or own > most
-        for (_, family), own, is_text in zip(ordered, words, texts, strict=True)
+    has_body = [_has_body(_passage_text(family, sections)) for _, family in ordered]
+    covered = [max(coverage.get(each.id, 0.0) for each in family) for _, family in ordered]
+    most = max((own for own, body in zip(covered, has_body, strict=True) if body), default=0.0)
+    found = [
+        (family, body or bool(family[0].name_kind) or own > most)
+        for (_, family), own, body in zip(ordered, covered, has_body, strict=True)
     ]
-    found = [(family, speaks) for (_, family), speaks in zip(ordered, says, strict=True)]
     return sorted(found, key=lambda each: not each[1])
 
 
@@ -112,35 +109,35 @@ def make_passages(
     catalog: Catalog,
     limit: int,
 ) -> tuple[Passage, ...]:
-    """Return a passage a family: its section, or its own lines.
+    """Return the passages up to the limit, and those behind it that may contradict the last one.
 
-    There are as many as the limit, and those behind the last of them that may disagree with it.
+    A passage of headings alone scores no higher than the full passages.
     """
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][0]):
         end += 1
-    passages = [
-        _passage(rank, family, sections, catalog)
-        for rank, (family, _) in enumerate(ordered[:end], 1)
-    ]
-    return _cap_scores(passages, [speaks for _, speaks in ordered[:end]])
+    passages, least = [], 1.0
+    for rank, (family, is_full) in enumerate(ordered[:end], 1):
+        passage = _passage(rank, family, sections, catalog)
+        if is_full:
+            least = min(least, passage.score)
+        passages.append(passage if is_full else replace(passage, score=min(passage.score, least)))
+    return tuple(passages)
 
 
-def _cap_scores(passages: Sequence[Passage], says: Sequence[bool]) -> tuple[Passage, ...]:
-    """Return the passages, the score of one that says nothing no higher than what stands before
-    it.
-    """
-    least = min(
-        (each.score for each, speaks in zip(passages, says, strict=True) if speaks), default=1.0
+def cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
+    """Return the first passages. A pair that the limit would split replaces the last two."""
+    shown, last = tuple(passages[:limit]), limit - 1
+    is_split = limit < len(passages) and any(
+        is_inside(each, passage_place(passages[limit])) for each in passages[last].disagrees
     )
-    return tuple(
-        each if speaks else replace(each, score=min(each.score, least))
-        for each, speaks in zip(passages, says, strict=True)
-    )
+    if is_split and limit > 1 and not passages[last - 1].disagrees:
+        return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
+    return shown
 
 
 def _has_body(text: str) -> bool:
-    """Tell whether a text has more than headings in it."""
+    """Return whether a text has more than headings."""
     return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
 
 

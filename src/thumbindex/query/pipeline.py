@@ -1,13 +1,11 @@
-"""The pipeline: the list of stages, and the one loop that runs them and writes down what each
-did.
-"""
+"""The pipeline: the list of stages, and the loop that runs them and writes the trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Passage, Query, QueryKind, Section, TraceStep
+from thumbindex.model import Query, QueryKind, TraceStep
 from thumbindex.ports import Selection, Snapshot
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import (
@@ -27,15 +25,7 @@ from thumbindex.query.operators import (
     parse_filters,
     select_chunks,
 )
-from thumbindex.query.parents import (
-    group_by_section,
-    is_inside,
-    keyword_coverage,
-    make_passages,
-    order_passages,
-    parents,
-    passage_place,
-)
+from thumbindex.query.parents import chunks_as_passages, cut_to_limit, parents
 from thumbindex.query.rank import fuse, headings, normalize, recency, salience, take_first_list
 from thumbindex.query.reorder import contradict, diversify, rerank
 from thumbindex.query.retrieve import (
@@ -84,17 +74,15 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("rerank", rerank),
     ("parents", parents),
 )
-"""Every stage in the order of the run; its name is its module, its function, its table and its step
-in the trace.
-"""
+"""All stages in order; a stage has the same name as its function, settings table and trace step."""
 
 RETRIEVERS: Mapping[str, Stage] = {
     name: stage for name, stage in STAGES if name.startswith("search_")
 }
-"""Those that find; what comes after them orders and chooses."""
+"""The stages that find chunks; the later ones rank and select them."""
 
 StageObserver = Callable[[str, Search], None]
-"""Is told a stage's name, and the search as that stage left it; "" before the first one."""
+"""Called with a stage's name and the search after it; with "" before the first stage."""
 
 
 def run(
@@ -103,11 +91,11 @@ def run(
     clock: Callable[[], float],
     watch: StageObserver = lambda stage, search: None,
 ) -> tuple[Search, tuple[TraceStep, ...]]:
-    """Answer a query: the search after the last stage, its best passages cut to the limit, and what
-    each stage did.
+    """Answer a query: return the search after the last stage, with at most `limit` passages, and
+    the trace.
 
-    No stage runs for a query that is filters alone: there is nothing to search for, and the newest
-    notes that they let through are the answer. Nor does one where filters let nothing through.
+    No stage runs if the query is filters alone (the newest notes are the answer), or if no chunk
+    passes the filters.
     """
     search, steps = start_search(query, tools), []
     watch("", search)
@@ -126,155 +114,101 @@ def run(
 
 
 def start_search(query: Query, tools: Tools) -> Search:
-    """Return a search with the query's terms, the filters typed in it, and which chunks may be
-    found: what filters let through, and no repeats.
-    """
+    """Return a search with the query's terms, its typed filters, and the searchable chunks."""
     snapshot, catalog = tools.snapshot, tools.snapshot.catalog
-    also, passage = tuple(map(truncate_cjk_runs, query.also)), truncate_cjk_runs(query.passage)
-    query = replace(query, text=truncate_cjk_runs(query.text), also=also, passage=passage)
+    query = replace(
+        query,
+        text=truncate_cjk_runs(query.text),
+        also=tuple(map(truncate_cjk_runs, query.also)),
+        passage=truncate_cjk_runs(query.passage),
+    )
     typed = parse_filters(query.text, snapshot)
-    given = catalog.select(query.filters)
-    within = _without_repeats(intersect(given, select_chunks(typed.conditions, snapshot)), snapshot)
+    within = intersect(catalog.select(query.filters), select_chunks(typed.conditions, snapshot))
+    within = _without_repeats(within, snapshot)
+    query = replace(query, text=typed.text)
     search = Search(
-        replace(query, text=typed.text),
-        typed.text,
-        within=within,
-        conditions=typed.conditions,
-        unmet=typed.unmet,
+        query, typed.text, within=within, conditions=typed.conditions, unmet=typed.unmet
     )
     if not typed.text.strip():
-        candidates, count = newest_candidates(within, query.limit, catalog)
-        sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
-        return replace(
-            search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure
-        )
-    search = replace(search, answerable=within is None or bool(within))
+        return _list_newest(search, tools)
     terms, identifiers = parse_terms(typed.text, tools)
     dated = find_by_date(typed.text, catalog)
-    phrasings = tuple(
-        each
-        for name, text in _distinct_phrasings(query)
-        if (each := _parse_phrasing(name, text, tools)).terms
-    )
     return replace(
         search,
+        answerable=within is None or bool(within),
         terms=terms,
         identifiers=identifiers,
         name_matches=find_by_reference(typed.text, catalog),
         date_matches={n: m for n, m in dated.items() if search.findable(chunks_of(n, tools))},
-        phrasings=phrasings,
+        phrasings=_parse_phrasings(query, tools),
     )
 
 
-def _distinct_phrasings(query: Query) -> list[tuple[str, str]]:
-    """Return what came with a query to be searched beside it, each with its name; what only repeats
-    another is left out.
-    """
-    given = [
-        *((f"also {number}", text) for number, text in enumerate(query.also, 1)),
-        ("passage", query.passage),
-    ]
-    keys = {" ".join(words(query.text)): "query"}
-    for name, text in given:
-        keys.setdefault(" ".join(words(text)), name)
-    return [
-        (name, text) for name, text in given if text.strip() and keys[" ".join(words(text))] == name
-    ]
-
-
-def _parse_phrasing(name: str, text: str, tools: Tools) -> Phrasing:
-    """Return a phrasing with its terms.
-
-    Quotes, filters and dashes in it are no more than words: only the query narrows a search.
-    """
-    text = QUOTATION_MARK.sub(" ", text)
-    return Phrasing(name, text, *parse_terms(text, tools))
-
-
 def _without_repeats(within: Selection | None, snapshot: Snapshot) -> Selection | None:
-    """Take out what repeats another chunk of its document; None where all chunks may be found."""
+    """Remove chunks that repeat another one of their document; None means all chunks."""
     repeated = snapshot.duplicates.repeated()
     if repeated is None:
         return within
     return (snapshot.catalog.everything() if within is None else within) - repeated
 
 
-def _finish(search: Search, tools: Tools) -> Search:
-    """Cut the passages to the limit, but not between two that disagree; where parents are off,
-    chunks stand for themselves.
-    """
+def _list_newest(search: Search, tools: Tools) -> Search:
+    """Answer a query of filters alone with the newest notes."""
     catalog, limit = tools.snapshot.catalog, search.query.limit
-    passages = _cut_to_limit(search.passages, limit)
-    if search.listed is not None or not tools.settings.runs("parents"):
-        sections: Mapping[ChunkId, Section] = {}
-        if search.listed is not None:
-            sections = catalog.sections([each.id for each in search.candidates])
-        families = group_by_section(search.candidates, sections, catalog)
-        ordered = order_passages(families, sections, keyword_coverage(search))
-        passages = make_passages(ordered, sections, catalog, limit)
-        passages = _cut_to_limit(passages, limit)
-    short = len(passages) < limit or not search.answerable
-    return replace(
-        search,
-        passages=passages,
-        undated=count_undated(search.query.filters, search.conditions, tools.snapshot)
-        if short
-        else 0,
-    )
+    candidates, count = newest_candidates(search.within, limit, catalog)
+    sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
+    kind = QueryKind.NAVIGATIONAL
+    return replace(search, kind=kind, candidates=candidates, listed=count, **sure)
 
 
-def _cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
-    """Return the first passages; the last one's partner, which stands right behind, comes in the
-    place of the one before that has none.
+def _parse_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
+    """Return the query's other phrasings that have terms, without repeats.
+
+    Quotes, filters and dashes in them are plain words: only the query narrows a search.
     """
-    shown, last = tuple(passages[:limit]), limit - 1
-    is_parted = limit < len(passages) and any(
-        is_inside(each, passage_place(passages[limit])) for each in passages[last].disagrees
-    )
-    if is_parted and limit > 1 and not passages[last - 1].disagrees:
-        return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
-    return shown
+    given = [(f"also {number}", text) for number, text in enumerate(query.also, 1)]
+    seen, phrasings = {tuple(words(query.text))}, []
+    for name, text in (*given, ("passage", query.passage)):
+        if text.strip() and (key := tuple(words(text))) not in seen:
+            seen.add(key)
+            plain = QUOTATION_MARK.sub(" ", text)
+            phrasings.append(Phrasing(name, plain, *parse_terms(plain, tools)))
+    return tuple(phrasing for phrasing in phrasings if phrasing.terms)
+
+
+def _finish(search: Search, tools: Tools) -> Search:
+    """Cut the passages to the limit; if `parents` did not run, make passages first."""
+    if search.listed is not None:
+        search = parents(search, tools)
+    elif not tools.settings.runs("parents"):
+        search = chunks_as_passages(search, tools)
+    query, passages = search.query, cut_to_limit(search.passages, search.query.limit)
+    is_short = len(passages) < query.limit or not search.answerable
+    undated = count_undated(query.filters, search.conditions, tools.snapshot) if is_short else 0
+    return replace(search, passages=passages, undated=undated)
 
 
 def _trace_step(stage: str, before: Search, after: Search, seconds: float) -> TraceStep:
-    """Return what a stage did: how many came in and went out, moved among the survivors, and were
-    dropped.
-    """
-    return TraceStep(
-        stage,
-        _count(before),
-        _count(after),
-        _count_moved(before, after),
-        seconds,
-        after.dropped[len(before.dropped) :],
-    )
+    """Compare a search before and after a stage."""
+    dropped = after.dropped[len(before.dropped) :]
+    moved = _count_moved(before, after)
+    return TraceStep(stage, _count(before), _count(after), moved, seconds, dropped)
 
 
 def _count(search: Search) -> int:
-    """Count the passages, else the candidates, else the chunks that retrievers have found so
-    far.
-    """
+    """Count the passages, else the candidates, else the chunks in the retrievers' lists."""
     if search.passages:
         return len(search.passages)
-    # only candidates are dropped: none are left then
     if search.candidates or search.dropped or not search.answerable:
         return len(search.candidates)
     return len({hit.chunk for found in search.lists.values() for hit in found.hits})
 
 
 def _count_moved(before: Search, after: Search) -> int:
-    """Count the chunks whose place among those that stayed is another one: a gap that closes moves
-    nobody.
-    """
+    """Count the chunks that have another position among the remaining ones."""
     if before.candidates is after.candidates:
         return 0
-    was, now = _ids(before), _ids(after)
-    if was == now:
-        return 0
-    stayed = set(was) & set(now)
-    pairs = zip([n for n in was if n in stayed], [n for n in now if n in stayed], strict=True)
-    return sum(first != second for first, second in pairs)
-
-
-def _ids(search: Search) -> Sequence[ChunkId]:
-    return [each.id for each in search.candidates]
+    old, new = ([each.id for each in search.candidates] for search in (before, after))
+    remaining = set(old) & set(new)
+    old, new = ([n for n in ids if n in remaining] for ids in (old, new))
+    return sum(first != second for first, second in zip(old, new, strict=True))

@@ -27,7 +27,7 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
     """Return the earliest day of creation, the most conservative status, and the owner who was
     active last.
     """
-    statuses = [status for each in documents if (status := status_of(each))]
+    statuses = [status for each in documents if (status := approval_status(each))]
     owned = [each for each in documents if owner_of(each)]
     owner = ""
     if owned:
@@ -39,7 +39,7 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
     )
 
 
-def status_of(document: Document) -> str:
+def approval_status(document: Document) -> str:
     """Return front matter's `status`; empty where none says, and `draft` where `draft` is true."""
     if _field(document, "draft") is True:
         return "draft"

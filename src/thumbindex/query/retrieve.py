@@ -206,7 +206,7 @@ def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Sea
 
 
 COSINE_DIGITS = 6
-"""Of a cosine: beyond these it depends on which others are computed at once, and two equal texts
+"""Digits of a cosine that do not depend on which others are computed with it: equal texts get equal
 are to have equal ones.
 """
 

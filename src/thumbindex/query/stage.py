@@ -1,4 +1,4 @@
-"""One shape for every stage: a search goes in, a search comes out."""
+"""What every stage takes and returns: a search, and the tools to carry it on."""
 
 from __future__ import annotations
 
@@ -35,32 +35,27 @@ from thumbindex.settings import QuerySettings
 
 
 class OtherForm(NamedTuple):
-    """A form that was asked for and another one of the same, both folded, words joined by one
-    space.
-    """
+    """A term and another form of it, both folded, words joined by one space."""
 
     term: str
     form: str
 
 
 class NameMatch(NamedTuple):
-    """How a note bears a name. The least claim is the best one."""
+    """How a query matches a note's name; the least is the best."""
 
-    # 0 as it is written but for its case, 1 but for accents and punctuation, too, 2 where the
-    # note's name only begins with it
+    # 0 equal but for case, 1 but for accents and punctuation, 2 a prefix of the note's name
     distance: int
-    priority: int
-    omitted_folders: int  # folders of its path that were not typed
+    priority: int  # of its kind
+    omitted_folders: int  # folders of the note's path that were not typed
     kind: NameKind
     heading: str = ""
-    chunk: ChunkId | None = None  # where that heading stands, if it is known
+    chunk: ChunkId | None = None  # the first one under that heading, if known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phrasing:
-    """One way to say a query: its own words, a rewording that came with it, or an answer as it
-    might read.
-    """
+    """The query's own words, a rewording, or a hypothetical answer."""
 
     name: str  # `query`, `also 1` and so on, or `passage`
     text: str
@@ -71,67 +66,55 @@ class Phrasing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """A query on its way to an answer. Each stage puts back what it found out."""
+    """The state of a query. A stage returns a copy with its results."""
 
     query: Query
-    text: str  # what is searched: the query, spelling corrected
-    # the documents that bear the query as their name
+    text: str  # the searched text: the query with its spelling corrected
     name_matches: Mapping[DocumentId, NameMatch] = field(default_factory=dict)
-    # the notes that are called as the one day or month in the query is
     date_matches: Mapping[DocumentId, NameMatch] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
     weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
     identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
-    embedding_text: str = ""  # what is embedded, where that is not `text`
-    # forms that were asked for, each with another one that counts as it
+    embedding_text: str = ""  # the text to embed, if it is not `text`
     other_forms: tuple[OtherForm, ...] = ()
-    # what may be found: what filters let through, without repeats; None where that is everything
-    within: Selection | None = None
-    conditions: tuple[Condition, ...] = ()  # filters that were read in the query
-    unmet: tuple[UnmetFilter, ...] = ()  # filters read in the query that no note meets
-    # documents that `since` and `until` leave out of a short answer because no day of theirs is
-    # known
-    undated: int = 0
-    # where the query is filters alone, how many documents they let through
-    listed: int | None = None
-    phrasings: tuple[Phrasing, ...] = ()  # that came with the query; never corrected
-    query_vector: Vector | None = None  # of the query's own words, set by search_vector
-    vector: Vector | None = None  # by which is searched: of all phrasings together
+    within: Selection | None = None  # searchable chunks; None means all
+    conditions: tuple[Condition, ...] = ()  # filters typed in the query
+    unmet: tuple[UnmetFilter, ...] = ()  # those that no note meets
+    undated: int = 0  # documents without a date that `since` or `until` excludes, if few passages
+    listed: int | None = None  # documents that match a query of filters alone
+    phrasings: tuple[Phrasing, ...] = ()  # beside the query's own words
+    query_vector: Vector | None = None  # of the query's own words
+    vector: Vector | None = None  # mean of all phrasings, the one that is searched
     lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
     seeds: tuple[DocumentId, ...] = ()  # whose links search_graph followed, best first
-    fused: tuple[ChunkId, ...] = ()  # all that may go on from fusion, best first
+    fused: tuple[ChunkId, ...] = ()  # all chunks after fusion, best first
     candidates: tuple[Candidate, ...] = ()  # best first
-    # the chunks of each passage, best first; those beyond the limit, too
-    families: tuple[tuple[ChunkId, ...], ...] = ()
+    families: tuple[tuple[ChunkId, ...], ...] = ()  # chunks of all passages, best first
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
     confidence: float = 0.0
     confidence_level: str = "low"
     answerable: bool = True
-    nearest: tuple[Candidate, ...] = ()  # where nothing is answerable, one a document
+    nearest: tuple[Candidate, ...] = ()  # one a document, if nothing answers
 
     @property
     def all_phrasings(self) -> tuple[Phrasing, ...]:
         """All phrasings, the query's own words first."""
-        return Phrasing(
-            "query", self.text, self.terms, self.identifiers, self.query_vector
-        ), *self.phrasings
+        own = Phrasing("query", self.text, self.terms, self.identifiers, self.query_vector)
+        return (own, *self.phrasings)
 
     def findable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
-        """Return those of some chunks that may be found."""
+        """Return the chunks that are searchable."""
         if self.within is None:
             return chunks
-        return [
-            n
-            for n, is_found in zip(chunks, self.within.among(chunks).tolist(), strict=True)
-            if is_found
-        ]
+        mask = self.within.among(chunks).tolist()
+        return [n for n, is_searchable in zip(chunks, mask, strict=True) if is_searchable]
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What stages may use: the snapshot, models where they are ready, and the configuration."""
+    """What stages may use: the snapshot, the settings, and the models that are loaded."""
 
     snapshot: Snapshot
     settings: QuerySettings = field(default_factory=QuerySettings)
@@ -146,6 +129,4 @@ class Tools:
 
 
 Stage = Callable[[Search, Tools], Search]
-"""A stage takes a search and returns another; it never logs, times, reads a file or asks the
-clock.
-"""
+"""A pure function: a stage never logs, reads a file or asks the clock."""
