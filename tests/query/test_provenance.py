@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Document
-from thumbindex.query.provenance import Provenance, shared_provenance, approval_status
+from thumbindex.query.provenance import Provenance, approval_status, shared_provenance
 
 
 def made(**keys) -> Document:

@@ -33,14 +33,10 @@ _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
 """Weights of the two signals."""
 
 _MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 6.5
-"""Standard deviations by which the best of a few thousand chunks stands out for any query, and by
-which a page that answers does.
-"""
+"""Standard deviations by which the best chunk stands out for any query, and a page that answers."""
 
 _ON_TOPIC_FACTOR = 1.5
-"""A page that stands out by this multiple of _MAX_DEVIATIONS is on topic, whatever the notes are
-about.
-"""
+"""A page that stands out by this multiple of _MAX_DEVIATIONS is on topic in any notes."""
 
 _PAGES_SCORED = 5
 """Pages that must all be below `abstain` for a refusal: the right one need not be first."""
@@ -147,7 +143,6 @@ class _QueryTerm:
     holding: Selection
 
     def is_in(self, chunks: Sequence[ChunkId]) -> bool:
-        """Return whether one of these chunks holds it."""
         return bool(self.holding.among(chunks).any())
 
     def has_digits(self) -> bool:
@@ -189,10 +184,8 @@ class _PageScorer:
         return min(sum(asked) / len(asked), sum(every) / len(every))
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
-        """Score a page by one phrasing.
-
-        Words alone count if the page has no vector yet, or a language that the model does not read.
-        They count by the share of codes in the phrasing, too.
+        """Score a page by one phrasing; by words alone if it has no vector yet, or a language that
+        the model does not read, and by words for the share of codes.
         """
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         by_words = self._score_by_words(phrasing, best)
@@ -238,9 +231,7 @@ class _PageScorer:
 
 
 class _Sample:
-    """Sampled chunks with their vectors: how near any text is to a query, and they to each
-    other.
-    """
+    """Sampled chunks: how near any text is to a query, and the notes to each other."""
 
     def __init__(self, within: Selection | None, tools: Tools) -> None:
         count = len(tools.snapshot.catalog) if within is None else len(within)
@@ -289,7 +280,7 @@ _SAMPLES: WeakKeyDictionary[VectorIndex, _Sample] = WeakKeyDictionary()
 
 
 def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
-    """Return a sample of the searchable chunks; that of a whole index is cached."""
+    """Return a sample of the searchable chunks, cached for a whole index."""
     snapshot = tools.snapshot
     repeated = snapshot.duplicates.repeated()
     repeats = 0 if repeated is None else len(repeated)
@@ -301,9 +292,7 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
 
 
 def _cosine_range(vectors: Matrix) -> tuple[float, float]:
-    """Return what is far and near in these notes: the mean cosine of chunks to each other, and the
-    median cosine to the nearest.
-    """
+    """Return the mean cosine of chunks to each other (far), and the median to the nearest (near)."""
     if len(vectors) < _MIN_PAIRWISE:
         return 0.0, _DEFAULT_NEAR
     cosines = inner_products(vectors, vectors)

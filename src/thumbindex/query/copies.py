@@ -466,7 +466,7 @@ def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple
 
 
 def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
-    """Tell whether two near copies are one passage of two versions of a page: by their paths and
+    """Return whether two near copies are one passage of two versions of a page: by their paths and
     headings.
 
     Two versions may differ in anything. Notes with a version in their names may be about releases:
@@ -525,6 +525,6 @@ def _exact_terms(query: str) -> frozenset[str]:
 
 
 def names_version(version: str, query: str) -> bool:
-    """Tell whether a query names a version."""
+    """Return whether a query names a version."""
     asked = (token.strip("\"'`,;:!?()[].").removeprefix("v") for token in query.casefold().split())
     return bool(version) and version in asked

@@ -144,7 +144,7 @@ def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Ite
 
 
 def _is_compound_part(word: str) -> bool:
-    """Tell whether a word may be a half of a compound."""
+    """Return whether a word may be a half of a compound."""
     return len(word) >= _MIN_PART_LETTERS and word.isalpha() and word not in STOP_WORDS
 
 
@@ -175,7 +175,7 @@ def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -
 
 
 def _matched_by_form(each: OtherForm, passage: Passage) -> bool:
-    """Tell whether a passage has the other form and not the one that was asked for."""
+    """Return whether a passage has the other form and not the one that was asked for."""
     text = " ".join(
         words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
     )

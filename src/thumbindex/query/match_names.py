@@ -125,7 +125,7 @@ def _unambiguous(of_time: Mapping[DocumentId, NameMatch]) -> Mapping[DocumentId,
 
 
 def _asks_about_date(search: Search, tools: Tools) -> bool:
-    """Tell whether a query asks of its day or month: unless a note that was found holds clearly
+    """Return whether a query asks of its day or month: unless a note that was found holds clearly
     more of its other words than those of that time do.
 
     Of the contract that was signed in a month the month's note says nothing.
@@ -241,7 +241,7 @@ def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterat
 
 
 def name_distance(typed: str, name: str) -> int | None:
-    """Tell whether a text is a name: 0 as it is written but for its case, 1 but for accents and
+    """Return whether a text is a name: 0 as it is written but for its case, 1 but for accents and
     punctuation, too; None where it is another one.
 
     Names that differ in what stands between digits are two (1.11, 1.1.1), as are C, C++ and C#.

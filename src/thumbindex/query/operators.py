@@ -157,7 +157,7 @@ def _remove_operators(text: str, marks: Sequence[_Operator]) -> str:
 
 
 def _occurs(mark: _Operator, keyword: KeywordIndex) -> bool:
-    """Tell whether some note has what stands behind a dash."""
+    """Return whether some note has what stands behind a dash."""
     value = mark.condition.value
     if mark.is_quoted:
         return bool(keyword.holding_phrase(value))
@@ -173,7 +173,7 @@ def _intersect_all(held: Sequence[Selection]) -> Selection:
 
 
 def _is_flag(text: str, mark: _Operator, keyword: KeywordIndex) -> bool:
-    """Tell whether a word behind a dash is one of a command line: another flag stands beside it, or
+    """Return whether a word behind a dash is one of a command line: another flag stands beside it, or
     a note has it with its dash.
     """
     return not mark.is_quoted and (
@@ -186,7 +186,7 @@ def _has_flag(text: str) -> bool:
 
 
 def _is_prose(text: str, others: str) -> bool:
-    """Tell whether no token of a query, filters aside, looks like code."""
+    """Return whether no token of a query, filters aside, looks like code."""
     return not (
         _has_flag(text)
         or _CODE.search(others)

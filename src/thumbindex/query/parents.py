@@ -246,7 +246,7 @@ def _best_ranks(family: Sequence[Candidate]) -> dict[str, int]:
 
 
 def is_inside(place: Place, around: Place) -> bool:
-    """Tell whether one place is part of another."""
+    """Return whether one place is part of another."""
     return (
         (place.folder, place.path) == (around.folder, around.path)
         and around.start_line <= place.start_line

@@ -20,9 +20,7 @@ from thumbindex.text import words
 
 
 def salience(search: Search, tools: Tools) -> Search:
-    """Rank the chunks in the running by their salience, repeats' boosts included; it finds nothing
-    that was not found.
-    """
+    """Rank the chunks found so far by salience, boosts of repeats included."""
     found = {hit.chunk: hit.document for each in search.lists.values() for hit in each.hits}
     if not found:
         return search
@@ -34,9 +32,7 @@ def salience(search: Search, tools: Tools) -> Search:
 def _rank_by_salience(
     found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]
 ) -> RankedList:
-    """Return chunks by salience, ties by position; a document matters as much as the chunk of it
-    that matters most.
-    """
+    """Return chunks by salience, ties by position; a document's is that of its best chunk."""
     order = sorted(found, key=lambda n: (-scores[n], n))
     documents: dict[DocumentId, float] = {}
     for chunk in order:
@@ -48,7 +44,7 @@ def _rank_by_salience(
 
 _Item = TypeVar("_Item", bound=Hashable)
 _TEXT_RETRIEVERS = ("search_keyword", "search_code")
-"""Retrievers that judge a text by what it says, as vectors do."""
+"""Retrievers that score the text itself, as vectors do."""
 
 
 def fuse(search: Search, tools: Tools) -> Search:
@@ -65,9 +61,7 @@ def fuse(search: Search, tools: Tools) -> Search:
 
 
 def take_first_list(search: Search, tools: Tools) -> Search:
-    """Take one retriever's list as it is, where fusion is switched off: meaning's where it found
-    something, else words'.
-    """
+    """Without fusion, take the first retriever's list that is not empty."""
     found = next((found for found in search.lists.values() if found.hits), RankedList())
     scores = {hit.chunk: hit.score for hit in found.hits[: _candidate_limit(search, tools)]}
     return replace(search, candidates=_make_candidates(scores, search, tools))
@@ -90,16 +84,14 @@ def _make_candidates(
 
 
 def _candidate_limit(search: Search, tools: Tools) -> int:
-    """Return how many candidates go on: later stages compare each with each."""
+    """Return the maximum of candidates: later stages compare all pairs."""
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
 
 
 def limit_per_document(
     chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int
 ) -> list[ChunkId]:
-    """Return the chunks in order, at most `count` of a document: a long page must not crowd out the
-    others.
-    """
+    """Return the chunks in order, at most `count` of a document."""
     taken: Counter[DocumentId] = Counter()
     kept = []
     for chunk in chunks:
@@ -110,9 +102,7 @@ def limit_per_document(
 
 
 def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
-    """Return each retriever's share for this kind of query; the shares of those that found
-    something sum to 1.
-    """
+    """Return the weights of the retrievers with results, for this kind of query; they sum to 1."""
     raw = {
         name: getattr(settings, name).weight * search.weights.get(name, 1.0)
         for name, found in search.lists.items()
@@ -123,9 +113,7 @@ def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, floa
 
 
 def _chunks_without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
-    """Return the chunks in the running that search_vector could not score, as their vectors are not
-    there yet.
-    """
+    """Return the found chunks that have no vector yet."""
     vector = tools.snapshot.vector
     if "search_vector" not in search.lists or len(vector) == len(tools.snapshot.catalog):
         return frozenset()
@@ -140,11 +128,10 @@ def fuse_lists(
     settings: QuerySettings,
     pending: AbstractSet[ChunkId] = frozenset(),
 ) -> dict[ChunkId, float]:
-    """Fuse documents and chunks; a document's best chunk takes its score, the others follow by
-    their share of the best one's.
+    """Fuse documents and chunks: a document's best chunk gets its score, the others their share of
+    it.
 
-    What is `pending`, without a vector yet, is scored by the other retrievers alone: their weights
-    are raised to the sum of all.
+    Chunks in `pending`, without a vector yet, are scored by the other retrievers alone.
     """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
     of = {hit.chunk: hit.document for found in lists.values() for hit in found.hits}
@@ -175,10 +162,8 @@ def fuse_lists(
 
 
 def _pending_gain(weights: Mapping[str, float]) -> float:
-    """Return the factor that raises all weights but search_vector's to the sum of all.
-
-    It is 1 where no words were found: links measure a document's neighbors, and raised they would
-    put it before what was found by meaning.
+    """Return the factor that raises all weights but search_vector's to the sum of all; 1 if no
+    words were found: links alone must not beat meaning.
     """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
     return (
@@ -199,8 +184,8 @@ def convex_combination(
     weights: Mapping[str, float],
     only: AbstractSet[_Item] | None = None,
 ) -> dict[_Item, float]:
-    """Add each retriever's scores, as shares of its highest, by weight; of all items, or of
-    some.
+    """Return the weighted sum of scores, as shares of each retriever's highest; of all items, or
+    of `only` some.
     """
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
@@ -213,9 +198,7 @@ def convex_combination(
 def reciprocal_rank_fusion(
     rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int
 ) -> dict[_Item, float]:
-    """Add weight × (k + 1) / (k + rank) over the rankings, rank from 1: the first of all of them
-    gets the sum of the weights.
-    """
+    """Return the sum of weight × (k + 1) / (k + rank) over the rankings, rank from 1."""
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         ordered = sorted(scores, key=lambda item: (-scores[item], item))
@@ -225,17 +208,15 @@ def reciprocal_rank_fusion(
 
 
 _HEADING_BOOST = 0.4
-"""What a heading with all of the query's words adds to a chunk's share of its document's best
-one.
-"""
+"""Added to a chunk's share of the best score if its headings hold all query words."""
 
 _CACHED_HEADINGS = 8192
-"""Headings whose words are remembered."""
+"""Headings whose stems are cached."""
 
 
 def headings(search: Search, tools: Tools) -> Search:
-    """Raise chunks by the share of the query's words in the headings above them; each document's
-    best chunk takes what its best one had.
+    """Boost chunks by the share of the query's words in their headings; a document's best score
+    stays.
     """
     stops = function_word_weights(search.text, tools.snapshot.keyword.languages)
     asked = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))
@@ -253,9 +234,7 @@ def headings(search: Search, tools: Tools) -> Search:
 def _boost_headings(
     candidates: Collection[Candidate], asked: frozenset[str], spread: float
 ) -> list[Candidate]:
-    """Score a document's chunks anew: as fusion did, by their share of the best one's, but the
-    headings count in it.
-    """
+    """Rescore a document's chunks as fusion did, with their headings included."""
     best = max(each.score for each in candidates)
     covered = [heading_coverage(each.chunk.heading_path[1:], asked) for each in candidates]
     if best <= 0 or not any(covered):
@@ -272,26 +251,19 @@ def _boost_headings(
 
 
 def heading_coverage(headings: Collection[str], asked: frozenset[str]) -> float:
-    """Return which share of the words that are asked for stands in any of the headings, endings
-    aside.
-    """
+    """Return the share of the query's stems in the headings."""
     held = frozenset[str]().union(*map(_heading_stems, headings))
     return len(asked & held) / len(asked)
 
 
 @lru_cache(maxsize=_CACHED_HEADINGS)
 def _heading_stems(heading: str) -> frozenset[str]:
-    """Return a heading's words without their endings, remembered: the same headings come with one
-    question after the other.
-    """
     return frozenset(map(cut_suffix, words(heading)))
 
 
 def recency(search: Search, tools: Tools) -> Search:
-    """Raise scores by age, counted from the newest document: the same corpus gives the same answer
-    on any day.
-
-    What has no date does not age.
+    """Boost newer documents. Age counts from the newest document, so the answer is the same on any
+    day; undated documents have age 0.
     """
     days = tools.snapshot.catalog.ordinal_days
     newest = int(days.max(initial=0))
@@ -310,12 +282,12 @@ def boost_recent(candidate: Candidate, age: float, settings: RecencySettings) ->
 
 
 def sort_candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Sort by score, ties by path, then line."""
+    """Sort candidates by score, ties by path, then line."""
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
 
 
 def normalize(search: Search, tools: Tools) -> Search:
-    """Bring scores to 0 to 1 without stretching them: a weak best hit stays weak."""
+    """Scale scores to 0 to 1, by the highest possible one: a weak best hit stays weak."""
     ceiling = max_score(tools.settings)
     return replace(
         search,
@@ -326,7 +298,5 @@ def normalize(search: Search, tools: Tools) -> Search:
 
 
 def max_score(settings: QuerySettings) -> float:
-    """Return the highest score: fusion's weights sum to 1 with either method, recency adds its
-    bias.
-    """
+    """Return the highest possible score."""
     return 1.0 + (settings.recency.bias if settings.runs("recency") else 0.0)

@@ -58,7 +58,7 @@ def contradict(search: Search, tools: Tools) -> Search:
 
 
 def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
-    """Tell whether two chunks speak of one thing.
+    """Return whether two chunks speak of one thing.
 
     Passages of one document under headings of their own do not, nor do notes of a series. Short
     lines ("Desk: 12") lean on their note: in notes of two titles they speak of two
@@ -78,7 +78,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def are_in_series(path: str, other: str) -> bool:
-    """Tell by their paths whether two notes are of a series, as days, releases and chapters are,
+    """Return whether, by their paths, two notes are of a series, as days, releases and chapters are,
     and differ by nature: their names have numbers, and their paths not the same ones.
     """
     names = (each.rpartition("/")[2].rpartition(".")[0] for each in (path, other))

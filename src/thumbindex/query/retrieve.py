@@ -1,6 +1,4 @@
-"""The stages that search: by words, identifiers, meaning and links; and the scores of chunks added
-up to documents.
-"""
+"""The stages that search by words, identifiers, meaning and links, and score documents."""
 
 from __future__ import annotations
 
@@ -18,29 +16,14 @@ from thumbindex.ports import KeywordWeights, LinkGraph, Vector
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 
-KEYWORD_FIELDS = (
-    "title",
-    "headings",
-    "keywords",
-    "description",
-    "tags",
-    "aliases",
-    "author",
-    "path",
-    "body",
-)
-
+KEYWORD_FIELDS = tuple("title headings keywords description tags aliases author path body".split())
 
 QUERY_WEIGHT = 2
-"""Weight of a query's own words against those of each rewording, and of the answer that was made
-up.
-"""
+"""Weight of the query's own words against another phrasing's."""
 
 
 def search_keyword(search: Search, tools: Tools) -> Search:
-    """Find chunks by words; the more of them a chunk holds the better, quoted phrases must be
-    there.
-    """
+    """Find chunks by words; quoted phrases are required."""
     settings = tools.settings.search_keyword
     terms = merge_terms(search.terms, [each.terms for each in search.phrasings])
     if not terms:
@@ -52,17 +35,15 @@ def search_keyword(search: Search, tools: Tools) -> Search:
 
 
 def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
-    """Return the fields with their boosts, those at zero left out."""
+    """Return the boosts of the fields, without zeros."""
     boosts = {name: boost for name in KEYWORD_FIELDS if (boost := getattr(settings, name))}
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 
 def merge_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
-    """Return the terms of all phrasings, the query's own first, each once with the sum of its
-    weights.
+    """Return the terms of all phrasings, the query's own first, once with the sum of their weights.
 
-    BM25 is a sum over terms: what one search finds by these is what a search by each phrasing
-    finds, their scores added.
+    BM25 is a sum over terms: one search by these equals the sum of a search by each phrasing.
     """
     if not others:
         return tuple(own)
@@ -74,9 +55,7 @@ def merge_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[
 
 
 def merge_identifiers(search: Search) -> tuple[Term, ...]:
-    """Return the query's words as they are written, and the whole identifiers of its other
-    phrasings: their plain words `search_keyword` looks up.
-    """
+    """Return the query's identifiers and words, and whole identifiers of other phrasings."""
     return merge_terms(
         search.identifiers,
         [[term for term in each.identifiers if term.weight > 1] for each in search.phrasings],
@@ -84,7 +63,7 @@ def merge_identifiers(search: Search) -> tuple[Term, ...]:
 
 
 def search_code(search: Search, tools: Tools) -> Search:
-    """Find chunks by identifiers and words as they are written."""
+    """Find chunks by identifiers and unstemmed words."""
     settings = tools.settings.search_code
     identifiers = merge_identifiers(search)
     if not identifiers:
@@ -115,18 +94,17 @@ def search_vector(search: Search, tools: Tools) -> Search:
 
 
 def _mean_vector(vectors: Sequence[Vector]) -> Vector:
-    """Return the vector between those of all phrasings, the query's own first: a cosine to it is
-    the sum of those to each, by its weight.
+    """Return the weighted mean vector: a cosine to it is the weighted sum of those to each
+    phrasing.
     """
     total = np.sum(vectors, axis=0) + (QUERY_WEIGHT - 1) * vectors[0]
-    found: Vector = (total / max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)).astype(
-        np.float32
-    )
-    return found
+    norm = max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)
+    mean: Vector = (total / norm).astype(np.float32)
+    return mean
 
 
 def search_graph(search: Search, tools: Tools) -> Search:
-    """Find neighbors of what was found; each is stood for by its best chunk for this query."""
+    """Find linked documents of the top documents, by their best chunks."""
     settings = tools.settings.search_graph
     seeds = top_documents(search.lists, settings.from_documents)
     scores = link_scores(seeds, tools.snapshot.graph, settings)
@@ -140,9 +118,7 @@ def search_graph(search: Search, tools: Tools) -> Search:
 
 
 def top_documents(lists: Mapping[str, RankedList], count: int) -> tuple[DocumentId, ...]:
-    """Return the documents that stand first over all lists: the sum of 1 / rank of each one's best
-    chunk.
-    """
+    """Return the top documents over all lists, by the sum of 1 / rank of their best chunks."""
     scores: dict[DocumentId, float] = defaultdict(float)
     for found in lists.values():
         best = {hit.document: hit.rank for hit in reversed(found.hits)}
@@ -154,9 +130,7 @@ def top_documents(lists: Mapping[str, RankedList], count: int) -> tuple[Document
 def link_scores(
     seeds: Sequence[DocumentId], graph: LinkGraph, settings: SearchGraphSettings
 ) -> dict[DocumentId, float]:
-    """Give each neighbor of the seeds the sum of 1 / rank of the seeds that it hangs on; a hub's
-    neighbors are bounded.
-    """
+    """Score each neighbor by the sum of 1 / rank of the seeds that link to it."""
     scores: dict[DocumentId, float] = defaultdict(float)
     for rank, seed in enumerate(seeds, 1):
         for neighbor in neighbors(seed, graph, settings):
@@ -167,7 +141,7 @@ def link_scores(
 def neighbors(
     seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
 ) -> tuple[DocumentId, ...]:
-    """Return the documents that one links to, ascending, at most as many as are followed."""
+    """Return the documents that one links to, ascending, up to the limit."""
     return graph.linked(seed)[: settings.neighbors]
 
 
@@ -180,7 +154,7 @@ def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: To
     }
     every = [n for chunks in parts.values() for n in chunks]
     near = np.full(len(every), np.nan, dtype=np.float32)
-    if search.vector is not None:  # all at once: an index that lies elsewhere is asked once
+    if search.vector is not None:  # one call: the index may be remote
         near = np.round(tools.cosines(every, search.vector), COSINE_DIGITS)
     cosines = iter(near.tolist())
     best = {
@@ -196,7 +170,7 @@ def chunks_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
 
 
 def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Search) -> ChunkId:
-    """Return the nearest by meaning; where none has a vector the one that the words found first,
+    """Return the chunk with the highest cosine; without vectors the one that ranks first by words,
     else the document's first.
     """
     if best := top_cosines(chunks, cosines, 1):
@@ -206,30 +180,22 @@ def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Sea
 
 
 COSINE_DIGITS = 6
-"""Digits of a cosine that do not depend on which others are computed with it: equal texts get equal
-are to have equal ones.
-"""
-
+"""Digits of a cosine that do not depend on which others are computed with it."""
 
 _BEST_CHUNK_WEIGHTS = (4, 2, 1)
-"""Weights of a document's best chunks in its own cosine: the best one may be the answer, those
-after it say that the document is about it.
-"""
+"""Weights of a document's best chunks in its own cosine."""
 
 _SHORT_DOCUMENT, _PENALTY_PER_E_FOLD = 5, 0.005
-"""A document of more chunks has more tries: the best of many are nearer to any query by chance.
-
-So much each e-fold takes from its cosine.
+"""Chunks of a document without a length penalty, and the penalty of each e-fold more: the best of
+many chunks are nearer to any query by chance.
 """
 
 _NEIGHBOR_SHARE = 0.15
-"""Share of a chunk's score that comes from the chunk before it, and as much from the one after: the
-right section is near as a whole.
-"""
+"""Share of a chunk's score that comes from the chunk before it, and from the one after."""
 
 
 def aggregate(search: Search, tools: Tools) -> Search:
-    """Give every document that some retriever found its own score in each of them."""
+    """Score every document in the list of each retriever."""
     lists = {
         name: score_by_words(found) if name in {"search_keyword", "search_code"} else found
         for name, found in search.lists.items()
@@ -243,7 +209,7 @@ def aggregate(search: Search, tools: Tools) -> Search:
 
 
 def score_by_words(found: RankedList) -> RankedList:
-    """Score each document by its best chunk and by all of its words together."""
+    """Score each document by its best chunk plus the whole document."""
     best: dict[DocumentId, float] = {}
     for hit in found.hits:
         best.setdefault(hit.document, hit.score)
@@ -256,8 +222,8 @@ def score_by_words(found: RankedList) -> RankedList:
 def score_by_vectors(
     found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools
 ) -> RankedList:
-    """Score each document by the cosines of its best chunks, less a long one's luck; those chunks
-    join the hits, scored with their neighbors.
+    """Score each document by the cosines of its best chunks, less the length penalty; these chunks
+    join the hits, with smoothed cosines.
     """
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in found.hits}
@@ -286,17 +252,16 @@ def score_by_vectors(
 
 
 def length_penalty(chunks: int) -> float:
-    """Return how much nearer the best of so many chunks are to any query than those of a short
-    document.
-    """
+    """Return the penalty of a document with this many chunks."""
     return _PENALTY_PER_E_FOLD * max(math.log(chunks / _SHORT_DOCUMENT), 0.0)
 
 
 def smooth_cosines(
     cosines: npt.NDArray[np.float32], lengths: Sequence[int]
 ) -> npt.NDArray[np.float32]:
-    """Return cosines in which those of the chunks before and after count too; at a document's ends,
-    or without a vector, its own stands in.
+    """Blend each cosine with those of the chunks before and after; its own replaces missing ones.
+
+    `lengths` are the chunks of each document.
     """
     of = np.repeat(np.arange(len(lengths)), lengths)
     together = of[1:] == of[:-1]
@@ -312,7 +277,7 @@ def smooth_cosines(
 def top_cosines(
     chunks: Sequence[ChunkId], cosines: Sequence[float], count: int
 ) -> Mapping[ChunkId, float]:
-    """Return the chunks with the highest cosines; those without a vector (NaN) do not count."""
+    """Return the chunks with the highest cosines, without NaN."""
     pairs = [
         (cosine, chunk)
         for chunk, cosine in zip(chunks, cosines, strict=True)

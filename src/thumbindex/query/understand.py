@@ -25,7 +25,7 @@ QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
 """A phrase between straight, curly or wide double quotes."""
 
 QUOTATION_MARK = re.compile('["“”„＂]')
-"""Any of them."""
+"""A double quotation mark, straight, curly or wide."""
 
 _IDENTIFIER = re.compile(
     r"^--?[A-Za-z][\w-]*$"  # --flag
@@ -41,13 +41,13 @@ _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로
 """A Korean word of one syllable with its particle: 책을 and 책이 have no pair in common."""
 
 _Frequency = Callable[[str], int]
-"""Tells in how many chunks a word stands."""
+"""Returns how many chunks hold a word."""
 
 _ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
-"""What words weigh that carry no subject, where a query is asked in no other language."""
+"""Weights of English function words."""
 
 _BARE_NOUN_WEIGHT = 0.5
-"""Weight of that syllable: the two may be a word as well, as 종이 is."""
+"""Weight of the syllable without its particle: both may be one word, as 종이 is."""
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
@@ -146,14 +146,14 @@ def tokens(text: str) -> list[str]:
 
 
 def is_identifier(token: str) -> bool:
-    """Tell whether a token can only be code: shapes that brands have too (GitHub, iPhone, MP3) do
+    """Return whether a token can only be code: shapes that brands have too (GitHub, iPhone, MP3) do
     not count.
     """
     return bool(_IDENTIFIER.search(token))
 
 
 def _is_number(token: str) -> bool:
-    """Tell whether a token is a number or a date of three digits or more: of such a model reads
+    """Return whether a token is a number or a date of three digits or more: of such a model reads
     pieces, which stand in others, too.
     """
     return bool(_NUMBER.fullmatch(token)) and sum(map(str.isdigit, token)) >= _MIN_DIGITS
@@ -205,7 +205,7 @@ def kind_of(text: str, named: bool) -> QueryKind:
 
 
 def _is_factual(text: str) -> bool:
-    """Tell whether a text holds something to be found as it is written: an identifier, a version,
+    """Return whether a text holds something to be found as it is written: an identifier, a version,
     code, a figure or a quoted phrase.
     """
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
@@ -217,7 +217,7 @@ def _is_factual(text: str) -> bool:
 
 
 def _is_navigational(text: str) -> bool:
-    """Tell whether a text asks for a place: a wikilink, or words for a part of the
+    """Return whether a text asks for a place: a wikilink, or words for a part of the
     documentation.
     """
     if "[[" in text:
