@@ -115,18 +115,18 @@ PARTICLE_WEIGHT = 0.5
 one wording from another.
 """
 
-_LEAST_FUNCTION_WORDS = 3
+_MIN_FUNCTION_WORDS = 3
 """Fewer function words tell no language."""
 
-_LEAST_LEAD = 1.3
+_MIN_LEAD = 1.3
 """How often there must be a language's function words against the next one's: neighbors share
 many.
 """
 
-_LEAST_SHARE = 0.3
+_MIN_SCRIPT_SHARE = 0.3
 """The least share of letters in a script that tell its language: a foreign name tells none."""
 
-_LEAST_WORDS = 0.12
+_MIN_WORD_SHARE = 0.12
 """The least share of function words in prose: in sentences of these languages it is a third."""
 
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
@@ -157,7 +157,7 @@ word.
 """
 
 _SPAN = re.compile(r"`[^`\n]*`")
-_READ = 2000
+_MAX_CHARACTERS = 2000
 """The characters of a text that are read for its language."""
 
 _PROBE_LETTERS = 4
@@ -177,7 +177,7 @@ _LANGUAGES_OF: dict[str, list[str]] = {}
 for _language, _listed in _FUNCTION_WORDS.items():
     for _word in _listed:
         _LANGUAGES_OF.setdefault(_word, []).append(_language)
-_LONGER = frozenset(word for word in _LANGUAGES_OF if len(word) > 1)
+_LONG_FUNCTION_WORDS = frozenset(word for word in _LANGUAGES_OF if len(word) > 1)
 
 
 def language_of(text: str) -> str:
@@ -187,32 +187,32 @@ def language_of(text: str) -> str:
     if not text.isascii():
         letters = sum(c.isalpha() for c in text)
         scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
-        if sum(count for count, _ in scripts) > letters * _LEAST_SHARE:
+        if sum(count for count, _ in scripts) > letters * _MIN_SCRIPT_SHARE:
             return "ja" if scripts[0][0] else max(scripts)[1]
-    return _told_by(words(text))[0]
+    return _language_by_words(words(text))[0]
 
 
 def language_of_prose(texts: Iterable[str]) -> str:
     """Return the language of prose without its code spans; stricter than `language_of`: it needs
     several different words of two letters or more.
     """
-    text = _SPAN.sub(" ", "\n".join(_beginning(texts)))
+    text = _SPAN.sub(" ", "\n".join(_limited(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
     found = words(text)
-    telling = list(filter(_LONGER.__contains__, found))
-    if len(set(telling)) < _LEAST_FUNCTION_WORDS:
+    telling = list(filter(_LONG_FUNCTION_WORDS.__contains__, found))
+    if len(set(telling)) < _MIN_FUNCTION_WORDS:
         return ""
-    language, count = _told_by(telling)
+    language, count = _language_by_words(telling)
     different = sum(language in _LANGUAGES_OF[word] for word in set(telling))
-    if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found):
+    if different >= _MIN_FUNCTION_WORDS and count >= _MIN_WORD_SHARE * len(found):
         return language
     return ""
 
 
-def _beginning(texts: Iterable[str]) -> Iterator[str]:
+def _limited(texts: Iterable[str]) -> Iterator[str]:
     """Yield as much of some texts as is read for their language."""
-    left = _READ
+    left = _MAX_CHARACTERS
     for text in texts:
         yield text[:left]
         left -= len(text)
@@ -220,13 +220,13 @@ def _beginning(texts: Iterable[str]) -> Iterator[str]:
             return
 
 
-def _told_by(found: Sequence[str]) -> tuple[str, int]:
+def _language_by_words(found: Sequence[str]) -> tuple[str, int]:
     counts: Counter[str] = Counter()
     for word, count in Counter(filter(_LANGUAGES_OF.__contains__, found)).items():
         for each in _LANGUAGES_OF[word]:
             counts[each] += count
     (language, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
-    if most >= _LEAST_FUNCTION_WORDS and most > _LEAST_LEAD * next_most:
+    if most >= _MIN_FUNCTION_WORDS and most > _MIN_LEAD * next_most:
         return (language, most)
     return ("", 0)
 
@@ -264,9 +264,10 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
     )
     english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in found)
     most, language = max(
-        ((sum(word in _stops(each) for word in found), each) for each in languages), default=(0, "")
+        ((sum(word in _stop_words_of(each) for word in found), each) for each in languages),
+        default=(0, ""),
     )
-    own = _stops(language).intersection(found) if most > english else frozenset[str]()
+    own = _stop_words_of(language).intersection(found) if most > english else frozenset[str]()
     beside = PARTICLE_WEIGHT if _SCRIPTS[0][1].search(text) else UNCERTAIN_WEIGHT
     weights = {
         **dict.fromkeys(pairs, beside),
@@ -275,7 +276,7 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
     return {**weights, **dict.fromkeys(STOP_WORDS.intersection(found), 0.0)}
 
 
-def _stops(language: str) -> frozenset[str]:
+def _stop_words_of(language: str) -> frozenset[str]:
     return (
         _FUNCTION_WORDS[language] | _QUESTION_WORDS[language]
         if language in INFLECTED_LANGUAGES

@@ -28,7 +28,7 @@ WORD_CACHE_SIZE = 1 << 14
 that runs for long.
 """
 
-_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+_LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 """Control characters, whatever some program takes for the end of a line, and what turns the
 direction of writing.
 """
@@ -49,13 +49,13 @@ _PASSWORDS = (
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
 _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
-_WRITTEN = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
+_WRITTEN_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
 _HAS_CJK = re.compile(rf"[{CJK}]")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
 # half and full width, and radicals that stand for characters
 _WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")
 # what _WORD finds where there is none of these, twice as fast
-_PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_PLAIN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _bare: at the end of a word of _PLAIN
 _CODE = re.compile(
     r"--?[A-Za-z][\w-]*"  # --flags
@@ -116,7 +116,7 @@ def strip_markup(markdown: str) -> str:
     )
 
 
-_PLURAL = 4
+_MIN_PLURAL_LETTERS = 4
 """A word of at least so many letters may be a plural."""
 
 _PLURAL_ENDING = re.compile(r"(?<=[^aeiou])ies$|(?<=ss|ch|sh)es$|(?<=x)es$|(?<=[^suio])s$")
@@ -153,8 +153,10 @@ def fold(word: str) -> str:
 
 # no vowel sign of India, no dakuten; what turns a sign into an emoji
 _ACCENTS = re.compile("[\u0300-\u036f\u20d0-\u20ff\ufe00-\ufe0f]+")
-_NO_LETTERS = {code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
-_SIGNS = re.compile(r"[^\w\n]+")
+_REMOVE_ASCII_SIGNS = {
+    code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"
+}
+_NON_WORDS = re.compile(r"[^\w\n]+")
 
 
 def name_key(name: str) -> str:
@@ -170,15 +172,15 @@ def name_keys(names: Sequence[str]) -> list[str]:
         return []
     lines = "\n".join(name.replace("\n", " ") for name in names)
     if lines.isascii():
-        return lines.lower().translate(_NO_LETTERS).split("\n")
+        return lines.lower().translate(_REMOVE_ASCII_SIGNS).split("\n")
     lines = (
         unicodedata.normalize("NFKD", lines).casefold().translate(_LETTERS).replace("и\u0306", "й")
     )
-    lines = _SIGNS.sub(_marks_of, _ACCENTS.sub("", lines).translate(_NO_LETTERS))
+    lines = _NON_WORDS.sub(_combining_marks, _ACCENTS.sub("", lines).translate(_REMOVE_ASCII_SIGNS))
     return unicodedata.normalize("NFC", lines).split("\n")
 
 
-def _marks_of(signs: re.Match[str]) -> str:
+def _combining_marks(signs: re.Match[str]) -> str:
     """Return what makes another letter among signs beyond ASCII."""
     return "".join(c for c in signs[0] if unicodedata.category(c) in ("Mn", "Mc"))
 
@@ -198,12 +200,12 @@ def words(text: str) -> list[str]:
     """
     text = normalize_letters(text)
     if has_cjk(text):
-        return [part for word in _WORD.findall(text) for part in _pairs(word)]
+        return [part for word in _WORD.findall(text) for part in _word_or_pairs(word)]
     if text.isascii():
-        return _PLAIN.findall((_OWNED.sub("", text) if "'s" in text else text).lower())
-    found = _PLAIN.findall(text)
+        return _PLAIN_WORD.findall((_OWNED.sub("", text) if "'s" in text else text).lower())
+    found = _PLAIN_WORD.findall(text)
     if "'" in text or "’" in text:
-        return [fold(_bare(word)) for word in found]
+        return [fold(_without_possessive(word)) for word in found]
     return [fold(word) for word in found]
 
 
@@ -213,7 +215,7 @@ def form_key(text: str) -> str:
     last one without a plural's ending.
     """
     found = words(text)
-    if found and len(found[-1]) >= _PLURAL:
+    if found and len(found[-1]) >= _MIN_PLURAL_LETTERS:
         found[-1] = _PLURAL_ENDING.sub(lambda match: "y" if match[0] == "ies" else "", found[-1])
     return " ".join(found)
 
@@ -237,7 +239,7 @@ def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the words of a text as `words` gives them, and where each stands in it, in
     characters.
     """
-    for match in _WRITTEN.finditer(text):
+    for match in _WRITTEN_WORD.finditer(text):
         found, apart = _written_words(match[0])
         start, end = match.span()
         for at, word in enumerate(found):
@@ -263,7 +265,7 @@ def _with_characters(word: str, following: str) -> tuple[str, ...]:
 
 
 def has_cjk(text: str) -> bool:
-    """Tell whether a text holds Chinese, Japanese or Korean characters."""
+    """Return whether a text contains Chinese, Japanese or Korean characters."""
     return not text.isascii() and _HAS_CJK.search(text) is not None
 
 
@@ -273,16 +275,16 @@ def space_cjk(text: str) -> str:
     return _CJK_RUN.sub(r" \g<0> ", text) if has_cjk(text) else text
 
 
-def _pairs(word: str) -> list[str]:
+def _word_or_pairs(word: str) -> list[str]:
     """Return the overlapping pairs of a run of Chinese, Japanese or Korean; another word as it is
     matched.
     """
     if _HAS_CJK.match(word):
         return [word[i : i + 2] for i in range(max(1, len(word) - 1))]
-    return [fold(_bare(word))]
+    return [fold(_without_possessive(word))]
 
 
-def _bare(word: str) -> str:
+def _without_possessive(word: str) -> str:
     return word.replace("’", "'").removesuffix("'s")
 
 
@@ -294,9 +296,7 @@ def split_identifier(identifier: str) -> list[str]:
 
 
 def looks_like_code(token: str) -> bool:
-    """Tell whether a token is shaped like an identifier, flag, dotted name, error code or
-    version.
-    """
+    """Return whether a token looks like an identifier, flag, dotted name, error code or version."""
     return bool(_SHAPE.search(token))
 
 
@@ -355,11 +355,13 @@ def shorten_heading(path: str) -> str:
     costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]
     if sum(costs) <= _MAX_HEADING_TOKENS:
         return path
-    return f"{path[: _reach(costs)]} … {path[len(path) - _reach(costs[::-1]) :]}"
+    head = path[: _affordable_characters(costs)]
+    tail = path[len(path) - _affordable_characters(costs[::-1]) :]
+    return f"{head} … {tail}"
 
 
-def _reach(costs: list[float]) -> int:
-    """Count the characters that half of the heading's tokens pay for."""
+def _affordable_characters(costs: list[float]) -> int:
+    """Return how many characters cost half of the heading's tokens."""
     spent = 0.0
     for count, cost in enumerate(costs):
         spent += cost
@@ -370,7 +372,7 @@ def _reach(costs: list[float]) -> int:
 
 # ------------------------------------------------------------------ characters that nobody sees
 
-SUSPECT = re.compile(
+MAY_BE_INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 )
@@ -385,8 +387,8 @@ INVISIBLE = re.compile(
     "|(?P<rest>[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u180e\u202a-\u202c\u2065-\u206f])"
 )
 
-SHORT_RUN = 3
-"""Selectors and joiners that follow each other in no writing: from here on they spell something."""
+MAX_JOINERS = 3
+"""Maximum selectors and joiners in a row in any writing system; more of them encode hidden text."""
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
@@ -394,7 +396,7 @@ _UNSPACED = re.compile(
 )
 """Thai, Lao, Tibetan, Burmese, Khmer and others: a space of no width is where their words end."""
 
-_AROUND = 100
+_DIRECTION_CONTEXT = 100
 """Characters before and behind a mark of direction in which there is writing that needs it."""
 
 _RIGHT_TO_LEFT = re.compile(
@@ -403,15 +405,15 @@ _RIGHT_TO_LEFT = re.compile(
 
 
 def strip_invisible(text: str) -> str:
-    """Return a text without characters that nobody sees and no writing needs; emoji, Persian,
-    Arabic, Indic and Khmer texts stay as they are.
+    """Return a text without invisible characters, but for those that emoji and writing systems need
+    (Persian, Arabic, Indic, Khmer).
     """
     if text.isascii() and text.isprintable():
         return text
-    return INVISIBLE.sub(_seen, text) if SUSPECT.search(text) else text
+    return INVISIBLE.sub(_kept_characters, text) if MAY_BE_INVISIBLE.search(text) else text
 
 
-def _seen(match: re.Match[str]) -> str:
+def _kept_characters(match: re.Match[str]) -> str:
     found, kind, text = match[0], match.lastgroup, match.string
     if kind == "flag":
         return found
@@ -420,13 +422,15 @@ def _seen(match: re.Match[str]) -> str:
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
     # kept between letters that join, and a space of no width where words end so
     if kind == "joined":
-        if len(found) > SHORT_RUN or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
+        if len(found) > MAX_JOINERS or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
             return ""
         if found[0] == "\u200b":
             return found[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
         return found[0] if before and not (before.isascii() or before.isspace()) else ""
     if kind == "rest" and found in "\u202a\u202b\u202c\u2066\u2067\u2068\u2069":
-        if _RIGHT_TO_LEFT.search(text, max(0, match.start() - _AROUND), match.end() + _AROUND):
+        if _RIGHT_TO_LEFT.search(
+            text, max(0, match.start() - _DIRECTION_CONTEXT), match.end() + _DIRECTION_CONTEXT
+        ):
             return found
         return ""
     return ""
@@ -447,12 +451,12 @@ def one_line(text: str) -> str:
     """Return a name, heading or reason as part of one line, without what hides or turns text."""
     if text.isascii() and text.isprintable():
         return text
-    return strip_invisible(_BREAKS.sub(" ", text))
+    return strip_invisible(_LINE_BREAKS.sub(" ", text))
 
 
 def escape_breaks(text: str) -> str:
     """Return a text with what would break or turn its line escaped as in JSON."""
-    return _BREAKS.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return _LINE_BREAKS.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def redact_passwords(text: str) -> str:
@@ -490,12 +494,12 @@ def parse_citation(written: str) -> tuple[str, tuple[int, int] | None]:
 
 SCHEME = "thumbindex://"
 
-_DIGEST = 8
+_DIGEST_LENGTH = 8
 """Digits of a text's digest in an address and in an id: two texts of a vault share one once in
 millions.
 """
 
-_IS = "is="
+_DIGEST_PARAMETER = "is="
 
 _PLAIN_IN_HEADINGS = "/:@,;=$+!*&"
 """Signs of a heading that are not encoded, since many headings have them: neither quotes nor
@@ -514,7 +518,7 @@ class PassageAddress(NamedTuple):
 
 def text_digest(text: str) -> str:
     """Return a digest of a text alone: equal as long as the text is, wherever it stands."""
-    return text_key(text).hex()[:_DIGEST]
+    return text_key(text).hex()[:_DIGEST_LENGTH]
 
 
 def query_id(query: str) -> str:
@@ -529,7 +533,7 @@ def format_address(folder: str, path: str, heading: str = "", digest: str = "") 
     part, the path with its slashes.
     """
     where = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
-    told = f"?{_IS}{digest}" if digest else ""
+    told = f"?{_DIGEST_PARAMETER}{digest}" if digest else ""
     below = f"#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}" if heading else ""
     return f"{where}{told}{below}"
 
@@ -541,5 +545,12 @@ def parse_address(written: str) -> PassageAddress | None:
     folder, _, path = place.partition("/")
     if not written.startswith(SCHEME) or not folder or not path:
         return None
-    digest = next((each.removeprefix(_IS) for each in asked.split("&") if each.startswith(_IS)), "")
+    digest = next(
+        (
+            each.removeprefix(_DIGEST_PARAMETER)
+            for each in asked.split("&")
+            if each.startswith(_DIGEST_PARAMETER)
+        ),
+        "",
+    )
     return PassageAddress(unquote(folder), unquote(path), unquote(heading), digest)

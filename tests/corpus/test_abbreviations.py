@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from thumbindex.corpus.abbreviations import defined_in, find_abbreviations
+from thumbindex.corpus.abbreviations import find_abbreviations, find_definitions
 from thumbindex.corpus.markdown import read_outline
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.source import read_source
@@ -28,7 +28,7 @@ def found_in(markdown: str) -> list[tuple[str, ...]]:
     ],
 )
 def test_a_text_says_what_a_short_form_stands_for(text: str, short: str, long: str) -> None:
-    assert list(defined_in(text)) == [(short, long)]
+    assert list(find_definitions(text)) == [(short, long)]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_text_says_what_a_short_form_stands_for(text: str, short: str, long: s
     ],
 )
 def test_a_remark_in_parentheses_code_and_a_link_define_nothing(text: str) -> None:
-    assert list(defined_in(text)) == []
+    assert list(find_definitions(text)) == []
 
 
 def test_titles_headings_wrapped_lines_and_lists_are_read_and_blocks_of_code_are_not() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from thumbindex.corpus.hidden import MOST_FLAGS, find_flags
+from thumbindex.corpus.hidden import MAX_FLAGS, find_flags
 from thumbindex.corpus.parse import parse_document
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
@@ -176,7 +176,7 @@ def test_code_that_shows_hidden_html_is_not_flagged_and_flags_end_somewhere() ->
     )
     assert (
         len(parse_document("a.md", (html * 1000).encode(), CorpusSettings()).document.flags)
-        == MOST_FLAGS
+        == MAX_FLAGS
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from thumbindex.corpus.parse import headings_of, parse_document
+from thumbindex.corpus.parse import parse_document, parse_headings
 from thumbindex.settings import CorpusSettings
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ def names_in(folder: Path) -> Iterator[tuple[str, str, str]]:
             ("wikilink with text", f"[[{stem}|see there]]", path),
             ("link", f"[see](<{path}>)", path),
         )
-        for level, heading, _ in headings_of(path, data.decode("utf-8", "replace")):
+        for level, heading, _ in parse_headings(path, data.decode("utf-8", "replace")):
             if level > 1:
                 yield "heading", heading, path
                 yield "wikilink to a heading", f"[[{stem}#{heading}]]", path

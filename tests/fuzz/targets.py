@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from fuzz.hostile import hostile_arguments, hostile_note, hostile_text
-from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
-from thumbindex.corpus.parse import headings_of, parse_document
+from thumbindex.corpus.front_matter import MAX_DEPTH, read_front_matter
+from thumbindex.corpus.parse import parse_document, parse_headings
 from thumbindex.dates import note_dates
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
@@ -46,7 +46,7 @@ def parser(random: Random, library: Library) -> None:
     assert all(first <= last for first, last in lines)
     assert all(len(chunk.text) <= CorpusSettings().chunk.child_max for chunk in parsed.chunks)
     json.dumps([parsed.document.front_matter, parsed.document.flags], allow_nan=False)
-    headings_of(path, data.decode("utf-8", "replace"))
+    parse_headings(path, data.decode("utf-8", "replace"))
 
 
 def front_matter(random: Random, library: Library) -> None:
@@ -54,7 +54,7 @@ def front_matter(random: Random, library: Library) -> None:
     rule = random.choice(("---", "+++"))
     read = read_front_matter("a.md", f"{rule}\n{hostile_text(random, 30)}\n{rule}\n")
     json.dumps(read.fields, allow_nan=False)
-    assert depth_of(read.fields) <= DEEPEST
+    assert depth_of(read.fields) <= MAX_DEPTH
     texts = (
         *read.tags,
         *note_dates("a.md", read.fields, lambda key: read.values(key, split=""), ""),

@@ -1,4 +1,4 @@
-"""Abbreviations that a text defines: `Single Sign-On (SSO)` and `SSO (single sign-on)`."""
+"""Find the abbreviations that a text defines: `Single Sign-On (SSO)`, `SSO (single sign-on)`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from thumbindex.text import STOP_WORDS, strip_markup, words
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)[^`]*\1(?!`)")
 _PARENTHESES = re.compile(r"(?<=\S )\(([^()\n]{2,100})\)")
 _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()`|]")
-_SHORT = re.compile(r"[A-Za-z\d]{2,10}")
+_SHORT_FORM = re.compile(r"[A-Za-z\d]{2,10}")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s$")
 _INITIAL = re.compile(r"(?<![^\W_])[^\W_]|[A-Z]")
 """The first letter of a word or of a part of it (`Sign-On`), and a capital inside: `JavaScript`."""
 
-_BEFORE = 200
-"""Characters before a parenthesis in which a long form is looked for."""
+_MAX_CHARS_BEFORE = 200
+"""Characters before a parenthesis that are searched for a long form."""
 
-_MOST = 200
-"""Definitions that are kept of one document: a glossary has fewer."""
+_MAX_ABBREVIATIONS = 200
+"""Maximum definitions of one document: a glossary has fewer."""
 
 
 def find_abbreviations(
     title: str, source: SourceText, outline: Outline
 ) -> tuple[Abbreviation, ...]:
-    """Return what a document defines, each once, in order; code is not looked at."""
+    """Return the abbreviations that a document defines outside code, in order."""
     found: dict[Abbreviation, None] = {}
     for text in _texts(title, source, outline):
-        for short, long in defined_in(text):
+        for short, long in find_definitions(text):
             found[Abbreviation(" ".join(words(short)), " ".join(words(long)))] = None
-    return tuple(found)[:_MOST]
+    return tuple(found)[:_MAX_ABBREVIATIONS]
 
 
 def _texts(title: str, source: SourceText, outline: Outline) -> Iterator[str]:
@@ -53,32 +53,36 @@ def _leaves(block: Block) -> Iterator[Block]:
         yield block
 
 
-def defined_in(markdown: str) -> Iterator[tuple[str, str]]:
-    """Yield each short form that a text defines, with its long form, as they are written."""
+def find_definitions(markdown: str) -> Iterator[tuple[str, str]]:
+    """Yield the short forms that a text defines, and their long forms, as written."""
     if " (" not in markdown:
         return
     text = " ".join(_SPAN.sub(" ` ", markdown).split())
     for match in _PARENTHESES.finditer(text):
-        before = strip_markup(text[max(0, match.start() - _BEFORE) : match.start()])
+        before = strip_markup(text[max(0, match.start() - _MAX_CHARS_BEFORE) : match.start()])
         outer = _words(_ENDS_PHRASE.split(before)[-1])
         inner = _words(re.split("[,;]", strip_markup(match[1]))[0])
-        if len(inner) == 1 and (long := long_form(inner[0], outer)):
+        if len(inner) == 1 and (long := _long_form(inner[0], outer)):
             yield _PLURAL.sub("", inner[0]), " ".join(long)
-        elif outer and inner and long_form(outer[-1], inner) == inner:
+        elif outer and inner and _long_form(outer[-1], inner) == inner:
             yield _PLURAL.sub("", outer[-1]), " ".join(inner)
 
 
 def _words(text: str) -> list[str]:
-    """Return what stands between white space, quotation marks around it taken off."""
+    """Return the words between white space, without quotation marks around them."""
     return [bare for each in text.split() if (bare := each.strip("\"'“”‘’>"))]
 
 
-def long_form(short: str, before: Sequence[str]) -> Sequence[str]:
-    """Return the last words of which a short form has the initials, in capitals for the most part;
-    those of function words may be missing.
+def _long_form(short: str, before: Sequence[str]) -> Sequence[str]:
+    """Return the last words whose initials are the short form, mostly in capitals; initials of
+    function words may be missing.
     """
     letters = _PLURAL.sub("", short).lower()
-    if not _SHORT.fullmatch(short) or sum(map(str.isupper, short)) < 2 or letters in STOP_WORDS:
+    if (
+        not _SHORT_FORM.fullmatch(short)
+        or sum(map(str.isupper, short)) < 2
+        or letters in STOP_WORDS
+    ):
         return ()
     for start in range(len(before) - 1, -1, -1):
         long = before[start:]

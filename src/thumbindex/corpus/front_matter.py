@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 
 from thumbindex.model import Problem
 
-_MOST_CHARACTERS = 200_000
-_MOST_VALUES = 20_000  # aliases counted as often as they are used, as of characters
-DEEPEST = 20
-_STEP = {
+_MAX_CHARACTERS = 200_000
+_MAX_VALUES = 20_000  # aliases counted as often as they are used, as of characters
+MAX_DEPTH = 20
+_DEPTH_CHANGE = {
     "SequenceStartEvent": 1,
     "MappingStartEvent": 1,
     "SequenceEndEvent": -1,
     "MappingEndEvent": -1,
 }
-_TOO_DEEP = f"more than {DEEPEST} levels"
-_TOO_MUCH = f"more than {_MOST_VALUES:,} values or {DEEPEST} levels"
+_TOO_DEEP = f"more than {MAX_DEPTH} levels"
+_TOO_MUCH = f"more than {_MAX_VALUES:,} values or {MAX_DEPTH} levels"
 _KEY = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[\"']?[\w][^\n:]{0,80}:(?:\s|$)")
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -36,7 +36,7 @@ _FLOAT = re.compile(r"[-+]?(?:\.\d+|\d+\.\d*|\d+(?:\.\d*)?[eE][-+]?\d{1,3})")
 _UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 
 
-class FrontMatterError(ValueError):
+class _FrontMatterError(ValueError):
     """A block cannot be read; `line` is the file's, and `prose` tells that it is no front matter at
     all.
     """
@@ -55,7 +55,7 @@ class Property(NamedTuple):
     line: int  # the file's
 
 
-def read_yaml(
+def _read_yaml(
     block: str,
 ) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
     """Return the mapping in a block that begins at a file's second line, the texts in it, and the
@@ -68,24 +68,24 @@ def read_yaml(
     # front matter.
     import yaml
 
-    if len(block) > _MOST_CHARACTERS:
-        raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
+    if len(block) > _MAX_CHARACTERS:
+        raise _FrontMatterError(f"more than {_MAX_CHARACTERS:,} characters", 1)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         _limit_depth(yaml.parse(block, Loader=loader))
         root: Any = yaml.compose(block, Loader=loader)
-    except FrontMatterError:
+    except _FrontMatterError:
         raise
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         reason = f"not YAML: {getattr(error, 'problem', None) or error}"
-        raise FrontMatterError(
+        raise _FrontMatterError(
             reason, mark.line + 2 if mark else 1, prose=not _KEY.match(block)
         ) from error
     if root is None or root.value == "":
         return {}, (), ()
     if root.id != "mapping":
-        raise FrontMatterError(
+        raise _FrontMatterError(
             "what stands between the first two rules is no list of `key: value`: read as text",
             1,
             prose=True,
@@ -101,9 +101,9 @@ def _limit_depth(events: Iterable[Any]) -> None:
     """Refuse a block that is nested too deeply to be composed: PyYAML does so recursively, in C."""
     depth = 0
     for event in events:
-        depth += _STEP.get(type(event).__name__, 0)
-        if depth > DEEPEST:
-            raise FrontMatterError(_TOO_MUCH, _line(event))
+        depth += _DEPTH_CHANGE.get(type(event).__name__, 0)
+        if depth > MAX_DEPTH:
+            raise _FrontMatterError(_TOO_MUCH, _line(event))
 
 
 class _YamlReader:
@@ -122,9 +122,9 @@ class _YamlReader:
         is_scalar = node.id == "scalar"
         self._values += 1
         self._characters += len(node.value) if is_scalar else 0
-        is_too_much = self._values > _MOST_VALUES or self._characters > _MOST_CHARACTERS
-        if is_too_much or (depth == DEEPEST and not is_scalar):
-            raise FrontMatterError(_TOO_MUCH, self.keys[-1][1] if self.keys else 1)
+        is_too_much = self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS
+        if is_too_much or (depth == MAX_DEPTH and not is_scalar):
+            raise _FrontMatterError(_TOO_MUCH, self.keys[-1][1] if self.keys else 1)
         if not is_scalar:
             read = self._mapping if node.id == "mapping" else self._sequence
             return read(node, key, depth)
@@ -177,7 +177,7 @@ _CLOSE = {
     "+++": re.compile(r"^\+\+\+[ \t]*$", re.M),
 }
 _PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
-_MOST_STEPS = 2_000
+_MAX_TOML_STEPS = 2_000
 """Dots and brackets of one line: TOML that is nested by them takes the square of them to read."""
 
 _TOML_KEY = re.compile(r"[ \t]*\[?\[?[\"']?([\w-]+)[\"']?[ \t]*[\].=]")
@@ -253,13 +253,13 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
     texts: Sequence[Property] = ()
     try:
         fields, texts, doubled = (
-            read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
+            _read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
         )
         problems = tuple(
             Problem(path, line, f"front matter: `{key}` stands twice, the last one counts")
             for key, line in doubled
         )
-    except FrontMatterError as error:
+    except _FrontMatterError as error:
         if error.prose:  # text between two rules, not front matter
             return FrontMatter(problems=(Problem(path, error.line, str(error)),))
         plain = [
@@ -270,7 +270,7 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
         fields = {match[1]: match[2].strip("'\"") for match, _ in plain}
         texts = [
             Property(match[1].lower(), match[2].strip("'\""), line)
-            for match, line in plain[:_MOST_VALUES]
+            for match, line in plain[:_MAX_VALUES]
         ]
         problems = (
             Problem(
@@ -281,16 +281,16 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
 
 
 def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
-    if len(block) > _MOST_CHARACTERS:
-        raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
-    if any(line.count(".") + line.count("[") > _MOST_STEPS for line in block.split("\n")):
-        raise FrontMatterError(_TOO_DEEP, 1)
+    if len(block) > _MAX_CHARACTERS:
+        raise _FrontMatterError(f"more than {_MAX_CHARACTERS:,} characters", 1)
+    if any(line.count(".") + line.count("[") > _MAX_TOML_STEPS for line in block.split("\n")):
+        raise _FrontMatterError(_TOO_DEEP, 1)
     try:
         fields = tomllib.loads(block)
     except (ValueError, RecursionError) as error:
         line = _TOML_LINE.search(str(error))
-        raise FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
-    safe = _safe(fields, 0)
+        raise _FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
+    safe = _json_safe(fields, 0)
     lines: dict[str, int] = {}
     for number, each in enumerate(block.split("\n"), 2):
         if match := _TOML_KEY.match(each):
@@ -299,7 +299,7 @@ def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
         Property(key, text, lines.get(key.partition(".")[0], 1))
         for key, text in _texts_in("", safe)
     )
-    return safe, tuple(islice(texts, _MOST_VALUES))
+    return safe, tuple(islice(texts, _MAX_VALUES))
 
 
 def _texts_in(key: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -314,13 +314,13 @@ def _texts_in(key: str, value: Any) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _safe(value: Any, depth: int) -> Any:
-    if isinstance(value, (dict, list)) and depth == DEEPEST:
-        raise FrontMatterError(_TOO_DEEP, 1)
+def _json_safe(value: Any, depth: int) -> Any:
+    if isinstance(value, (dict, list)) and depth == MAX_DEPTH:
+        raise _FrontMatterError(_TOO_DEEP, 1)
     if isinstance(value, dict):
-        return {str(key): _safe(entry, depth + 1) for key, entry in value.items()}
+        return {str(key): _json_safe(entry, depth + 1) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_safe(entry, depth + 1) for entry in value]
+        return [_json_safe(entry, depth + 1) for entry in value]
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
     # JSON has no inf and nan

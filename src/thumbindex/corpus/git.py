@@ -1,10 +1,8 @@
-"""When was each file of a folder committed?
+"""Read the dates of a file's first and last commit with git.
 
-The door to git, which reads a repository's objects and nothing that the repository configures.
-
-Git runs in a bare directory of our own, with no configuration, hook, attribute or remote in it; the
-repository's objects are lent to it. Where a repository is laid out in another way than git's usual
-one, or names a place outside, its dates are unknown.
+Git reads the repository's objects and nothing that the repository configures: it runs in a bare
+directory of our own, without configuration, hooks, attributes or remotes, to which the objects are
+lent. If a repository has an unusual layout, or names a place outside, its dates are unknown.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from thumbindex.corpus.read import read_inside
 from thumbindex.process import environment
 
 _MAX_COMMITS = 50_000
-"""The newest commits that are read: which ones does not depend on the machine."""
+"""Number of the newest commits read: a limit that does not depend on the machine."""
 
 _MAX_BYTES, _MAX_SECONDS = 200_000_000, 30.0
-"""What git may write, and for how long: where it takes more, no date is known."""
+"""Limits of git's output and time; beyond them no date is known."""
 
 _POLL_SECONDS = 0.05
 _SMALL_FILE, _LARGE_FILE = 10_000, 50_000_000
@@ -37,32 +35,30 @@ _REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
 _ISO_DATE = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
 
 CommitDays = Mapping[str, tuple[str, str]]
-"""By path (NFC) the days of a file's first and last commit, as their authors' calendars had them:
-ISO dates, empty where unknown.
+"""Maps a path (NFC) to the ISO dates of its first and last commit by the authors' clocks; empty if
+unknown.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The state of a repository that has a folder in its work tree."""
+    """A repository whose work tree contains the folder."""
 
     objects: Path
     below: str  # the folder in the work tree, with slashes; empty for the whole
     commit: str
-    # commits whose parents are not there: what they say of a file's day is not true
+    # commits without their parents: they are not when a file was written
     shallow: frozenset[str]
 
 
 def find_work_tree(root: Path) -> Path | None:
-    """Return the folder with `.git` that a folder lies in, or is; None where there is none."""
+    """Return the work tree that contains a folder; None if there is none."""
     real = Path(os.path.realpath(root))
     return next((each for each in (real, *real.parents) if os.path.lexists(each / ".git")), None)
 
 
 def has_no_commit(tree: Path) -> bool:
-    """Tell whether nothing is committed yet on the branch that is checked out, or there is no
-    repository in `.git`.
-    """
+    """Return whether the checked-out branch has no commit yet, or `.git` is no repository."""
     if (tree / ".git").is_dir() and not os.path.lexists(tree / ".git/HEAD"):
         return True
     places = _git_directories(tree)
@@ -78,9 +74,7 @@ def has_no_commit(tree: Path) -> bool:
 
 
 def find_repository(root: Path) -> Repository | None:
-    """Return the repository that a folder lies in, with its present commit; None where there is
-    none, or none whose dates can be believed.
-    """
+    """Return the repository that contains a folder; None if there is none with reliable dates."""
     real, tree = Path(os.path.realpath(root)), find_work_tree(root)
     places = _git_directories(tree) if tree else None
     if tree is None or places is None:
@@ -107,9 +101,7 @@ def find_repository(root: Path) -> Repository | None:
 
 
 def _git_directories(tree: Path) -> tuple[Path, Path] | None:
-    """Return a work tree's git directory, and the one that it shares; None where they lie in a
-    place that git does not give them.
-    """
+    """Return a work tree's git directory and the shared one; None if they are in unusual places."""
     inner = tree / ".git"
     if inner.is_symlink():
         return None
@@ -137,9 +129,7 @@ def _git_directories(tree: Path) -> tuple[Path, Path] | None:
 
 
 def _checked_out_commit(own: Path, shared: Path) -> str:
-    """Return the commit that is checked out; empty where there is none yet, or it is kept in a way
-    that is not read.
-    """
+    """Return the checked-out commit; empty if there is none, or in an unsupported format."""
     said = _read_small_file(own, "HEAD", _SMALL_FILE).strip()
     for _ in range(5):  # a branch may be another one's name
         if _COMMIT_HASH.fullmatch(said):
@@ -166,11 +156,9 @@ def _read_small_file(folder: Path, name: str, most: int) -> str:
 def read_commit_days(
     repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False
 ) -> CommitDays | None:
-    """Return the days of the files below the folder; None where it was interrupted.
+    """Return the commit dates of the files below the folder; None if interrupted.
 
-    Raises OSError where git is missing or fails.
-
-    `own` is where the directory is made, and deleted again, that git takes for its repository.
+    Raises OSError if git is missing or fails. `own` is where git's temporary directory is made.
     """
     written = _run_git(
         repository,
@@ -203,7 +191,7 @@ def read_tracked_paths(
 def _run_git(
     repository: Repository, own: Path, arguments: list[str], interrupted: Callable[[], bool]
 ) -> str | None:
-    """Return what git says, in a directory that is made for it."""
+    """Run git in a temporary directory and return its output."""
     program = shutil.which("git")
     # on Windows the current folder, which may be the vault, is looked at first
     if program is None or not Path(program).is_absolute():
@@ -241,7 +229,7 @@ _SAFE_ENVIRONMENT = (
 
 
 def _environment(repository: Repository, own: Path) -> dict[str, str]:
-    """Return all that git is told by its environment."""
+    """Return git's environment variables."""
     kept = {
         name: value
         for name, value in environment().items()
@@ -263,10 +251,7 @@ def _environment(repository: Repository, own: Path) -> dict[str, str]:
 def _run_limited(
     command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]
 ) -> bytes | None:
-    """Return what a program writes, None where it was interrupted.
-
-    Raises OSError where it fails or goes beyond its limits.
-    """
+    """Return a program's output; None if interrupted. Raises OSError beyond its limits."""
     parts: list[bytes] = []
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     with subprocess.Popen(
@@ -297,10 +282,7 @@ def _run_limited(
 
 
 def _parse_log(written: str, below: str, shallow: frozenset[str]) -> CommitDays:
-    """Read a log, newest commit first.
-
-    A file that only moved was not changed; its history goes on under its name before.
-    """
+    """Parse a log, newest commit first; a moved file keeps its history under its old name."""
     first: dict[str, str] = {}
     last: dict[str, str] = {}
     # by a file's name at the commit its name today; empty where its history has ended

@@ -1,4 +1,4 @@
-"""Flags text that a reader does not see, and text that speaks to a model."""
+"""Flag hidden text in a note, and text that addresses a model (prompt injection)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from html import unescape
 from typing import NamedTuple
 
 from thumbindex.corpus.source import line_starts
-from thumbindex.text import INVISIBLE, SHORT_RUN, SUSPECT
+from thumbindex.text import INVISIBLE, MAX_JOINERS, MAY_BE_INVISIBLE
 
-MOST_FLAGS = 20
-"""Flags of one note: more say nothing new."""
+MAX_FLAGS = 20
+"""Maximum flags of one note."""
 
-_SHOWN = 60
-"""Characters of a text that a flag quotes."""
+_MAX_QUOTE = 60
+"""Maximum characters that a flag quotes."""
 
 
 class Flag(NamedTuple):
-    """A line, and what is suspicious there, in words."""
+    """A line, and why it is suspicious."""
 
     line: int
     reason: str
@@ -29,13 +29,13 @@ class Flag(NamedTuple):
 
 
 def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where characters that nobody sees spell something or turn what is shown around."""
-    for match in INVISIBLE.finditer(text) if SUSPECT.search(text) else ():
+    """Yield the offsets of invisible characters that encode text or reverse the text shown."""
+    for match in INVISIBLE.finditer(text) if MAY_BE_INVISIBLE.search(text) else ():
         kind = match.lastgroup
         if kind == "tags":
             spelled = (chr(ord(c) - 0xE0000) for c in match[0] if 0xE0020 <= ord(c) < 0xE007F)
-            yield match.start(), f"hidden text, taken out: {_shown(''.join(spelled))}"
-        elif kind in ("selectors", "joined") and len(match[0]) > SHORT_RUN:
+            yield match.start(), f"hidden text, taken out: {_quote(''.join(spelled))}"
+        elif kind in ("selectors", "joined") and len(match[0]) > MAX_JOINERS:
             yield (
                 match.start(),
                 f"hidden text, taken out: {len(match[0])} characters that nobody sees, in a row",
@@ -53,18 +53,18 @@ _ATTRIBUTE = re.compile(
     r"(?<![^\s\"'/])([^\s\"'<>/=]+)(?=[\s>/=])(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>]+))?"
 )
 _COMMENT_OR_SPACE = re.compile(r"/\*.*?(?:\*/|\Z)|\s+", re.S)
-_HIDES = re.compile(
+_HIDING_CSS = re.compile(
     r"(?:^|;)(?:display:none|visibility:hidden|opacity:0?(?:\.0\d*)?%?|font-size:[01]?(?:px|pt|%)?"
     r"|(?:left|margin-left|text-indent):-\d{4,}\w*)(?:!important)?(?=;|$)"
 )
-_WHITE = re.compile(
+_WHITE_TEXT = re.compile(
     r"(?:^|;)color:(?:white|transparent|#fff|#ffffff|rgb\(255,255,255\))(?:!important)?(?=;|$)"
 )
-_GROUND = re.compile(r"(?:^|;)background(?:-color)?:")
+_BACKGROUND = re.compile(r"(?:^|;)background(?:-color)?:")
 
 
 def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where HTML begins that a browser does not show, or shows white on white."""
+    """Yield the offsets of HTML that a browser hides or shows white on white."""
     for match in _TAG.finditer(text) if "<" in text else ():
         css_of = {"style": "", "hidden": "display:none;", "bgcolor": "background:"}
         if match[0][:5].lower() == "<font":
@@ -74,14 +74,14 @@ def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
             for name, value in _ATTRIBUTE.findall(match[0])
             if name.lower() in css_of
         )
-        if css and _is_unseen(_COMMENT_OR_SPACE.sub("", css).lower()):
-            yield match.start(), f"HTML that a browser does not show: {_shown(match[0])}"
+        if css and _is_hidden_css(_COMMENT_OR_SPACE.sub("", css).lower()):
+            yield match.start(), f"HTML that a browser does not show: {_quote(match[0])}"
 
 
-def _is_unseen(css: str) -> bool:
-    if _HIDES.search(css):
+def _is_hidden_css(css: str) -> bool:
+    if _HIDING_CSS.search(css):
         return True
-    return _WHITE.search(css) is not None and _GROUND.search(css) is None
+    return _WHITE_TEXT.search(css) is not None and _BACKGROUND.search(css) is None
 
 
 # ------------------------------------------------------------------ what speaks to a model
@@ -115,7 +115,7 @@ _CHAT_MARK = (
     r"|</?(?:system_prompt|system-reminder|tool_call|tool_result|function_calls"
     r"|function_results|antml:[a-z_]{2,20})>"
 )
-_SPEECH = re.compile(
+_INSTRUCTION_TO_MODEL = re.compile(
     rf"(?<![^\W_])(?:{_DROP_ORDERS}|{_TELL_ORDERS}|{_KEEP_FROM_USER}|{_ADDRESS_MODEL}){_END}"
     rf"|{_CHAT_MARK}",
     re.I,
@@ -128,18 +128,18 @@ _SPEECH = re.compile(
 def find_flags(
     raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]]]
 ) -> tuple[Flag, ...]:
-    """Return what is suspicious in a note's text as it is in the file, by line; `clean` is what
-    `strip_invisible` left of it.
+    """Return the flags of a note's raw text in order; `clean` is the text without invisible
+    characters.
 
-    `code` finds the lines of its code, from 0, half open; it is asked only where HTML is hidden,
-    since it reads the whole note.
+    `code` finds the lines of its code, from 0, half open; it is called only for hidden HTML, since
+    it parses the whole note.
     """
     starts = line_starts(raw) if clean != raw else ()
     found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
     html = list(_hidden_html(clean))
     speech = [
-        (match.start(), f"reads like an instruction to a model: {_shown(match[0])}")
-        for match in _SPEECH.finditer(clean)
+        (match.start(), f"reads like an instruction to a model: {_quote(match[0])}")
+        for match in _INSTRUCTION_TO_MODEL.finditer(clean)
     ]
     if html or speech:
         own = line_starts(clean)
@@ -148,10 +148,10 @@ def find_flags(
         blocks = code() if html else ()
         coded = {line for first, last in blocks for line in range(first + 1, last + 1)}
         found += [each for each in flags if each.line not in coded]
-    return tuple(sorted(dict.fromkeys(found)))[:MOST_FLAGS]
+    return tuple(sorted(dict.fromkeys(found)))[:MAX_FLAGS]
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote the beginning of a text."""
     line = " ".join(text.split())
-    return f"“{line[:_SHOWN]}{'…' if len(line) > _SHOWN else ''}”"
+    return f"“{line[:_MAX_QUOTE]}{'…' if len(line) > _MAX_QUOTE else ''}”"

@@ -125,7 +125,7 @@ def _property_links(front: FrontMatter) -> Iterator[Link]:
             yield link
 
 
-def headings_of(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
+def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
     """Return level, visible text and line (from 1) of each heading of a decoded file, in order."""
     front = read_front_matter(path, text)
     source = read_source("\n" * front.lines + text[front.size :], path)
@@ -136,7 +136,7 @@ def headings_of(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
     )
 
 
-def comments_of(path: str, text: str) -> tuple[tuple[int, int], ...]:
+def comment_lines(path: str, text: str) -> tuple[tuple[int, int], ...]:
     """Return the first and the last line, from 1, of each comment of a decoded file, in order; none
     that is code.
     """

@@ -1,11 +1,8 @@
-"""Which notes are nobody's but their owner's: by a glob, by the key `private` at their head, or by
-a tag.
+"""Decide which notes are private: by a glob, by the key `private` at their head, or by a tag.
 
-In doubt a note is private.
-
-What a note says is looked for in its plain text, without the readers of YAML, TOML and Markdown,
-which give up where a person still understands. `docs/private-forms.md` has a table of all forms,
-which the tests read.
+In doubt a note is private. The key and the tags are searched in the plain text, without parsers of
+YAML, TOML and Markdown, which fail on text that a person still understands. `docs/private-forms.md`
+has a table of all forms, which the tests read.
 """
 
 from __future__ import annotations
@@ -220,7 +217,7 @@ _NO_VALUES = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
 
 def _has_key(block: str) -> bool:
-    """Tell whether a block that cannot be read says that its note is private, wherever in it."""
+    """Return whether an unparsable block contains the key `private` with any value but no."""
     block = _PROPERTY.sub("", block)
     for match in _KEY_AND_VALUE.finditer(block):
         before = match["before"]
@@ -233,9 +230,7 @@ def _has_key(block: str) -> bool:
 
 
 def _has_top_level_key(block: str) -> bool:
-    """Tell whether a block that can be read has the key at the beginning of a line with a value;
-    what is indented below a key is of that key.
-    """
+    """Return whether a parsable block has the key `private` with a value at its top level."""
     lines = _PROPERTY.sub("", block).split("\n")[1:]
     stated = (line for line in map(str.lstrip, lines) if line and not line.startswith("#"))
     if next(stated, "").startswith("{"):
@@ -260,9 +255,7 @@ def _has_top_level_key(block: str) -> bool:
 
 
 def _has_field(fields: Mapping[str, Any]) -> bool:
-    """Tell whether fields that were read have the key, one that is merged in too, with a value
-    other than no.
-    """
+    """Return whether parsed fields, merged ones too, have the key with a value other than no."""
     for key, value in fields.items():
         if key == "<<":
             merged = value if isinstance(value, list) else [value]
@@ -345,14 +338,12 @@ def is_private(
 
 
 def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
-    """Tell whether a decoded file says of itself that it is private."""
+    """Return whether a decoded file is marked as private."""
     return has_private_marker(text, read_front_matter(path, strip_invisible(text)), settings)
 
 
 def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
-    """Tell whether a decoded file with this front matter says of itself that it is private, by its
-    head or by a tag.
-    """
+    """Return whether a file with this front matter is marked as private, by its head or a tag."""
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
     read = front.lines if front.size and not front.problems else 0
     block, rest = map(_plain, map(_unescaped, _cut_after(text, read)))

@@ -1,6 +1,4 @@
-"""What is on disk: list a folder, read files of it, and of nowhere else, and decode them to text
-with one kind of line end.
-"""
+"""List a folder, read files inside it and nowhere else, and decode them to text with line feeds."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ from thumbindex.text import strip_invisible
 # ------------------------------------------------------------------ a folder
 
 _LISTS_BY_FD = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
-"""Whether a folder can be listed by what was opened: a file's facts cost a quarter less where its
-path is not looked up.
-"""
+"""Whether a folder can be listed by its descriptor: a file's facts then cost a quarter less."""
 
 _FOLDER_FLAGS = (
     os.O_RDONLY
@@ -38,7 +34,7 @@ systems lack).
 
 
 class FolderEntry(NamedTuple):
-    """One name in a folder, as it is on disk."""
+    """One entry of a folder."""
 
     name: str
     is_folder: bool  # a symlink is none
@@ -49,7 +45,7 @@ class FolderEntry(NamedTuple):
 
 
 def list_folder(real: str, settings: CorpusSettings) -> list[FolderEntry]:
-    """List a folder by its real path; raise OSError where that is refused."""
+    """List a folder by its real path; raise OSError if that fails."""
     place = os.open(real, _FOLDER_FLAGS) if _LISTS_BY_FD else real
     try:
         with os.scandir(place) as found:
@@ -77,9 +73,7 @@ def _entry(real: str, entry: os.DirEntry[str], settings: CorpusSettings) -> Fold
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:
-    """Tell whether an entry is a folder that leads elsewhere, as a symlink does, and that Python
-    takes for a folder (Windows).
-    """
+    """Return whether an entry is a Windows junction, which Python reports as a folder."""
     if not _WINDOWS:
         return False
     return getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0) == _MOUNT_POINT
@@ -87,8 +81,7 @@ def _is_junction(entry: os.DirEntry[str]) -> bool:
 
 # ------------------------------------------------------------------ a file
 
-# no following of a link that was put there meanwhile, no waiting for a pipe; Windows has neither
-# flag
+# follows no new symlink and waits for no pipe; Windows has neither flag
 _FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
@@ -98,17 +91,17 @@ _FLAGS = (
 )
 
 _HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
-"""Whether a path can be opened one folder after the other, none of them a symlink."""
+"""Whether a path can be opened step by step, following no symlink."""
 
 _OUTSIDE = "leads out of the folder: not read"
 
 MAX_WINDOWS_PATH = 259
-"""Characters of a path that Windows takes where nobody has allowed long ones."""
+"""Maximum characters of a path on Windows unless long paths are enabled."""
 
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
-    """Read one file of a folder; a symlink out of the folder, a device, a file over the maximum
-    give the problem.
+    """Read one file of a folder; return a problem for a symlink out of it, a device or a file over
+    the maximum size.
     """
     real = os.path.realpath(root)
     found = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
@@ -118,8 +111,8 @@ def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Probl
 
 
 def read_inside(root: str, path: str, most: int) -> bytes | str | int:
-    """Read a file whose real path lies below a real folder; return in words why it cannot be read,
-    or its size where that is more than `most`.
+    """Read a file whose real path is inside a real folder; return the reason if that fails, or the
+    size if it is more than `most`.
     """
     try:
         descriptor = _open_inside(root, os.path.realpath(path))
@@ -148,8 +141,8 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
 
 
 def path_inside(root: str, real: str) -> str | None:
-    """Return a real path as one in a real folder, with slashes; "." for the folder itself, None
-    where it is outside.
+    """Return a real path relative to a real folder, with slashes; "." for the folder itself, None
+    if it is outside.
     """
     if real == root:
         return "."
@@ -158,8 +151,8 @@ def path_inside(root: str, real: str) -> str | None:
 
 
 def _open_inside(root: str, real: str) -> int | None:
-    """Open a real path below a real folder, None where it is not below it; a folder on the way that
-    has become a symlink meanwhile is an error.
+    """Open a real path inside a real folder, None if it is outside; raise OSError if a folder on
+    the way has become a symlink.
     """
     own = path_inside(root, real)
     if own is None or own == ".":
@@ -168,7 +161,7 @@ def _open_inside(root: str, real: str) -> int | None:
 
 
 def _open_steps(root: str, path: str) -> int:
-    """Open a path below a folder, one folder after the other, none of them a symlink."""
+    """Open a path inside a folder step by step, following no symlink."""
     *folders, name = path.split("/")
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -182,9 +175,7 @@ def _open_steps(root: str, path: str) -> int:
 
 
 def _open_and_compare(real: str) -> int | None:
-    """Open a file by its whole path, and see afterwards that it still lies where it did
-    (Windows).
-    """
+    """Open a file by its whole path, and check afterwards that it has not moved (Windows)."""
     descriptor = os.open(real, _FLAGS)
     now = os.path.realpath(real)
     try:
@@ -211,9 +202,7 @@ def content_digest(data: bytes) -> str:
 
 
 def read_digest(root: Path, path: str, settings: CorpusSettings) -> str:
-    """Return the digest of one file of a folder; empty where it cannot be read, which equals no
-    digest.
-    """
+    """Return the digest of one file of a folder; empty, which equals no digest, if unreadable."""
     data = read_bytes(root, path, settings)
     return "" if isinstance(data, Problem) else content_digest(data)
 
@@ -244,10 +233,9 @@ and more.
 
 
 def is_text(data: bytes) -> bool:
-    """Tell whether a file's bytes are text in any encoding, by its mark or as good as no control
-    characters.
+    """Return whether a file is text: it has a byte order mark, or hardly any control characters.
 
-    Zeros at its end say nothing: a crash leaves them behind what was written.
+    NULs at its end do not count: a crash leaves them behind the text.
     """
     if data.startswith(tuple(mark for mark, _ in _BOMS)):
         return True
@@ -258,9 +246,7 @@ def is_text(data: bytes) -> bool:
 
 
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
-    """Return a file's text with line feeds only, no byte order mark and no NUL, and what had to be
-    guessed or replaced.
-    """
+    """Return a file's text with line feeds, without BOM and NUL, and the problems met."""
     mark, encoding = next(
         ((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", "utf-8")
     )
@@ -289,15 +275,13 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
 
 
 def decode_visible(path: str, data: bytes) -> str:
-    """Return a file's text as it is shown and searched: without what nobody sees; empty where it is
-    no text.
-    """
+    """Return a file's text without invisible characters; empty if it is no text."""
     return strip_invisible(decode(path, data)[0]) if is_text(data) else ""
 
 
 def _guess(data: bytes, encoding: str) -> tuple[str, str]:
-    """Read bytes that are not what they should be: as Windows-1252 unless some of them are valid
-    UTF-8 beyond ASCII.
+    """Decode bytes that are not valid in their encoding: as Windows-1252 unless some of them are
+    valid UTF-8 beyond ASCII.
     """
     if encoding == "utf-8" and not any(
         "\x7f" < c < "\ud800" or c > "\udfff" for c in set(data.decode("utf-8", "surrogateescape"))

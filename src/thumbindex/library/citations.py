@@ -20,7 +20,7 @@ from thumbindex.compare.quotations import (
     tokenize_note,
     word_differences,
 )
-from thumbindex.corpus.parse import headings_of
+from thumbindex.corpus.parse import parse_headings
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.note_lookup import (
     MOST_NAMESAKES,
@@ -437,7 +437,7 @@ class _CurrentNote:
 
     @cached_property
     def headings(self) -> tuple[tuple[int, str, int], ...]:
-        return headings_of(self.document.path, self.text)
+        return parse_headings(self.document.path, self.text)
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:

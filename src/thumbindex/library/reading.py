@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from thumbindex.corpus.parse import comments_of, headings_of
+from thumbindex.corpus.parse import comment_lines, parse_headings
 from thumbindex.corpus.read import decode_visible
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
@@ -151,7 +151,7 @@ def read_excerpt(found: FoundNote, heading: str | None, lines: tuple[int, int] |
         rows.pop()
     first, last = 1, len(rows)
     if heading is not None:
-        headings = headings_of(document.path, text)
+        headings = parse_headings(document.path, text)
         if not (meant := heading_ranges(heading, headings, len(rows))):
             raise unknown_heading_error(document.path, heading, [name for _, name, _ in headings])
         first, last = meant[0]
@@ -164,7 +164,7 @@ def read_excerpt(found: FoundNote, heading: str | None, lines: tuple[int, int] |
             )
         last = min(last, len(rows))
     shown = "\n".join(rows[first - 1 : last])
-    flags = (*document.flags, *_comment_flags(comments_of(document.path, text), first, last))
+    flags = (*document.flags, *_comment_flags(comment_lines(document.path, text), first, last))
     return Excerpt(
         reader.folder.name, document.path, document.title, first, last, len(rows), shown, flags
     )
@@ -195,7 +195,7 @@ def outline_entry(document: Document) -> OutlineEntry:
 def outline_headings(found: FoundNote) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
     reader, document = found.reader, found.document
-    headings = headings_of(document.path, current_text(reader, document.path))
+    headings = parse_headings(document.path, current_text(reader, document.path))
     entries = (
         OutlineEntry(reader.folder.name, document.path, level, text, line)
         for level, text, line in headings
