@@ -292,7 +292,7 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
 
 
 def _cosine_range(vectors: Matrix) -> tuple[float, float]:
-    """Return the mean cosine of chunks to each other (far), and the median to the nearest (near)."""
+    """Return the mean cosine between chunks (far), and the median to the nearest (near)."""
     if len(vectors) < _MIN_PAIRWISE:
         return 0.0, _DEFAULT_NEAR
     cosines = inner_products(vectors, vectors)

@@ -24,14 +24,12 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
 
 _CACHED_PAIRS = 1024
-"""Pairs of chunks of which it is remembered what keeps them apart: the next query finds the same
-ones.
-"""
+"""Pairs of chunks whose guard verdict is cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyOf:
-    """Where a copy's survivor stands among the candidates, and what makes it a copy."""
+    """The position of a copy's survivor among the candidates, and the reason."""
 
     survivor: int
     reason: str
@@ -40,11 +38,9 @@ class CopyOf:
 def assign_survivors(
     alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]
 ) -> dict[int, int]:
-    """Return each copy's survivor: in order, an item is a copy of the first kept one that is alike
-    and not kept apart.
+    """Return the survivor of each copy: the first earlier survivor that is alike and not apart.
 
-    `alike` has shape (items, items); no survivor is a copy of another, and the first item always
-    survives.
+    `alike` has shape (items, items). A survivor is never a copy.
     """
     near: dict[int, list[int]] = {}
     for item, other in np.argwhere(np.tril(alike, -1)).tolist():
@@ -60,8 +56,8 @@ def assign_survivors(
 
 
 def _reason_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> str | None:
-    """Say why two candidates are not copies of each other: their owner's word, else a guard's; None
-    where nothing speaks against it.
+    """Return why two candidates are no copies: the owner's decision, else a guard; None if they may
+    be.
     """
     if duplicates.verdict(first.id, second.id) == "apart":
         return "their owner keeps them apart"
@@ -79,9 +75,9 @@ def merge_copies(
     copies: Mapping[int, CopyOf],
     shown: Mapping[int, Candidate] = MappingProxyType({}),
 ) -> Search:
-    """Take the copies out; each survivor keeps its place and score, and names what it stands for.
+    """Remove the copies; a survivor keeps its rank and score, and names their places.
 
-    `shown` are candidates in the place of survivors. Elsewhere none goes that the query names.
+    `shown` replaces survivors. Otherwise no name match is removed.
     """
     candidates = search.candidates
     copies = {
@@ -106,7 +102,7 @@ def merge_copies(
 
 
 def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
-    """Name the places of others, each once."""
+    """Add the places of other candidates."""
     places = (n for each in others for n in (each.id, *each.also_in))
     named = dict.fromkeys((*survivor.also_in, *places))
     named.pop(survivor.id, None)
@@ -114,7 +110,7 @@ def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
 
 
 def _dropped_copy(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> DroppedChunk:
-    """Return what is said of a candidate that another one stands for."""
+    """Return the record of a removed copy."""
     documents = tools.snapshot.catalog.documents
     reason = f"{why} of {documents[survivor.document].path}, line {survivor.chunk.start_line}"
     return DroppedChunk(documents[copy.document].path, copy.chunk.start_line, reason)
@@ -137,8 +133,8 @@ def dedup_hash(search: Search, tools: Tools) -> Search:
 
 
 def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[int, int]:
-    """Return each copy's survivor: of equal texts the highest score, then the earliest; nothing is
-    folded or normalized, and None is no copy.
+    """Return the survivor of each copy: of equal texts the highest score, then the first. None
+    equals nothing.
     """
     best: dict[str, int] = {}
     for at, text in enumerate(texts):
@@ -150,9 +146,7 @@ def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[i
 
 
 _MIN_NGRAM_SIMILARITY = 0.4
-"""The least 3-gram similarity of copies with like vectors: a vector stands for its text's beginning
-and its headings as well.
-"""
+"""Minimum 3-gram similarity of copies with similar vectors: a vector includes the headings."""
 
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
@@ -187,7 +181,7 @@ def _drop_similar(
     why: Callable[[int, int], str],
     order: Sequence[int] = (),
 ) -> Search:
-    """Take out what is alike and not told apart; the first in an order survives, else the best."""
+    """Remove similar candidates that are not apart; the first in `order` survives."""
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     order = order or range(len(candidates))
     copies = assign_survivors(
@@ -199,8 +193,8 @@ def _drop_similar(
 
 
 def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, int]]:
-    """Return the positions of each two of one kind that `dedup_ngram` or `dedup_semantic` would
-    compare further, the better one first.
+    """Return pairs of positions of one kind that are similar by letters or vectors, the better
+    first.
     """
     by_letters = _ngram_similarities(candidates) >= tools.settings.dedup_ngram.similarity
     alike = by_letters | _are_semantic_copies(candidates, _cosines(candidates, tools), tools)
@@ -213,7 +207,7 @@ def _ngram_similarities(candidates: Sequence[Candidate]) -> SimilarityMatrix:
 
 
 def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.float32]:
-    """Return the cosine of each two, NaN where one has no vector."""
+    """Return all pairs' cosines, NaN without a vector."""
     vectors = tools.snapshot.vector.vectors([each.id for each in candidates])
     return inner_products(vectors, vectors)
 
@@ -221,7 +215,7 @@ def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.fl
 def _are_semantic_copies(
     candidates: Sequence[Candidate], cosines: npt.NDArray[np.float32], tools: Tools
 ) -> npt.NDArray[np.bool_]:
-    """Return which two have like vectors and share letters: shape (items, items)."""
+    """Return which pairs have similar vectors and share letters, shape (items, items)."""
     document = np.array([each.document for each in candidates])
     settings = tools.settings.dedup_semantic
     least = np.where(document[:, None] == document, settings.within, settings.across)
@@ -288,17 +282,15 @@ def _value_at(values: Mapping[str, Any], path: str) -> Any:
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
 _DATE = re.compile(r"(?:19|20)\d\d([-._])\d{1,2}\1\d{1,2}")
 _VERSION_ALIASES = frozenset(("latest", "stable", "current", "next"))
-"""Folders that stand for a version."""
+"""Folder names that stand for a version."""
 
 _VERSION_MARK = "\0"
-"""Stands for a version in a name: no path has it."""
+"""Replaces a version in a name: no path contains it."""
 
 
 @lru_cache(maxsize=4096)
 def without_versions(path: str) -> str:
-    """Return what the paths of all versions of a page have in common: `5.1/x.md`, `latest/x.md` and
-    `x.md` are one page.
-    """
+    """Return a path without versions: `5.1/x.md`, `latest/x.md` and `x.md` are one page."""
     *folders, name = path.split("/")
     kept = [_mask_version(each) for each in folders if each.casefold() not in _VERSION_ALIASES]
     stem, dot, suffix = name.rpartition(".")
@@ -313,9 +305,7 @@ def _mask_version(part: str) -> str:
 
 
 def version_of(path: str) -> tuple[int, ...]:
-    """Return the first version in a path as numbers that can be compared; empty where there is
-    none. A date is none.
-    """
+    """Return the first version in a path as numbers; empty if there is none, or a date."""
     found = _VERSION.search(_DATE.sub("", path))
     return tuple(int(number) for number in re.findall(r"\d+", found[0])) if found else ()
 
@@ -326,8 +316,8 @@ def _merge_groups(
     groups: Sequence[tuple[Sequence[int], Candidate]],
     why: str,
 ) -> Search:
-    """Make one candidate of each group of positions, ascending: what is shown takes the place and
-    the score of the first, and has the best of all ranks.
+    """Merge each group of positions into one candidate, with the first one's rank and score and the
+    best rank of each retriever.
     """
     candidates = search.candidates
     copies = {at: CopyOf(group[0], why) for group, _ in groups for at in group}
@@ -348,17 +338,13 @@ def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate
 
 
 def _age_key(document: Document) -> tuple[int, float]:
-    """Return what the newer of two documents has more of: its day, on one day the time of the last
-    edit that was seen; least where none is known.
-    """
+    """Return a sort key for a document's age: its day, then its last edit; 0 if unknown."""
     day = day_of(document)
     return day.toordinal() if day else 0, 0.0 if document.date else document.edited
 
 
 _MAX_DATED_COPIES = 500
-"""Copies of one text whose dates are compared: a footer that stands in thousands of notes is no
-news in any of them.
-"""
+"""Maximum copies of one text whose dates are compared."""
 
 
 def dedup_known(search: Search, tools: Tools) -> Search:
@@ -394,10 +380,9 @@ def dedup_known(search: Search, tools: Tools) -> Search:
 def _newest_copy(
     mine: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
 ) -> Candidate:
-    """Return the newest text, of equals the best.
+    """Return the newest copy, then the best one.
 
-    It may be one that was not found, if the filters let it through and it is no other version of
-    the page.
+    It may be a copy that no retriever found, if it passes the filters and is no other version.
     """
     catalog = tools.snapshot.catalog
     documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
@@ -415,14 +400,12 @@ def _newest_copy(
 
 
 _ESCAPED_SLASH = "\1"
-"""Stands for a slash in a folder's name: the page `x.md` of `work/home` is not `home/x.md` of
-`work`.
-"""
+"""Replaces a slash in a folder's name: `x.md` of `work/home` is not `home/x.md` of `work`."""
 
 
 def dedup_versions(search: Search, tools: Tools) -> Search:
-    """Make one of a page's versions, in the best one's place: what the query names comes first,
-    else the highest version, the newest.
+    """Merge the versions of a page: show the one that the query names, else the highest, the
+    newest.
     """
     candidates = search.candidates
     groups: list[tuple[Sequence[int], Candidate]] = []
@@ -441,8 +424,8 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
 
 
 def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
-    """Return the positions of near copies that are versions of the first of them, and nearest to it
-    of their document.
+    """Return groups of positions that are versions of one passage, the nearest chunk of each
+    document.
     """
     likeness = trigram_similarities(tuple(each.chunk.text for each in candidates))
     document = np.array([each.document for each in candidates])
@@ -493,15 +476,13 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
 
 
 def _full_path(document: Document) -> str:
-    """Return where a document is, by its folder's name, too: two folders have files of one path."""
+    """Return a document's path with its folder's name: folders may share paths."""
     return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 
 def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
-    """Return which of several versions, best first, is shown.
-
-    The one that the query names, that holds what it asks for to the letter, the highest version,
-    the newest.
+    """Return the version to show: named by the query, holding most of its exact terms, highest,
+    newest, best.
     """
     documents = [catalog.documents[each.document] for each in candidates]
     versions = [version_of(_full_path(each)) for each in documents]
@@ -516,9 +497,7 @@ def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalo
 
 
 def _exact_terms(query: str) -> frozenset[str]:
-    """Return what a query asks for to the letter: quoted phrases, numbers and identifiers; only
-    some versions of a page may hold it.
-    """
+    """Return the quoted phrases, numbers and identifiers of a query."""
     quoted = QUOTED.findall(query)
     codes = [token for token in tokens(query) if is_identifier(token) or token.isdecimal()]
     return frozenset(each.casefold() for each in (*quoted, *codes))

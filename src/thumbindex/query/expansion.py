@@ -21,25 +21,23 @@ _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
 
 _OTHER_FORM_WEIGHT = 0.25
-"""Weight of another form against the one that was asked for."""
+"""Weight of another form against the query's own."""
 
 _MAX_COMPOUND_LETTERS = 60
-"""The most letters of a word that is split: trying every place takes their number squared."""
+"""Maximum letters of a word that is split: the time grows with their square."""
 
 _MIN_PART_LETTERS = 3
-"""The fewest letters of each half of a compound."""
+"""Minimum letters of each half of a compound."""
 
 _MAX_FORM_WORDS = 8
-"""Words of a form that is looked for in a query."""
+"""Maximum words of a form."""
 
 _MAX_QUERY_WORDS = 40
-"""Words of a query that are looked at: a text of more is no question."""
+"""Maximum words of a query that are expanded."""
 
 
 def synonyms(search: Search, tools: Tools) -> Search:
-    """Let each word be found by its other form too, at a lower weight; the query's text stays as it
-    was asked.
-    """
+    """Add other forms of the query's words, at a lower weight: abbreviations and compounds."""
     runs = list(word_runs(search.text))
     found = abbreviation_forms(runs, tools.snapshot.catalog.defined)
     found += split_compounds(runs, tools.snapshot.keyword)
@@ -63,9 +61,7 @@ def synonyms(search: Search, tools: Tools) -> Search:
 
 
 def word_runs(text: str) -> Iterator[list[str]]:
-    """Yield the words that stand together, folded; quoted phrases, code and punctuation part
-    them.
-    """
+    """Yield runs of folded words, separated by quoted phrases, code and punctuation."""
     plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
     parts = (
         "|" if is_identifier(token.strip(".,;:!?")) else token
@@ -81,10 +77,9 @@ def abbreviation_forms(
     runs: Sequence[Sequence[str]],
     defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
 ) -> list[OtherForm]:
-    """Return the other form of each one in a query: what most documents give; none where as many
-    give another one.
+    """Return the other forms of abbreviations in a query, as most documents define them.
 
-    `defined` gives abbreviations by their short forms and the keys of their long ones.
+    `defined` returns abbreviations by their short forms and the keys of their long ones.
     """
     keys = {gram: form_key(gram) for run in runs for gram in _ngrams(run)}
     known = defined({*keys, *keys.values()})
@@ -106,14 +101,14 @@ def abbreviation_forms(
 
 
 def _ngrams(run: Sequence[str]) -> Iterator[str]:
-    """Yield each few words in a row, joined."""
+    """Yield the n-grams of a run."""
     for at in range(len(run)):
         for end in range(at + 1, min(at + _MAX_FORM_WORDS, len(run)) + 1):
             yield " ".join(run[at:end])
 
 
 def _majority(votes: Counter[str]) -> str | None:
-    """Return what has most votes; None if something else has as many, or there are none."""
+    """Return the form with most votes; None on a tie or without votes."""
     first, second = [*votes.most_common(2), ("", 0), ("", 0)][:2]
     return first[0] if first[1] > second[1] else None
 
@@ -121,8 +116,8 @@ def _majority(votes: Counter[str]) -> str | None:
 def spell_out_abbreviations(
     text: str, found: Sequence[OtherForm], embedder: Embedder | None
 ) -> str:
-    """Return a text with the long form of each short one that the model does not know; empty where
-    it knows all.
+    """Return a text with the long forms of abbreviations unknown to the model; empty if there
+    are none.
     """
     short = (each for each in found if " " not in each.term and len(each.form) > len(each.term))
     added = [each.form for each in short if embedder is not None and not embedder.knows(each.term)]
@@ -130,7 +125,7 @@ def spell_out_abbreviations(
 
 
 def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[OtherForm]:
-    """Yield words that no text holds and that some write as two: dropdown, drop-down."""
+    """Yield unknown words that notes write as two: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
         if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.holding(word, KEYWORD_FIELDS):
             cuts = ((word[:at], word[at:]) for at in range(_MIN_PART_LETTERS, len(word)))
@@ -152,17 +147,15 @@ def _is_compound_part(word: str) -> bool:
 
 
 def _add_forms(term: Term, found: Sequence[OtherForm]) -> Term:
-    """Return a term with the forms that count as it: those of itself, and of the phrase that it is
-    a word of.
-    """
+    """Return a term with its other forms, and those of a phrase that it is a word of."""
     others = [each.form for each in found if not term.phrase and term.text in each.term.split()]
     forms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
     return replace(term, others=forms) if forms else term
 
 
 def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
-    """Return what was searched for where that is not what was asked; of other forms those that
-    brought one of some passages, or all.
+    """Return the searched text if it differs from the query, with the other forms that matched one
+    of `passages`, or all forms.
     """
     told = [
         each.form
@@ -175,7 +168,7 @@ def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -
 
 
 def _matched_by_form(each: OtherForm, passage: Passage) -> bool:
-    """Return whether a passage has the other form and not the one that was asked for."""
+    """Return whether a passage holds the other form alone."""
     text = " ".join(
         words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
     )
@@ -183,9 +176,7 @@ def _matched_by_form(each: OtherForm, passage: Passage) -> bool:
 
 
 def expand(search: Search, tools: Tools) -> Search:
-    """Add the nearest terms of the vocabulary to those of the query that it holds, at a lower
-    weight.
-    """
+    """Add the nearest terms of the corpus's vocabulary, at a lower weight."""
     if tools.snapshot.vocabulary is None:
         return search
     asked = [term.text for term in search.terms if not term.phrase]
@@ -196,9 +187,7 @@ def expand(search: Search, tools: Tools) -> Search:
 def nearest_terms(
     asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings
 ) -> tuple[Term, ...]:
-    """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in
-    the vocabulary's order.
-    """
+    """Return the nearest new terms of each word by cosine; ties in the vocabulary's order."""
     rows = {term: row for row, term in enumerate(vocabulary)}
     found = dict.fromkeys(asked)
     for row in [rows[word] for word in asked if word in rows]:

@@ -1,4 +1,4 @@
-"""Explain an answer: how a passage came to its place, and why a note is not among the passages."""
+"""Explain the rank of a passage, and why a note is not in the answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.text import plural
 
 _History = Sequence[tuple[str, Search]]
-"""The search as each stage left it, by the stage's name, and before the first one ("")."""
+"""The search after each stage, by its name, and before the first one ("")."""
 
 _DIGITS = 4
 
@@ -58,9 +58,7 @@ _DIGITS = 4
 def explain_passages(
     passages: Sequence[Passage], seen: _History, tools: Tools
 ) -> tuple[Passage, ...]:
-    """Return an answer's passages with their explanations; a passage of which the chunk is gone
-    meanwhile has none.
-    """
+    """Return the passages with explanations; none if the chunk no longer exists."""
     last, catalog = seen[-1][1], tools.snapshot.catalog
     families = [_passage_candidates(each, last.candidates, catalog) for each in passages]
     terms = _term_fields(last, [[child.id for child in family] for family in families], tools)
@@ -74,7 +72,7 @@ def explain_passages(
 def _passage_candidates(
     passage: Passage, candidates: Sequence[Candidate], catalog: Catalog
 ) -> list[Candidate]:
-    """Return the candidates that come in a passage, the one that is marked in it first."""
+    """Return the candidates of a passage, the marked one first."""
     lines = passage_place(passage)
     marked = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
     places = {each.id: chunk_place(each, catalog) for each in candidates}
@@ -118,7 +116,7 @@ def _explanation(
 def _match_evidence(
     chunks: Sequence[ChunkId], search: Search, tools: Tools
 ) -> tuple[MatchEvidence, ...]:
-    """Return the best of the chunks in each retriever's list."""
+    """Return the best hit of the chunks in each retriever's list."""
     weights = retriever_weights(search, tools.settings)
     hits = {name: _best_hit(chunks, found) for name, found in search.lists.items()}
     return tuple(
@@ -136,19 +134,17 @@ def _match_evidence(
 
 
 def _best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
-    """Return the first hit on one of the chunks."""
+    """Return the first hit of the chunks."""
     return next((hit for hit in found.hits if hit.chunk in chunks), None)
 
 
 def _line(chunk: ChunkId, tools: Tools) -> int:
-    """Return the line where a chunk begins; 1 if the chunk is gone meanwhile."""
+    """Return a chunk's first line; 1 if it no longer exists."""
     return next((each.start_line for each in tools.snapshot.catalog.chunks([chunk]).values()), 1)
 
 
 def _best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) -> float | None:
-    """Return the highest cosine of chunks with a query's vector; None where a vector is missing on
-    either side.
-    """
+    """Return the highest cosine of chunks with the query; None without vectors."""
     if vector is None or not chunks:
         return None
     cosines = tools.cosines(chunks, vector)
@@ -158,9 +154,7 @@ def _best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools)
 def _term_fields(
     search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools
 ) -> list[dict[str, tuple[str, ...]]]:
-    """Say for each group of chunks in which fields each of the query's terms stands; the word index
-    is asked for one at a time.
-    """
+    """Return, for each group of chunks, the fields that hold each of the query's terms."""
     chunks = sorted({n for group in groups for n in group})
     within = tools.snapshot.catalog.only(chunks)
     boosts = field_weights(tools.settings.search_keyword).fields
@@ -185,7 +179,7 @@ def _term_fields(
 
 
 def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...]:
-    """Return the links over which a document was reached from those that had been found first."""
+    """Return the links that lead to a document from the seeds of search_graph."""
     settings, graph = tools.settings.search_graph, tools.snapshot.graph
     documents = tools.snapshot.catalog.documents
     return tuple(
@@ -201,8 +195,8 @@ def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edg
 def _rank_changes(
     wanted: Collection[ChunkId], seen: _History, tools: Tools
 ) -> Iterator[RankChange]:
-    """Yield the rank of the best of the chunks after each stage: in the retriever's list, then
-    among the candidates, then among the passages, those beyond the limit, too.
+    """Yield the best rank of the chunks after each stage: in a retriever's list, among the
+    candidates, or among all passages.
     """
     for name, search in seen:
         if name not in RETRIEVERS and not search.candidates and not search.dropped:
@@ -219,7 +213,7 @@ def _rank_changes(
 def _ranked(
     name: str, search: Search, wanted: Collection[ChunkId]
 ) -> Sequence[tuple[ChunkId, float]]:
-    """Return the chunks as a stage ranked them, with their scores; of a passage its wanted one."""
+    """Return the chunks in a stage's order with their scores; a passage by its wanted chunk."""
     if name in RETRIEVERS:
         hits = search.lists.get(name, RankedList()).hits
         return [(hit.chunk, hit.score) for hit in hits]
@@ -247,7 +241,7 @@ def _only_changes(found: Iterable[RankChange]) -> tuple[RankChange, ...]:
 def _passage_with(
     wanted: Collection[ChunkId], passages: Sequence[Passage], tools: Tools
 ) -> Passage | None:
-    """Return the first passage that holds one of the chunks."""
+    """Return the first passage with one of the chunks."""
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     return next(
         (
@@ -260,7 +254,7 @@ def _passage_with(
 
 
 def _dropped_chunks(seen: _History, tools: Tools) -> Iterator[tuple[str, ChunkId, DroppedChunk]]:
-    """Yield each candidate that a stage took out, with the stage and its words."""
+    """Yield the candidates that a stage dropped, with the stage and its reason."""
     documents = tools.snapshot.catalog.documents
     for (_, before), (name, after) in pairwise(seen):
         left, said = (
@@ -340,9 +334,7 @@ def _outcome(
 def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
-    """Say which filter keeps chunks out of the search, or that they only repeat others of their
-    document.
-    """
+    """Return the filter that excludes the chunks, or that they repeat others of their document."""
     filters, tags = answer.query.filters, f"its tags: {', '.join(document.tags) or 'none'}"
     day = f"it is of {day_of(document) or 'no known date'}"
     narrowed = [
@@ -403,9 +395,7 @@ def _outcome_in_answer(
 
 
 def _outcome_dropped(wanted: AbstractSet[ChunkId], seen: _History, tools: Tools) -> _Outcome | None:
-    """Return the last stage that took one of the chunks out, and why; None where none was ever
-    found.
-    """
+    """Return the last stage that dropped one of the chunks; None if none was found."""
     for (_, before), (name, after) in reversed(list(pairwise(seen))):
         held = [each.id for each in before.candidates if each.id in wanted]
         if name == "parents" and held:
@@ -421,7 +411,7 @@ def _outcome_dropped(wanted: AbstractSet[ChunkId], seen: _History, tools: Tools)
 
 
 def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
-    """Say at which place it would come if more passages were asked for."""
+    """Return the rank that it has behind the limit."""
     limit = after.query.limit
     ranks = (n for n, each in enumerate(after.families, 1) if not wanted.isdisjoint(each))
     rank = next(ranks, None)
@@ -432,7 +422,7 @@ def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
 
 
 def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
-    """Say which place it has among all that were fused."""
+    """Return the rank that it has in fusion."""
     if not tools.settings.runs("fuse"):
         return "fusion is switched off, and it is not in the one list that is taken"
     rank = next((n for n, chunk in enumerate(after.fused, 1) if chunk in wanted), None)
@@ -460,9 +450,7 @@ _RETRIEVER_NAMES = {
 def _retriever_reason(
     wanted: Collection[ChunkId], seen: _History, answer: Search, tools: Tools
 ) -> str:
-    """Say how many chunks each retriever took, and which rank the note has if it was scored as a
-    whole.
-    """
+    """Return what each retriever returned, and the rank of the note if it has one."""
     if answer.listed:
         matches = plural(answer.listed, "note")
         return f"the query is filters alone, and {matches} match: a higher limit shows more"

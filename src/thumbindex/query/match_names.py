@@ -23,32 +23,28 @@ from thumbindex.query.understand import stop_weights
 from thumbindex.text import fold_line, name_key, words
 
 _MAX_NOTES = 3
-"""Notes that have one heading: of a commoner one nobody says which is meant."""
+"""Maximum notes of one heading or date: a more common one is ambiguous."""
 
 _DATE_MARGIN = 2
-"""So many more of a query's words, function words and the day aside, another note may hold, and the
-note of the day still comes first.
-"""
+"""Maximum words of the query by which another note may beat the note of the day."""
 
 _PREFIX_DISTANCE = 2
-"""How a note's name is spelled that only begins with what is asked for."""
+"""Distance of a name that only begins with the query."""
 
 _MAX_WORDS_CHECKED = 12
-"""Words of a query of which it is looked up which notes hold them."""
+"""Maximum words of a query that are looked up."""
 
 _MAX_HEADING_CHUNKS = 2_000
-"""Chunks under headings with a query's words, of which the headings are read: beyond these the
-words are common ones.
-"""
+"""Maximum chunks under headings with the query's words; more mean that the words are common."""
 
 _MAX_SYMBOLS = 6
-"""Signs of a short name that may be left out; of a long one a quarter may be signs."""
+"""Maximum symbols that may be omitted from a short name."""
 
 _MIN_OPEN_NAME = 3
-"""Letters before a `#` with no heading behind it: of fewer it is a part of the name (C#)."""
+"""Minimum letters before a final `#`: in a shorter name it is a part of it (C#)."""
 
 _MAX_SAME_NAME = 2_000
-"""Notes of one file name that are looked at one by one, as of `index.md`."""
+"""Maximum notes of one file name, as `index.md`, that are compared."""
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]]+)\]\]")
 _LINK = re.compile(r"!?\[[^\[\]]*\]\(([^\n]*)\)")
@@ -69,20 +65,16 @@ _PRIORITY = {
 
 
 class _NameReference(NamedTuple):
-    """What a query may refer to: a note by its name or path, and a heading in it; one of the two
-    may be empty.
-    """
+    """A note's name or path in a query, and a heading in it; either may be empty."""
 
     name: str
     heading: str = ""
 
 
 def match_names(search: Search, tools: Tools) -> Search:
-    """Put the notes first that bear the query as their name: each by its best chunk, or its
-    beginning where nothing found it.
+    """Put the notes that the query names first, by their best chunk or their beginning.
 
-    A note of the day or month in the query comes first without being its name: how well it answers
-    is weighed as of any other note.
+    A note of the day or month in the query comes first, too, but its confidence is weighed.
     """
     named = {**_find_by_heading(search, tools), **search.name_matches}
     claims = named or _unambiguous(search.date_matches)
@@ -114,9 +106,7 @@ def match_names(search: Search, tools: Tools) -> Search:
 
 
 def _unambiguous(of_time: Mapping[DocumentId, NameMatch]) -> Mapping[DocumentId, NameMatch]:
-    """Return the notes of a time, else those that are called as it is, else none: of many nobody
-    says which is meant.
-    """
+    """Return the notes of a date, else those with exactly its name, else none if they are many."""
     ways = (
         of_time,
         {n: claim for n, claim in of_time.items() if claim.distance < _PREFIX_DISTANCE},
@@ -125,10 +115,8 @@ def _unambiguous(of_time: Mapping[DocumentId, NameMatch]) -> Mapping[DocumentId,
 
 
 def _asks_about_date(search: Search, tools: Tools) -> bool:
-    """Return whether a query asks of its day or month: unless a note that was found holds clearly
-    more of its other words than those of that time do.
-
-    Of the contract that was signed in a month the month's note says nothing.
+    """Return whether a query asks about its day or month, as no other note holds clearly more of
+    its other words.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(search.text, keyword.languages)
@@ -150,9 +138,7 @@ def _asks_about_date(search: Search, tools: Tools) -> bool:
 def split_name_matches(
     candidates: Sequence[Candidate],
 ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-    """Return the candidates that bear the query as their name, which stand first, and the
-    others.
-    """
+    """Split candidates into the name matches, which come first, and the others."""
     count = next(
         (at for at, each in enumerate(candidates) if each.name_kind is None), len(candidates)
     )
@@ -162,7 +148,7 @@ def split_name_matches(
 def _shown_chunk(
     document: DocumentId, claim: NameMatch, best: Candidate | None, search: Search, tools: Tools
 ) -> ChunkId | None:
-    """Return which chunk of a note is shown; None where the filters let none through."""
+    """Return the chunk that represents a note; None if the filters exclude all."""
     if claim.chunk is not None:
         return claim.chunk
     catalog = tools.snapshot.catalog
@@ -184,9 +170,7 @@ def _shown_chunk(
 
 
 def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
-    """Return the documents that bear a name, or lie at it as at a path, each with its best claim:
-    names of the same letters are looked at.
-    """
+    """Return the documents with a name or path, by their best match."""
     parts = [part for part in _LEADING_DOTS.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
     forms = {name, last, last.rpartition(".")[0] or last}
@@ -241,10 +225,9 @@ def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterat
 
 
 def name_distance(typed: str, name: str) -> int | None:
-    """Return whether a text is a name: 0 as it is written but for its case, 1 but for accents and
-    punctuation, too; None where it is another one.
+    """Return 0 if a text equals a name but for case, 1 but for accents and punctuation, else None.
 
-    Names that differ in what stands between digits are two (1.11, 1.1.1), as are C, C++ and C#.
+    Names that differ between digits (1.11, 1.1.1) or in symbols (C, C++, C#) are different.
     """
     if _fold_case(typed) == _fold_case(name):
         return 0
@@ -260,9 +243,7 @@ def _fold_case(text: str) -> str:
 
 
 def _parse_references(text: str) -> tuple[_NameReference, ...]:
-    """Return what a query may refer to: the note of a link, with or without a heading; else the
-    text itself, and the file before a `#`.
-    """
+    """Return the references that a query may be: a link with or without a heading, or a name."""
     text = text.strip()
     wikilink, link = _WIKILINK.fullmatch(text), _LINK.fullmatch(text)
     if wikilink is not None:
@@ -285,9 +266,7 @@ def _parse_references(text: str) -> tuple[_NameReference, ...]:
 
 
 def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
-    """Return the documents whose path, file name, title, alias or link a text is, whole, each with
-    its best claim.
-    """
+    """Return the documents whose path, file name, title, alias or link is the whole text."""
     found: dict[DocumentId, NameMatch] = {}
     for name, heading in _parse_references(text):
         for document, claim in find_by_name(name, catalog).items():
@@ -299,10 +278,8 @@ def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch
 
 
 def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
-    """Return the documents that are called as the one day or month is of which a text speaks:
-    `2026-01-31`, `2026_01_31`, `2026-01`, `2026 January`.
-
-    Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`).
+    """Return the documents named by the only day or month in a text, as `2026-01-31` or
+    `2026 January`; for a day also file names that begin with it.
     """
     folded = fold_line(text)
     if (day := single_day(folded)) is not None:
@@ -335,10 +312,9 @@ def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, N
 
 
 def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, NameMatch]:
-    """Return the notes with a heading that the query is, where they are few, each with the first
-    chunk under it that may be found.
+    """Return the notes with the query as a heading, if they are few, by the first chunk under it.
 
-    Where none has it, a heading in an example of code is looked for (`# Login`) in what was found.
+    If none has it, look for a heading in code examples (`# Login`) of the candidates.
     """
     catalog = tools.snapshot.catalog
     asked = [
@@ -379,8 +355,8 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, NameMatch
 
 
 def _chunks_under_heading(text: str, within: Selection | None, tools: Tools) -> Sequence[ChunkId]:
-    """Return the chunks that may be found under headings with all words of a text, those aside that
-    no heading has; none where they are many.
+    """Return the searchable chunks under headings with all words of a text that headings hold;
+    none if they are many.
     """
     held: Selection | None = None
     found = set(words(text))

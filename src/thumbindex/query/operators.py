@@ -1,8 +1,6 @@
-"""The filters that people type in a query, as `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and
-`-word`; and what comes near an unknown one.
+"""Search operators in a query: `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and `-word`.
 
-An ordinary question is left alone: what no note meets, what code looks like, and what stands in
-backquotes or on several lines is read as words.
+An operator that no note meets, code, text in backquotes and text of several lines are words.
 """
 
 from __future__ import annotations
@@ -31,22 +29,20 @@ _CODE = re.compile(r"[$<>{}=|\\]")
 """What a phrase in quotes does not hold, and a piece of a program does."""
 
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
-"""What only a command line has: where one stands, every word behind a dash may be one."""
+"""A command-line flag: beside one, any `-word` may be a flag."""
 
 _TRAILING = ",;:!?)."
-"""What may stand behind a filter and is no part of it."""
+"""Punctuation behind an operator that is no part of it."""
 
 _MAX_OPERATORS = 16
-"""Different filters of a query that are read: what stands behind them is words."""
+"""Maximum operators of a query; further ones are words."""
 
 _MIN_PROSE_LETTERS = 4
-"""Letters of a word behind a dash that is no flag, where neither notes nor the query tell."""
+"""Minimum letters of an excluded word that no note holds."""
 
 
 class _ParsedQuery(NamedTuple):
-    """A query as its filters are read: what is left to search for, what narrows it, and what no
-    note meets.
-    """
+    """A query without its operators, their conditions, and those that no note meets."""
 
     text: str
     conditions: tuple[Condition, ...] = ()
@@ -54,7 +50,7 @@ class _ParsedQuery(NamedTuple):
 
 
 class _Operator(NamedTuple):
-    """One place in a query that may be a filter."""
+    """A part of a query that may be an operator."""
 
     start: int
     end: int
@@ -64,9 +60,7 @@ class _Operator(NamedTuple):
 
 
 def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
-    """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor
-    has text of several lines.
-    """
+    """Parse the operators of a query. A note's name and text of several lines have none."""
     marks = list(_operators(text)) if "\n" not in text.strip() else []
     asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MAX_OPERATORS]
     phrases = [each for each in asked if each.field == "words" and not each.excludes]
@@ -157,7 +151,7 @@ def _remove_operators(text: str, marks: Sequence[_Operator]) -> str:
 
 
 def _occurs(mark: _Operator, keyword: KeywordIndex) -> bool:
-    """Return whether some note has what stands behind a dash."""
+    """Return whether a note holds the excluded word or phrase."""
     value = mark.condition.value
     if mark.is_quoted:
         return bool(keyword.holding_phrase(value))
@@ -165,7 +159,7 @@ def _occurs(mark: _Operator, keyword: KeywordIndex) -> bool:
 
 
 def _intersect_all(held: Sequence[Selection]) -> Selection:
-    """Return what all of several selections have."""
+    """Return the intersection of several selections."""
     found = held[0]
     for each in held[1:]:
         found = found & each
@@ -173,8 +167,8 @@ def _intersect_all(held: Sequence[Selection]) -> Selection:
 
 
 def _is_flag(text: str, mark: _Operator, keyword: KeywordIndex) -> bool:
-    """Return whether a word behind a dash is one of a command line: another flag stands beside it, or
-    a note has it with its dash.
+    """Return whether `-word` is a command-line flag: the query has another one, or a note has
+    it with its dash.
     """
     return not mark.is_quoted and (
         _has_flag(text) or bool(keyword.holding(f"-{fold(mark.condition.value)}", ("code",)))
@@ -198,8 +192,8 @@ def _is_prose(text: str, others: str) -> bool:
 
 
 def select_chunks(conditions: Sequence[Condition], snapshot: Snapshot) -> Selection | None:
-    """Return the chunks that conditions let through, None where there are none: a phrase must stand
-    in the chunk, all others are about its note.
+    """Return the chunks that meet the conditions, None without conditions. A phrase is looked up
+    in the chunk, everything else in its note.
     """
     within: Selection | None = None
     for each in conditions:
@@ -220,8 +214,8 @@ def select_chunks(conditions: Sequence[Condition], snapshot: Snapshot) -> Select
 def newest_candidates(
     within: Selection | None, limit: int, catalog: Catalog
 ) -> tuple[tuple[Candidate, ...], int]:
-    """Return the first chunk of each of the newest documents of a selection, and how many documents
-    there are in all.
+    """Return the first chunk of each of the newest documents in a selection, and the number of
+    documents.
     """
     best, count = catalog.newest(within, limit)
     chunks = catalog.chunks(best)
@@ -231,9 +225,7 @@ def newest_candidates(
 
 
 def count_undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapshot) -> int:
-    """Count the documents that only `since` or `until` leaves out, because no day of theirs is
-    known.
-    """
+    """Count the documents that `since` or `until` excludes because they have no date."""
     if filters.since is None and filters.until is None:
         return 0
     return snapshot.catalog.undated(
@@ -245,7 +237,7 @@ def count_undated(filters: Filters, conditions: Sequence[Condition], snapshot: S
 
 
 def intersect(first: Selection | None, second: Selection | None) -> Selection | None:
-    """Return what two selections have together; None is everything."""
+    """Return the intersection of two selections; None is everything."""
     return second if first is None else first if second is None else first & second
 
 
@@ -257,7 +249,7 @@ def unmet_filters(
     near: Callable[[FilterField, str], tuple[str, ...]],
     is_met: Callable[[Filters], bool],
 ) -> tuple[UnmetFilter, ...]:
-    """Return the tags and globs of arguments that no note has, with what comes near them."""
+    """Return the tags and globs that no note meets, with similar ones."""
     asked: list[tuple[FilterField, str, Filters]] = [
         ("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag
     ]

@@ -28,14 +28,12 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 _MIN_SERIES = 4
-"""Texts that disagree with so many others are a series, as release notes are, and no
-contradiction.
-"""
+"""Contradictions of one text that make it part of a series, as release notes are."""
 
 
 def contradict(search: Search, tools: Tools) -> Search:
-    """Put near copies that disagree next to each other, each naming the other and the words; the
-    pair has the better one's score.
+    """Put contradicting near copies side by side, with the better one's score; each names the
+    other and the words that differ.
     """
     candidates, documents = search.candidates, tools.snapshot.catalog.documents
     found: dict[int, dict[int, str]] = defaultdict(dict)
@@ -58,7 +56,7 @@ def contradict(search: Search, tools: Tools) -> Search:
 
 
 def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
-    """Return whether two chunks speak of one thing.
+    """Return whether two chunks are about one thing.
 
     Passages of one document under headings of their own do not, nor do notes of a series. Short
     lines ("Desk: 12") lean on their note: in notes of two titles they speak of two
@@ -78,16 +76,16 @@ _NUMBER = re.compile(r"\d+")
 
 
 def are_in_series(path: str, other: str) -> bool:
-    """Return whether, by their paths, two notes are of a series, as days, releases and chapters are,
-    and differ by nature: their names have numbers, and their paths not the same ones.
+    """Return whether two notes are parts of a series, as days or releases are: their names have
+    numbers, and their paths have different ones.
     """
     names = (each.rpartition("/")[2].rpartition(".")[0] for each in (path, other))
     return all(map(_NUMBER.search, names)) and _NUMBER.findall(path) != _NUMBER.findall(other)
 
 
 def _pair_contradictions(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Return candidates with each partner right behind the first of a pair, with the first one's
-    score; the others keep their order.
+    """Return the candidates with the second of each pair right behind the first, with its
+    score.
     """
     if not any(each.disagrees for each in candidates):
         return tuple(candidates)
@@ -108,9 +106,7 @@ def group_partners(
     key: Callable[[_Item], _Key],
     partners: Callable[[_Item], AbstractSet[_Key]],
 ) -> list[_Item]:
-    """Return the items in order, but each followed directly by those of its partners that have not
-    come yet.
-    """
+    """Return the items in order, an item's partners directly behind it."""
     by_key = {key(item): item for item in items}
     ordered: dict[_Key, _Item] = {}
     for own, item in by_key.items():
@@ -126,9 +122,7 @@ def group_partners(
 
 
 def diversify(search: Search, tools: Tools) -> Search:
-    """Let other documents come up: discount a document's further chunks, or weigh relevance against
-    novelty.
-    """
+    """Rank further chunks of a document lower, by discount or by maximal marginal relevance."""
     settings = tools.settings.diversify
     named, others = split_name_matches(search.candidates)
     if settings.method == "mmr":
@@ -144,8 +138,8 @@ def diversify(search: Search, tools: Tools) -> Search:
 def discounted_order(
     candidates: Sequence[Candidate], discount: float, shown: Mapping[DocumentId, int]
 ) -> list[int]:
-    """Return positions by score · discount^n, where n chunks of the document came before, those
-    `shown` already included; ties keep their order.
+    """Return positions by score · discount^n; n counts the document's chunks before this one,
+    `shown` included.
     """
     before, worth = Counter(shown), list[float]()
     for each in candidates:
@@ -155,11 +149,9 @@ def discounted_order(
 
 
 def _mmr_order(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
-    """Return positions by MMR: weight · relevance − (1 − weight) · the highest cosine to one taken
-    already.
+    """Return positions by weight · relevance − (1 − weight) · highest cosine to a chosen item.
 
-    Carbonell & Goldstein, SIGIR 1998. `vectors` has shape (items, dimensions); an item without one
-    (NaN) is like no other.
+    Carbonell & Goldstein, SIGIR 1998. `vectors` has shape (items, dimensions); NaN means no vector.
     """
     scores = np.array(relevance, dtype=np.float64)
     cosines = np.nan_to_num(inner_products(vectors, vectors), nan=0.0)
@@ -176,16 +168,14 @@ def _mmr_order(relevance: Sequence[float], vectors: Matrix, weight: float) -> li
 
 
 def apply_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Candidate, ...]:
-    """Return candidates in a new order, none with a higher score than the one before it: later
-    stages go by scores.
-    """
+    """Return candidates in a new order, with scores that never rise: later stages sort by score."""
     moved = [candidates[at] for at in order]
     scores = accumulate((each.score for each in moved), min)
     return tuple(each.scored(score) for each, score in zip(moved, scores, strict=True))
 
 
 def rerank(search: Search, tools: Tools) -> Search:
-    """Score the first candidates again, in one call; without a reranker, leave them as they are."""
+    """Rescore the first candidates with the reranker, if there is one."""
     settings = tools.settings.rerank
     named, others = split_name_matches(search.candidates)
     top, rest = others[: settings.top], others[settings.top :]

@@ -66,8 +66,8 @@ def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, 
 def stop_weights(
     text: str, languages: Collection[str], frequency: _Frequency | None = None
 ) -> Mapping[str, float]:
-    """Return what the function words of a query weigh, those in quotes left out, and pairs that
-    join two words; any other word weighs 1.
+    """Return the weights of a query's function words and of character pairs that join two words;
+    other words weigh 1.
     """
     plain = QUOTED.sub(" ", text)
     joints = (
@@ -79,8 +79,8 @@ def stop_weights(
 
 
 def _joining_pairs(text: str, frequency: _Frequency) -> Iterator[str]:
-    """Yield the pairs of characters that no text holds beside one that some do: Chinese and
-    Japanese write their words without a space.
+    """Yield the character pairs that no text holds, next to one that some text holds: they only
+    join two words of Chinese or Japanese.
     """
     for run in map(words, filter(has_cjk, space_cjk(text).split())):
         held = [frequency(pair) > 0 for pair in run]
@@ -94,9 +94,7 @@ def _joining_pairs(text: str, frequency: _Frequency) -> Iterator[str]:
 
 
 def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tuple[Term, ...]:
-    """Return each word once and each quoted phrase once; stop words only where nothing else is
-    left.
-    """
+    """Return the words and quoted phrases, once each; stop words only if nothing else is left."""
     phrases = dict.fromkeys(
         " ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase))
     )
@@ -134,9 +132,7 @@ def code_terms(
 
 
 def tokens(text: str) -> list[str]:
-    """Return what stands between white space, and where a script without it ends, punctuation
-    around it taken off; an empty call `()` stays.
-    """
+    """Return the tokens between spaces or scripts, without punctuation; `()` of a call stays."""
     found = []
     for token in space_cjk(text).split():
         around = _PUNCTUATION if token.startswith(".") else _PUNCTUATION + "."
@@ -146,22 +142,18 @@ def tokens(text: str) -> list[str]:
 
 
 def is_identifier(token: str) -> bool:
-    """Return whether a token can only be code: shapes that brands have too (GitHub, iPhone, MP3) do
-    not count.
-    """
+    """Return whether a token can only be code; GitHub, iPhone and MP3 may be brands."""
     return bool(_IDENTIFIER.search(token))
 
 
 def _is_number(token: str) -> bool:
-    """Return whether a token is a number or a date of three digits or more: of such a model reads
-    pieces, which stand in others, too.
-    """
+    """Return whether a token is a number or date of three digits or more: a model splits them."""
     return bool(_NUMBER.fullmatch(token)) and sum(map(str.isdigit, token)) >= _MIN_DIGITS
 
 
 _NUMBER = re.compile(r"\d[\d.,:/'’-]*")
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
-"""Of a sentence the subject rather than what is looked for."""
+"""A year is mostly context, not the object of a query."""
 
 _MIN_DIGITS = 3
 
@@ -172,42 +164,34 @@ _DOCUMENT_WORDS = frozenset(
     "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
     "appendix".split()
 )
-"""Words that name a part of the documentation wherever they stand."""
+"""Words for parts of documentation, anywhere in a query."""
 
 _EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
-"""Words that name one only where a query begins or ends; elsewhere people work with them."""
+"""Words for parts of documentation, at the start or end of a query."""
 
 _WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
     QueryKind.NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
     QueryKind.EXPLORATORY: {"search_vector": 1.3},
 }
-"""By what the weights of the retrievers are multiplied, where a kind of query raises or lowers
-them.
-"""
+"""Factors of the retrievers' weights for each kind of query."""
 
 
 def classify(search: Search, tools: Tools) -> Search:
-    """Set the query's kind and the factors of the retrievers that follow from it."""
+    """Set the query's kind and its factors of the retrievers' weights."""
     kind = kind_of(search.text, named=bool(search.name_matches))
     return replace(search, kind=kind, weights=_WEIGHT_FACTORS[kind])
 
 
 def kind_of(text: str, named: bool) -> QueryKind:
-    """Return factual, navigational or exploratory: the first whose signs the text shows, else
-    exploratory.
-
-    `named`: it is a document's name.
-    """
+    """Return the kind of a query; `named` if it is a document's name."""
     if _is_factual(text):
         return QueryKind.FACTUAL
     return QueryKind.NAVIGATIONAL if named or _is_navigational(text) else QueryKind.EXPLORATORY
 
 
 def _is_factual(text: str) -> bool:
-    """Return whether a text holds something to be found as it is written: an identifier, a version,
-    code, a figure or a quoted phrase.
-    """
+    """Return whether a text holds an identifier, version, code, number or quoted phrase."""
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
         return True
     return any(
@@ -217,9 +201,7 @@ def _is_factual(text: str) -> bool:
 
 
 def _is_navigational(text: str) -> bool:
-    """Return whether a text asks for a place: a wikilink, or words for a part of the
-    documentation.
-    """
+    """Return whether a text asks for a place: a wikilink, or a part of the documentation."""
     if "[[" in text:
         return True
     if _QUESTION.match(text.strip()):
@@ -238,31 +220,23 @@ it.
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _MIN_LETTERS = 4
-"""The fewest letters of a word that is corrected."""
+"""Minimum letters of a word that is corrected."""
 
 _MIN_LETTERS_TWO_EDITS = 8
-"""The fewest letters of a word that may differ in two of them; a shorter one in one."""
+"""Minimum letters of a word for two edits."""
 
 _MIN_LETTERS_FIRST_WRONG = 6
-"""The fewest letters of a word whose first one may be wrong: shorter ones have too many
-neighbors.
-"""
+"""Minimum letters of a word whose first letter may be wrong."""
 
 _SUFFIX_LETTERS = 2
-"""The letters that a derived word has more than its root (strange, strangers): that is no
-mistake.
-"""
+"""Letters of a suffix (strange, strangers), which is no mistake."""
 
 _MAX_CORRECTIONS = 20
-"""The unknown words that are corrected: each is compared with the whole lexicon, and a text of many
-is no question.
-"""
+"""Maximum corrected words: each is compared with the whole lexicon."""
 
 
 def correct(search: Search, tools: Tools) -> Search:
-    """Correct the spelling of what is searched for, in every retriever; the query stays as it was
-    asked, and so does a name.
-    """
+    """Correct the spelling of the searched text, unless it is a note's name."""
     if search.name_matches:
         return search
     stops = stop_weights(search.text, tools.snapshot.keyword.languages)
@@ -297,8 +271,8 @@ def _reads_notes(knows: Callable[[str], bool], tools: Tools) -> bool:
 
 
 def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
-    """Replace each plain word that has a correction; quotes, code, links, numbers and short words
-    stay.
+    """Replace plain words that have a correction, not quotes, code, links, numbers or short
+    words.
     """
 
     def corrected(token: str) -> str:
@@ -310,20 +284,18 @@ def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
 
 
 _MAX_CJK_RUN = 200
-"""Characters of a run in Chinese, Japanese or Korean; the longest sentences have fewer."""
+"""Maximum characters of a run in Chinese, Japanese or Korean."""
 
 _LONG_RUN = re.compile(rf"(\w{{{_MAX_CJK_RUN}}})\w++")
 
 
 def truncate_cjk_runs(text: str) -> str:
-    """Cut runs of Chinese, Japanese or Korean that are too long: each pair of characters is a word
-    to look up.
-    """
+    """Cut long runs of Chinese, Japanese or Korean: every pair of characters is looked up."""
     return _LONG_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
 
 
 def _correctable_words(text: str) -> Iterator[str]:
-    """Yield the words, folded, that `correct_text` asks a correction for."""
+    """Yield the folded words that `correct_text` may replace."""
     found = (
         _split_word(token, text)
         for match in _TOKEN.finditer(text)
@@ -333,16 +305,12 @@ def _correctable_words(text: str) -> Iterator[str]:
 
 
 def _between_hyphens(token: str) -> list[str]:
-    """Return the words of which a hyphenated one is made: Germans and programmers write many;
-    anything else as it is.
-    """
+    """Split a hyphenated word."""
     return token.split("-") if _HYPHENATED.fullmatch(token) else [token]
 
 
 def _split_word(token: str, text: str) -> re.Match[str] | None:
-    """Return what stands before a word, the word, and what stands after it; None for what is short,
-    code, or an acronym among small letters.
-    """
+    """Split a token into prefix, word and suffix; None if it is short, code, or an acronym."""
     parts = _WORD.fullmatch(token)
     if not parts or len(word := parts[2]) < _MIN_LETTERS or (word.isupper() and not text.isupper()):
         return None
@@ -350,7 +318,7 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
 
 
 def correction(word: str, tools: Tools) -> str | None:
-    """Return what a word should be: nothing where stemming finds it as it is."""
+    """Return the correction of a word, None if stemming finds it."""
     keyword = tools.snapshot.keyword
     if keyword.holding(word, KEYWORD_FIELDS):
         return None
