@@ -26,7 +26,7 @@ from thumbindex.errors import UnknownPathError
 from thumbindex.index.locks import hold_lock
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed
-from thumbindex.library import Library, read_notes
+from thumbindex.library import Library
 from thumbindex.library.note_lookup import NoteLookup
 from thumbindex.library.reader import DiskReader
 from thumbindex.library.reading import outline_headings, read_excerpt
@@ -108,7 +108,7 @@ def all_told(library: Library) -> str:
     said = repr(
         [
             *parts,
-            read_notes(library.opened),
+            library.all_notes(),
             library.related("open.md"),
             library.broken(),
             library.orphans(),

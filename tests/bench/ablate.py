@@ -26,10 +26,10 @@ from thumbindex.cli.terminal import ProgressDisplay, print_tables
 from thumbindex.config import load_config, settings_by_key
 from thumbindex.errors import ThumbindexError
 from thumbindex.evaluation.baseline import compare_runs, main_values
-from thumbindex.evaluation.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
-from thumbindex.evaluation.measures import MAIN, plain_path
+from thumbindex.evaluation.measures import MAIN_MEASURE, plain_path
 from thumbindex.evaluation.queries import LabeledQuery, load_set
 from thumbindex.evaluation.report import ReportTable, cost_of, verdict_of
+from thumbindex.evaluation.runner import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
 from thumbindex.library import Library
 from thumbindex.settings import STAGE_NAMES, QuerySettings
 
@@ -93,7 +93,7 @@ def ablation(
         bounds = f"[{found.low:+.3f}, {found.high:+.3f}]"
         row = (name, f"{found.after:.3f}", f"{found.difference:+.3f}", bounds)
         rows.append((*row, verdict_of(found), f"{cost_of(after).p50:.0f}"))
-    columns = ("configuration", MAIN, "difference", "95 % interval", "verdict", "p50 ms")
+    columns = ("configuration", MAIN_MEASURE, "difference", "95 % interval", "verdict", "p50 ms")
     return ReportTable("Each setting alone", columns, tuple(rows), tuple(notes))
 
 

@@ -44,10 +44,10 @@ from servers import SERVE, children_of
 from thumbindex.config import load_config
 from thumbindex.evaluation.baseline import interval_of
 from thumbindex.evaluation.from_links import queries_from_links
-from thumbindex.evaluation.measures import MAIN, RankedPassage, score_query
+from thumbindex.evaluation.measures import MAIN_MEASURE, RankedPassage, score_query
 from thumbindex.evaluation.queries import LabeledQuery, load_queries
 from thumbindex.index.files import folder_size
-from thumbindex.library import Library, read_notes
+from thumbindex.library import Library
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "compare"
@@ -276,7 +276,7 @@ class Questions:
 
 def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
     """Index and ask; return a record, with the reason under `given up` where that failed."""
-    record: dict[str, Any] = {"tool": tool.name}
+    report_json: dict[str, Any] = {"tool": tool.name}
     shutil.rmtree(place.home, ignore_errors=True)
     place.home.mkdir(parents=True)
     most, ended, others = [0], threading.Event(), set(children_of(os.getpid()))
@@ -291,21 +291,21 @@ def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
         began, before = time.perf_counter(), processor_seconds()
         for words in tool.index(place):
             run_command(words, place.environment | dict(tool.environment(place)), place.home)
-        record["index seconds"] = time.perf_counter() - began
-        record["index processor"] = max(0.0, processor_seconds() - before)
+        report_json["index seconds"] = time.perf_counter() - began
+        report_json["index processor"] = max(0.0, processor_seconds() - before)
         watcher.start()
-        record |= asyncio.run(ask_all(tool, place, questions))
-        record["memory MB"] = most[0] / 1e6
-        record["kept MB"] = folder_size(place.home) / 1e6
+        report_json |= asyncio.run(ask_all(tool, place, questions))
+        report_json["memory MB"] = most[0] / 1e6
+        report_json["kept MB"] = folder_size(place.home) / 1e6
     except (GivenUpError, OSError, TimeoutError) as reason:
-        record["given up"] = f"{reason}"[:200] or type(reason).__name__
+        report_json["given up"] = f"{reason}"[:200] or type(reason).__name__
     finally:
         ended.set()
     for left in set(children_of(os.getpid())) - others:  # what the tool left running
         with suppress(OSError):
             os.kill(left, 9)
             os.waitpid(left, 0)
-    return record
+    return report_json
 
 
 def run_command(words: Words, environment: Mapping[str, str], folder: Path) -> None:
@@ -372,7 +372,7 @@ async def ask_all(tool: Tool, place: Place, questions: Questions) -> dict[str, A
     began = time.perf_counter()
     async with asyncio.timeout(INDEX_SECONDS), connected(tool, place) as ask:
         await ask(questions.typed[0])
-        record: dict[str, Any] = {"first answer seconds": time.perf_counter() - began}
+        report_json: dict[str, Any] = {"first answer seconds": time.perf_counter() - began}
         seconds, tokens, found = list[float](), list[int](), {}
         before = processor_seconds()
         for query in questions.typed:
@@ -380,18 +380,20 @@ async def ask_all(tool: Tool, place: Place, questions: Questions) -> dict[str, A
             reply = await ask(query)
             seconds.append(time.perf_counter() - asked)
             tokens.append(-(-len(reply.text) // CHARACTERS_A_TOKEN))
-        record["seconds"], record["tokens"] = seconds, mean(tokens)
-        record["processor ms"] = 1000 * (processor_seconds() - before) / len(seconds)
+        report_json["seconds"], report_json["tokens"] = seconds, mean(tokens)
+        report_json["processor ms"] = 1000 * (processor_seconds() - before) / len(seconds)
         for query in questions.typed:
             found[query.id] = tool.paths(place, await ask(query, DEPTH))
-        record["typed"] = [score_query(query, found[query.id])[MAIN] for query in questions.typed]
-        record["nothing"] = sum(not paths for paths in found.values())
-        record["reworded"] = await ask_reworded(tool, place, ask, questions.reworded)
-        record["names"] = [
+        report_json["typed"] = [
+            score_query(query, found[query.id])[MAIN_MEASURE] for query in questions.typed
+        ]
+        report_json["nothing"] = sum(not paths for paths in found.values())
+        report_json["reworded"] = await ask_reworded(tool, place, ask, questions.reworded)
+        report_json["names"] = [
             float(score_query(query, tool.paths(place, await ask(query)))["S@1"])
             for query in questions.names
         ]
-    return record
+    return report_json
 
 
 def texts_of(query: LabeledQuery) -> list[str]:
@@ -419,7 +421,7 @@ async def ask_reworded(
                 "one by one": fuse(one_by_one),
             }
         for way, paths in ways.items():
-            scores[way].append(score_query(query, paths)[MAIN])
+            scores[way].append(score_query(query, paths)[MAIN_MEASURE])
     return dict(scores)
 
 
@@ -487,7 +489,7 @@ def questions_of(name: str, folder: Path, labeled: Path | None) -> Questions:
         config = load_config(user_file=Path(made) / "none")
         with Library.open([folder], index=Path(made) / "index", config=config) as library:
             library.index(words_only=True)
-            links = queries_from_links(read_notes(library.opened), MOST)
+            links = queries_from_links(library.all_notes(), MOST)
         drawn = Path(made) / "names.jsonl"
         lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in name_queries(folder, 10))
         drawn.write_text("".join(lines), encoding="utf-8")
@@ -508,22 +510,25 @@ def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of a table in Markdown."""
     yield f"| {HEAD} |"
     yield "|" + " --- |" * (HEAD.count("|") + 1)
-    for record in records:
-        if "given up" in record:
-            yield f"| {record['tool']} | given up: {record['given up']} |" + " |" * HEAD.count("|")
+    for report_json in records:
+        if "given up" in report_json:
+            yield (
+                f"| {report_json['tool']} | given up: {report_json['given up']} |"
+                + " |" * HEAD.count("|")
+            )
             continue
-        p50, p95 = np.percentile(record["seconds"], (50, 95))
-        average, low, high = interval_of(record["typed"])
-        reworded = {way: mean(scores) for way, scores in record["reworded"].items()}
+        p50, p95 = np.percentile(report_json["seconds"], (50, 95))
+        average, low, high = interval_of(report_json["typed"])
+        reworded = {way: mean(scores) for way, scores in report_json["reworded"].items()}
         way = max(reworded, key=lambda name: reworded[name], default="")
         best = f"{reworded[way]:.3f} {way}" if way else ""
         yield (
-            f"| {record['tool']} | {average:.3f} [{low:.3f}, {high:.3f}] | {best} "
-            f"| {mean(record['names'] or [0.0]):.2f} | {record['nothing']} "
-            f"| {record['index processor']:.1f} / {record['index seconds']:.1f} s "
-            f"| {record['kept MB']:.1f} MB | {record['first answer seconds']:.1f} s "
-            f"| {1000 * p50:.0f} / {1000 * p95:.0f} ms | {record['processor ms']:.0f} ms "
-            f"| {record['tokens']:,.0f} | {record['memory MB']:.0f} MB |"
+            f"| {report_json['tool']} | {average:.3f} [{low:.3f}, {high:.3f}] | {best} "
+            f"| {mean(report_json['names'] or [0.0]):.2f} | {report_json['nothing']} "
+            f"| {report_json['index processor']:.1f} / {report_json['index seconds']:.1f} s "
+            f"| {report_json['kept MB']:.1f} MB | {report_json['first answer seconds']:.1f} s "
+            f"| {1000 * p50:.0f} / {1000 * p95:.0f} ms | {report_json['processor ms']:.0f} ms "
+            f"| {report_json['tokens']:,.0f} | {report_json['memory MB']:.0f} MB |"
         )
 
 
@@ -550,8 +555,8 @@ def main() -> None:
             print(f"{folder.name}: {tool.name} …", file=sys.stderr, flush=True)
             place = Place(BUILD / "tools" / tool.name, notes, BUILD / "homes" / tool.name)
             failed = install(tool, place.programs) if tool.packages else ""
-            record = {"tool": tool.name, "given up": failed}
-            records.append(record if failed else measure(tool, place, questions))
+            report_json = {"tool": tool.name, "given up": failed}
+            records.append(report_json if failed else measure(tool, place, questions))
             given.json.parent.mkdir(parents=True, exist_ok=True)
             given.json.write_text(json.dumps(kept, indent=1), encoding="utf-8")
         print(f"\n{folder.name}: {len(questions.typed)} questions, {len(questions.names)} names\n")

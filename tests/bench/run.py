@@ -335,8 +335,8 @@ def read_record(path: Path) -> Earlier:
 
 
 def write_record(path: Path, about: Mapping[str, Any], rows: Sequence[Row]) -> None:
-    record = {**about, "rows": [asdict(row) for row in rows]}
-    path.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    report_json = {**about, "rows": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(report_json, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def table(rows: Sequence[Row], earlier: Earlier) -> Iterator[str]:

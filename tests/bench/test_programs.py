@@ -147,8 +147,8 @@ def test_another_tool_is_asked_and_one_that_fails_is_given_up_with_a_reason(tmp_
             partial(read_json, "results", "path"),
         )
 
-    record = measure(fake(), place, questions)
-    kept = {name: record[name] for name in ("typed", "reworded", "names", "nothing")}
+    report_json = measure(fake(), place, questions)
+    kept = {name: report_json[name] for name in ("typed", "reworded", "names", "nothing")}
     assert kept == {
         "typed": [1.0, 0.0],
         "reworded": {"as one text": [1.0, 1.0], "one by one": [1.0, 1.0]},
@@ -157,5 +157,5 @@ def test_another_tool_is_asked_and_one_that_fails_is_given_up_with_a_reason(tmp_
     }
     failed = measure(fake("fail"), place, questions)
     assert failed["given up"] == "it answers with an error: no such table"
-    assert len(list(table([record, failed]))) == 4
-    json.dumps(record)
+    assert len(list(table([report_json, failed]))) == 4
+    json.dumps(report_json)

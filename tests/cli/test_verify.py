@@ -137,7 +137,7 @@ def test_what_it_found_as_json_fits_its_schema(run: Run, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "is_near", "link"),
+    ("form", "is_local", "link"),
     [
         ("none", True, None),
         ("obsidian", True, "obsidian://open?vault=my%20vault&file=work%2Fthe%20plans%23Budget"),

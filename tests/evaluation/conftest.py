@@ -6,8 +6,8 @@ import pytest
 
 from fakes import FakeEmbedder, FakeReranker
 from folders import write_notes
-from thumbindex.evaluation.evaluate import Evaluation, QuerySource, evaluate
 from thumbindex.evaluation.queries import Label, LabeledQuery
+from thumbindex.evaluation.runner import Evaluation, QuerySource, evaluate
 from thumbindex.library import Library
 
 NOTES = {

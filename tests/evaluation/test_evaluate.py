@@ -4,8 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from thumbindex.evaluation.evaluate import Evaluation, QuerySource, check_labels, evaluate, pooled
 from thumbindex.evaluation.queries import Label, LabeledQuery
+from thumbindex.evaluation.runner import (
+    Evaluation,
+    QuerySource,
+    check_labels,
+    evaluate,
+    pooled_means,
+)
 from thumbindex.library import Library
 
 STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2),))
@@ -14,9 +20,9 @@ STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2
 def test_every_query_is_measured_with_what_its_answer_costs(
     library: Library, evaluation: Evaluation
 ) -> None:
-    assert all(each.seconds > 0 for each in evaluation.asked.values())
-    assert pooled([evaluation])[0]["keyword"]["nDCG@10"] == 1.0
-    assert (pooled([evaluation])[1], evaluation.unanswered) == (
+    assert all(each.seconds > 0 for each in evaluation.results.values())
+    assert pooled_means([evaluation])[0]["keyword"]["nDCG@10"] == 1.0
+    assert (pooled_means([evaluation])[1], evaluation.unanswered) == (
         {"ALL": 3, "keyword": 2, "question": 1},
         0,
     )
@@ -30,16 +36,16 @@ def test_tokens_are_counted_as_a_servers_budget_counts_them(
         name: sum(library.count_tokens(each.text) for each in passages)
         for name, passages in answers.items()
     }
-    assert {name: each.tokens for name, each in evaluation.asked.items()} == counted
+    assert {name: each.tokens for name, each in evaluation.results.items()} == counted
 
 
 def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
     lost = {query.id: {"nDCG@10": 0.0} for query in evaluation.queries[:1]}
     other = replace(evaluation, name="other", queries=evaluation.queries[:1], measured=lost)
-    scores, counts = pooled([evaluation, other])
+    scores, counts = pooled_means([evaluation, other])
     assert counts == {"ALL": 4, "keyword": 3, "question": 1}
     assert scores["ALL"]["nDCG@10"] == pytest.approx(
-        pooled([evaluation])[0]["ALL"]["nDCG@10"] * 3 / 4
+        pooled_means([evaluation])[0]["ALL"]["nDCG@10"] * 3 / 4
     )
 
 
@@ -52,4 +58,4 @@ def test_a_set_is_asked_with_its_rewordings_and_as_typed_without(
 ) -> None:
     vague = replace(evaluation.queries[1], query="notes", also=("endless whiteboard",))
     found = [evaluate(library, [each]) for each in (vague, vague.as_typed)]
-    assert [pooled([each])[0]["keyword"]["S@1"] for each in found] == [1.0, 0.0]
+    assert [pooled_means([each])[0]["keyword"]["S@1"] for each in found] == [1.0, 0.0]

@@ -10,9 +10,9 @@ import pytest
 
 from folders import open_library, write_notes
 from thumbindex.errors import UsageError
-from thumbindex.evaluation.from_links import held_queries, queries_from_links, unseen
+from thumbindex.evaluation.from_links import queries_from_links, read_own_queries, without_sources
 from thumbindex.evaluation.queries import Label, LabeledQuery
-from thumbindex.library import Library, read_notes
+from thumbindex.library import Library
 
 NOTES = {
     "bread.md": (
@@ -40,7 +40,7 @@ def library(tmp_path: Path):
 
 
 def found(library: Library) -> dict[str, LabeledQuery]:
-    return {query.query: query for query in queries_from_links(read_notes(library.opened))}
+    return {query.query: query for query in queries_from_links(library.all_notes())}
 
 
 def test_what_a_link_is_called_asks_for_what_it_leads_to_and_ignores_all_who_link_so(
@@ -69,7 +69,7 @@ def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) 
         "q", "crisp crust", "link", (Label("bread.md", None, 2),), ("oven.md", "steam.md")
     )
     assert library.query("crisp crust").passages[0].path in query.ignore
-    blind, without = unseen(library, query)
+    blind, without = without_sources(library, query)
     answer = blind.query("crisp crust", without=without)
     assert {each.path for each in answer.passages}.isdisjoint(query.ignore)
 
@@ -78,4 +78,4 @@ def test_notes_that_ask_nothing_say_so(tmp_path: Path) -> None:
     with open_library(write_notes(tmp_path / "vault", {})) as library:
         library.index()
         with pytest.raises(UsageError, match="hold no query"):
-            held_queries(library)
+            read_own_queries(library)

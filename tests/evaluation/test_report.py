@@ -3,20 +3,20 @@
 import pytest
 
 from thumbindex.evaluation.baseline import compare_runs
-from thumbindex.evaluation.evaluate import Evaluation
-from thumbindex.evaluation.report import Findings, tables
+from thumbindex.evaluation.report import EvaluationReport, tables
+from thumbindex.evaluation.runner import Evaluation
 
 
 @pytest.fixture
-def findings(evaluation: Evaluation) -> Findings:
-    return Findings(
+def findings(evaluation: Evaluation) -> EvaluationReport:
+    return EvaluationReport(
         (evaluation,),
         {"vault.manual": {"query.limit": 3}},
         (compare_runs("vault.manual", [1.0, 1.0], [1.0, 0.0]),),
     )
 
 
-def test_a_report_has_a_table_for_each_question(findings: Findings) -> None:
+def test_a_report_has_a_table_for_each_question(findings: EvaluationReport) -> None:
     titles = ["By set", "By kind of query", "nDCG@10 since the baseline"]
     assert [each.title for each in tables(findings)] == titles
-    assert [each.title for each in tables(Findings(findings.evaluations))] == titles[:2]
+    assert [each.title for each in tables(EvaluationReport(findings.evaluations))] == titles[:2]

@@ -113,7 +113,7 @@ def visit_of() -> Callable[..., Visit]:
         library: Library, query: str = "", opening: Opening | None = None, **more: Any
     ) -> Visit:
         values = {name: tuple(each) for name, each in parse_qs(query).items()}
-        facts: dict[str, Any] = {"may_write": True, "is_near": True, **more}
+        facts: dict[str, Any] = {"may_write": True, "is_local": True, **more}
         return Visit(
             LibraryHost(opening or Opening(), lambda opening: library, command=[]),
             library,

@@ -26,7 +26,7 @@ def test_the_twin_is_what_status_prints(browser):
     assert [each["folder"] for each in found["folders"]] == ["vault"]
 
 
-def test_paths_are_for_who_is_near(library, visit_of, show):
+def test_paths_are_for_who_is_local(library, visit_of, show):
     root = str(library.folders[0][1])
     assert root in show("state", visit_of(library))[1]
     screen, html = show("state", visit_of(library, is_local=False))

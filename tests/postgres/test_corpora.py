@@ -14,9 +14,9 @@ from evaluation.corpora import SHARED, needs_corpora, unpack
 from postgres.server import TestServer
 from postgres.vault import told
 from thumbindex.config import load_config
-from thumbindex.evaluation.evaluate import evaluate, pooled
-from thumbindex.evaluation.measures import MAIN
+from thumbindex.evaluation.measures import MAIN_MEASURE
 from thumbindex.evaluation.queries import load_queries
+from thumbindex.evaluation.runner import evaluate, pooled_means
 from thumbindex.library import Library
 from thumbindex.postgres.folders import PublishedFolders, PublishedReader, Publishing
 from thumbindex.postgres.publish import index_vectors
@@ -82,7 +82,7 @@ def test_answers_by_an_index_of_vectors_are_as_good(
     disk, _, near = libraries
     queries = load_queries(SHARED / "queries" / "dev" / "obsidian-help.manual.jsonl")
     figures = [
-        pooled([evaluate(library, queries, name="manual")])[0]["ALL"][MAIN]
+        pooled_means([evaluate(library, queries, name="manual")])[0]["ALL"][MAIN_MEASURE]
         for library in (near, disk)
     ]
     assert figures[0] == pytest.approx(figures[1], abs=MOST_APART)

@@ -19,11 +19,11 @@ from thumbindex.cli.terminal import (
 from thumbindex.config import changed_settings
 from thumbindex.errors import UsageError
 from thumbindex.evaluation.baseline import check_baseline, compare_with, read_baseline
-from thumbindex.evaluation.evaluate import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
-from thumbindex.evaluation.from_links import check_source, held_queries, write_queries
+from thumbindex.evaluation.from_links import check_source, read_own_queries, write_queries
 from thumbindex.evaluation.measures import check_ids, write_run
 from thumbindex.evaluation.queries import QuerySet, load_set
-from thumbindex.evaluation.report import Findings, record, tables
+from thumbindex.evaluation.report import EvaluationReport, report_json, tables
+from thumbindex.evaluation.runner import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
 from thumbindex.opening import Opening, named_folders
 from thumbindex.present.failures import FOUND, exits_with_code, print_error
 
@@ -99,7 +99,7 @@ def evaluate_queries(
             write_queries(keep, [query for each in sources for query in each.queries])
         with ProgressDisplay() as show:
             evaluations = evaluate_all(sources, limit, show)
-        findings = Findings(
+        findings = EvaluationReport(
             evaluations,
             {each.name: _of_interest(each.library) for each in sources},
             compare_with(earlier, evaluations) if earlier else (),
@@ -110,7 +110,7 @@ def evaluate_queries(
             {query: found for each in findings.evaluations for query, found in each.run.items()},
         )
     if as_json:
-        print_json(record(findings))
+        print_json(report_json(findings))
     else:
         print_tables(tables(findings))
     return FOUND
@@ -165,7 +165,7 @@ def _sources(
         for name, root in () if sets else folders.items():
             library = ready(Opening((str(root),)).over(opening))
             sources.append(
-                QuerySource(f"{name}.from-links", library, held_queries(library), own=True)
+                QuerySource(f"{name}.from-links", library, read_own_queries(library), own=True)
             )
         for each in sets:
             own = each.folder if each.folder in folders else ""

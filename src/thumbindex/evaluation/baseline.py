@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.evaluation.evaluate import Evaluation, grouped
-from thumbindex.evaluation.measures import MAIN
+from thumbindex.evaluation.measures import MAIN_MEASURE
 from thumbindex.evaluation.queries import QuerySet, set_digest
+from thumbindex.evaluation.runner import Evaluation, group_by_set
 
 RESAMPLES = 10_000
 """Draws: the bounds of two seeds differ by less than the third decimal that is shown."""
@@ -26,7 +26,7 @@ _PERCENTILES = (2.5, 97.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MeasureDifference:
     """Two runs over the same queries: both means, and the difference with the bounds between which
     it lies in 95 of 100 draws of the queries.
     """
@@ -42,10 +42,10 @@ class Difference:
     worse: int
 
 
-def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> Difference:
+def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> MeasureDifference:
     """Compare two runs query by query: values in the same order of queries, at least one."""
     changes = [b - a for a, b in zip(before, after, strict=True)]
-    return Difference(
+    return MeasureDifference(
         name,
         len(changes),
         sum(before) / len(before),
@@ -78,7 +78,7 @@ def interval_of(values: Sequence[float]) -> tuple[float, float, float]:
 
 def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
     """Return each query's main measure, set after set."""
-    return [each.measured[query.id][MAIN] for each in evaluations for query in each.queries]
+    return [each.measured[query.id][MAIN_MEASURE] for each in evaluations for query in each.queries]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,9 @@ def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
             )
 
 
-def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple[Difference, ...]:
+def compare_with(
+    baseline: Baseline, evaluations: Sequence[Evaluation]
+) -> tuple[MeasureDifference, ...]:
     """Compare sets query by query with what the baseline holds, all of them together first where
     there are several.
     """
@@ -140,5 +142,5 @@ def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple
             [baseline.values[each.name][1][query.id] for each in group for query in each.queries],
             main_values(group),
         )
-        for name, group in grouped(evaluations)
+        for name, group in group_by_set(evaluations)
     )

@@ -1,8 +1,6 @@
-"""Labeled queries that a vault's own notes hold: what its author called a page when linking to it,
-its names, its descriptions.
+"""Labeled queries from a vault's own notes: link texts, names and descriptions of pages.
 
-What is asked is written by whoever wrote the notes, for readers, and nobody had to label it. It is
-a known item each time: one page is right, or the few that were called so.
+They are known-item queries without manual labels: the right pages are the targets of the links.
 """
 
 from __future__ import annotations
@@ -24,21 +22,19 @@ from thumbindex.text import STOP_WORDS, fold, strip_markup, words
 if TYPE_CHECKING:
     from thumbindex.library import Library, NoteText
 
-LINK_KINDS = ("title", "link", "description")
-"""Links by pages' names, links in words of their own, and what pages say of themselves: a text that
-is several of them is the first.
+_QUERY_KINDS = ("title", "link", "description")
+"""Links by a page's name, links in other words, and descriptions; a text of several kinds is of the
+first.
 """
 
-MOST_QUERIES = 400
-"""Of all kinds together: with more, an interval of ±0.02 gets little narrower, and asking takes
-longer.
-"""
+_MAX_QUERIES = 400
+"""Maximum queries of all kinds: more would hardly narrow an interval of ±0.02."""
 
-MOST_PLACES = 3
-"""A text that leads to more pages says which is meant only where it stands."""
+_MAX_TARGETS = 3
+"""Maximum pages that a text may lead to: more are ambiguous."""
 
 _SHORTEST_DESCRIPTION, _LONGEST_TEXT = 4, 400
-"""Words, and characters: a shorter description is a name, and a longer text is no question."""
+"""Minimum words of a description, and maximum characters of a query."""
 
 _POINTING = frozenset(
     "here there click link links page pages note notes more read see learn also article section "
@@ -52,7 +48,7 @@ _POINTING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Mention:
-    """A text with one place that it leads to, and the note that leads there by it."""
+    """A text with one target, and the note that links to it."""
 
     kind: str
     text: str
@@ -62,44 +58,40 @@ class _Mention:
 
 
 def queries_from_links(
-    notes: Sequence[NoteText], most: int = MOST_QUERIES
+    notes: Sequence[NoteText], most: int = _MAX_QUERIES
 ) -> tuple[LabeledQuery, ...]:
-    """Return up to `most` labeled queries that the notes hold, balanced by kind, the same for the
-    same notes.
+    """Return up to `most` labeled queries from the notes, balanced by kind and deterministic.
 
-    A link's query ignores every note that links by its text. A text that says nothing, that leads
-    to many places, or that is another page's name is left out, and so is a description that stands
-    in its page's text word for word.
+    A link's query ignores every note that links by its text. Left out are texts without a subject,
+    with many targets, or equal to another page's name, and descriptions quoted in their page.
     """
     pages = _pages_by_name(notes)
     asked: dict[str, list[_Mention]] = defaultdict(list)
-    for each in (*_links(notes), *_descriptions(notes)):
-        asked[fold_text(each.text)].append(each)
+    for each in (*_link_mentions(notes), *_descriptions(notes)):
+        asked[fold_words(each.text)].append(each)
     found: dict[str, list[LabeledQuery]] = defaultdict(list)
-    for text in sorted(asked, key=_draw):
+    for text in sorted(asked, key=_draw_key):
         query = _query(asked[text])
         if query is not None and not pages.get(text, set()) - {
             label.path for label in query.relevant
         }:
             found[query.kind].append(query)
     # what one kind lacks goes to the others
-    in_turns = chain.from_iterable(zip_longest(*(found[kind] for kind in LINK_KINDS)))
+    in_turns = chain.from_iterable(zip_longest(*(found[kind] for kind in _QUERY_KINDS)))
     taken = list(filter(None, in_turns))[:most]
-    return tuple(sorted(taken, key=lambda query: LINK_KINDS.index(query.kind)))
+    return tuple(sorted(taken, key=lambda query: _QUERY_KINDS.index(query.kind)))
 
 
 def _pages_by_name(notes: Sequence[NoteText]) -> Mapping[str, set[str]]:
     pages: dict[str, set[str]] = defaultdict(set)
     for document in (note.document for note in notes):
         for name in (document.title, *document.aliases):
-            pages[fold_text(name)].add(document.path)
+            pages[fold_words(name)].add(document.path)
     return pages
 
 
-def names_subject(text: str) -> bool:
-    """Tell whether a text names a subject: not a URL, a number, or words that only point
-    somewhere.
-    """
+def has_subject(text: str) -> bool:
+    """Return whether a text has a subject: not a URL, a number, or words such as "see here"."""
     shortest = 3 if text.isascii() else 2  # two characters of Chinese are a word
     if "://" in text or text.startswith("www.") or not shortest <= len(text) <= _LONGEST_TEXT:
         return False
@@ -109,8 +101,8 @@ def names_subject(text: str) -> bool:
     )
 
 
-def fold_text(text: str) -> str:
-    """Return a text as two are compared: its words, folded."""
+def fold_words(text: str) -> str:
+    """Return the folded words of a text, for comparison."""
     return " ".join(words(text))
 
 
@@ -122,10 +114,8 @@ def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
 # ------------------------------------------------------------------ what the notes hold
 
 
-def _links(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield what links call other pages; a page's link to itself, an embedded page and a name that
-    nobody wrote tell nothing.
-    """
+def _link_mentions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
+    """Yield the texts of links to other pages; embeds and links to the page itself do not count."""
     by_path = {(note.document.folder, note.document.path): note for note in notes}
     for note in notes:
         for link in note.links:
@@ -136,55 +126,51 @@ def _links(notes: Sequence[NoteText]) -> Iterator[_Mention]:
                 or link.kind not in (LinkKind.WIKILINK, LinkKind.MARKDOWN)
             ):
                 continue
-            heading = heading_of(link.fragment, target.headings)
-            text = _called(link)
-            kind = "title" if _is_named(text, target, heading) else "link"
+            heading = match_heading(link.fragment, target.headings)
+            text = _link_text(link)
+            kind = "title" if _is_name_of(text, target, heading) else "link"
             yield _Mention(kind, text, target.document.path, heading, note.document.path)
 
 
-def _called(link: Link) -> str:
-    """Return what a link's reader sees, without marks."""
+def _link_text(link: Link) -> str:
+    """Return the visible text of a link, without markup."""
     text = link.text.replace(" > ", " ") if link.kind is LinkKind.WIKILINK else link.text
     return " ".join(strip_markup(text).split())
 
 
-def _is_named(text: str, target: NoteText, heading: str | None) -> bool:
-    """Tell whether every word of a text stands in one of the target's names."""
+def _is_name_of(text: str, target: NoteText, heading: str | None) -> bool:
+    """Return whether every word of a text is in one of the target's names."""
     document = target.document
     stem = document.path.rpartition(".")[0]
     names = (document.title, *document.aliases, stem, f"{document.title} {heading or ''}")
-    asked = _subjects(text)
-    return any(asked <= _subjects(name) for name in names)
+    asked = _subject_words(text)
+    return any(asked <= _subject_words(name) for name in names)
 
 
-def _subjects(text: str) -> set[str]:
-    """Return the words that carry a subject, without the plural's ending: a name in the plural is
-    still the name.
-    """
+def _subject_words(text: str) -> set[str]:
+    """Return the words of a text without stop words and plural endings."""
     return {word.removesuffix("s") for word in words(text) if word not in STOP_WORDS}
 
 
-def heading_of(fragment: str, headings: Sequence[str]) -> str | None:
-    """Return the heading that a link's fragment means, written out or as an anchor; None where
-    there is none.
-    """
-    wanted = _letters(fragment.rpartition("#")[2])
-    return next((each for each in headings if _letters(each) == wanted), None) if wanted else None
+def match_heading(fragment: str, headings: Sequence[str]) -> str | None:
+    """Return the heading that a link's fragment refers to, as text or anchor; None for no match."""
+    wanted = _letters_only(fragment.rpartition("#")[2])
+    return (
+        next((each for each in headings if _letters_only(each) == wanted), None) if wanted else None
+    )
 
 
-def _letters(text: str) -> str:
+def _letters_only(text: str) -> str:
     return "".join(c for c in fold(text) if c.isalnum())
 
 
 def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield what pages say of themselves in front matter, where their texts do not say it word for
-    word.
-    """
+    """Yield the descriptions in front matter that the page's text does not repeat."""
     for note in notes:
         text = " ".join(strip_markup(note.document.description).split())
         if len(words(text)) < _SHORTEST_DESCRIPTION:
             continue
-        if fold_text(text) not in fold_text(strip_markup("\n".join(note.texts))):
+        if fold_words(text) not in fold_words(strip_markup("\n".join(note.texts))):
             yield _Mention("description", text, note.document.path)
 
 
@@ -192,36 +178,30 @@ def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
 
 
 def _query(asked: Sequence[_Mention]) -> LabeledQuery | None:
-    """Make a query of all places that one text leads to; None where it says nothing or leads to
-    many.
-    """
-    kind = min((each.kind for each in asked), key=LINK_KINDS.index)
+    """Build the query of one text and its targets; None without a subject or with too many."""
+    kind = min((each.kind for each in asked), key=_QUERY_KINDS.index)
     text = next(each.text for each in asked if each.kind == kind)
     labels = tuple(dict.fromkeys(Label(each.path, each.heading, 2) for each in asked))
-    if not names_subject(text) or len({each.path for each in asked}) > MOST_PLACES:
+    if not has_subject(text) or len({each.path for each in asked}) > _MAX_TARGETS:
         return None
     ignored = {each.source for each in asked if each.source} - {each.path for each in asked}
-    return LabeledQuery(f"{kind}-{_draw(text)[:8]}", text, kind, labels, tuple(sorted(ignored)))
+    return LabeledQuery(f"{kind}-{_draw_key(text)[:8]}", text, kind, labels, tuple(sorted(ignored)))
 
 
-def _draw(text: str) -> str:
-    """Return where a text stands in the draw: the same for the same text, whatever else there
-    is.
-    """
+def _draw_key(text: str) -> str:
+    """Return a deterministic sampling key of a text."""
     return hashlib.blake2b(
-        fold_text(text).encode("utf-8", "surrogatepass"), digest_size=8
+        fold_words(text).encode("utf-8", "surrogatepass"), digest_size=8
     ).hexdigest()
 
 
 # ------------------------------------------------------------------ asking them
 
 
-def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
-    """Return a library that does not search descriptions for one of them, and the paths of the
-    notes that a query is asked without.
+def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
+    """Return a library and excluded paths for a query, so that its source does not help to find it.
 
-    To take notes that link by its text out of the ranking afterwards is not enough: they are found
-    by their very words, and what they link to by following their links.
+    Removing the source notes from the ranking afterwards is not enough: stages follow their links.
     """
     if query.kind == "description":
         settings = library.config.query
@@ -231,11 +211,9 @@ def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, .
     return library, tuple(sorted(set(query.ignore) - labeled))
 
 
-def held_queries(library: Library) -> tuple[LabeledQuery, ...]:
-    """Return the queries that a library's own notes hold; raise UsageError where they hold none."""
-    from thumbindex.library import read_notes  # heavy, for who only reads queries
-
-    if not (queries := queries_from_links(read_notes(library.opened))):
+def read_own_queries(library: Library) -> tuple[LabeledQuery, ...]:
+    """Return the queries from a library's own notes. Raises UsageError if there are none."""
+    if not (queries := queries_from_links(library.all_notes())):
         raise UsageError(
             "These notes hold no query: no link with words of its own and no description."
         )

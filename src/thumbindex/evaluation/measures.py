@@ -19,7 +19,7 @@ from thumbindex.evaluation.queries import Label, LabeledQuery, QuerySet
 MEASURES = ("nDCG@10", "MRR@10", "R@5", "R@10", "S@1", "sec@1", "sec@3", "sec@10")
 """In the order in which they are shown."""
 
-MAIN = MEASURES[0]
+MAIN_MEASURE = MEASURES[0]
 """The measure by which configurations are compared."""
 
 Measured = Mapping[str, float]

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from thumbindex.evaluation.baseline import Difference
-from thumbindex.evaluation.evaluate import Evaluation, grouped, pooled
-from thumbindex.evaluation.measures import MAIN, MEASURES
+from thumbindex.evaluation.baseline import MeasureDifference
+from thumbindex.evaluation.measures import MAIN_MEASURE, MEASURES
 from thumbindex.evaluation.queries import set_digest
+from thumbindex.evaluation.runner import Evaluation, group_by_set, pooled_means
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class EvaluationReport:
     """The sets that were asked, and what changed since a baseline."""
 
     evaluations: tuple[Evaluation, ...]
     # by set: those that are not at their defaults
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    baseline: tuple[Difference, ...] = ()  # `ALL` first where there are several sets
+    baseline: tuple[MeasureDifference, ...] = ()  # `ALL` first where there are several sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
     # Imported here: the command line is shown without numpy.
     import numpy as np
 
-    asked = [each for evaluation in evaluations for each in evaluation.asked.values()]
+    asked = [each for evaluation in evaluations for each in evaluation.results.values()]
     p50, p95 = np.percentile([each.seconds * 1000 for each in asked], (50, 95))
     return Cost(float(p50), float(p95), sum(each.tokens for each in asked) / len(asked))
 
 
-def record(findings: Findings) -> dict[str, Any]:
+def report_json(findings: EvaluationReport) -> dict[str, Any]:
     """Return what `eval --json` prints (`docs/schema/eval.json`); the measures by kind are those of
     the scorer in `shared/eval`.
     """
@@ -55,7 +55,7 @@ def record(findings: Findings) -> dict[str, Any]:
 
 
 def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
-    means_by_kind, counts = pooled(evaluations)
+    means_by_kind, counts = pooled_means(evaluations)
     scores: dict[str, dict[str, float]] = {}
     for kind, means in means_by_kind.items():
         rounded = {name: round(value, 4) for name, value in means.items()}
@@ -84,11 +84,13 @@ def _set(evaluation: Evaluation, settings: Mapping[str, Any]) -> dict[str, Any]:
         },
         "digest": set_digest(evaluation.queries),
         **_measured([evaluation]),
-        "by_query": {query: measured[MAIN] for query, measured in evaluation.measured.items()},
+        "by_query": {
+            query: measured[MAIN_MEASURE] for query, measured in evaluation.measured.items()
+        },
     }
 
 
-def _difference(each: Difference) -> dict[str, Any]:
+def _difference(each: MeasureDifference) -> dict[str, Any]:
     facts = asdict(each)
     return {key: round(fact, 4) if isinstance(fact, float) else fact for key, fact in facts.items()}
 
@@ -107,13 +109,13 @@ class ReportTable:
     notes: tuple[str, ...] = ()
 
 
-def tables(findings: Findings) -> tuple[ReportTable, ...]:
+def tables(findings: EvaluationReport) -> tuple[ReportTable, ...]:
     """Return the tables of a run, in the order in which they are read."""
     shown = [_by_set(findings.evaluations), _by_kind(findings.evaluations)]
     return (*shown, _since(findings.baseline)) if findings.baseline else tuple(shown)
 
 
-def verdict_of(difference: Difference) -> str:
+def verdict_of(difference: MeasureDifference) -> str:
     """Say whether a difference is more than noise."""
     if difference.low > 0 or difference.high < 0:
         return "better" if difference.difference > 0 else "worse"
@@ -121,7 +123,7 @@ def verdict_of(difference: Difference) -> str:
 
 
 def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
-    scored = [(name, *pooled(group), group) for name, group in grouped(evaluations)]
+    scored = [(name, *pooled_means(group), group) for name, group in group_by_set(evaluations)]
     rows = [
         (
             name,
@@ -142,12 +144,12 @@ def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
 
 
 def _by_kind(evaluations: Sequence[Evaluation]) -> ReportTable:
-    scores, counts = pooled(evaluations)
+    scores, counts = pooled_means(evaluations)
     rows = [(kind, f"{counts[kind]:,}", *_cells(means)) for kind, means in scores.items()]
     return ReportTable("By kind of query", ("kind", "n", *MEASURES), tuple(rows))
 
 
-def _since(baseline: Sequence[Difference]) -> ReportTable:
+def _since(baseline: Sequence[MeasureDifference]) -> ReportTable:
     rows = [
         (
             d.name,
@@ -164,7 +166,7 @@ def _since(baseline: Sequence[Difference]) -> ReportTable:
     ]
     change = ("before", "now", "difference", "95 % interval", "verdict")
     return ReportTable(
-        f"{MAIN} since the baseline",
+        f"{MAIN_MEASURE} since the baseline",
         ("set", "n", *change, "queries better", "worse"),
         tuple(rows),
         ("The interval is that of a paired bootstrap over queries.",),

@@ -123,7 +123,6 @@ __all__ = [
     "index_paths_of",
     "ingestion_warnings",
     "ingestion_words",
-    "read_notes",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -628,6 +627,10 @@ class Library:
     def count_tokens(self) -> Callable[[str], int]:
         """Count tokens, never fewer than the bundled model's tokenizer. Raises ModelError."""
         return token_counter()
+
+    def all_notes(self) -> tuple[NoteText, ...]:
+        """Read every indexed note: its headings, texts and links."""
+        return read_notes(self.opened)
 
     @consistent_read
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:

@@ -81,7 +81,7 @@ class NoteLookup:
     """
 
     def __init__(self, readers: Sequence[Reader], is_local: bool = True) -> None:
-        self.readers, self._is_near = readers, is_local
+        self.readers, self._is_local = readers, is_local
 
     @cached_property
     def opened(self) -> Mapping[Reader, FolderSnapshot]:
@@ -163,7 +163,7 @@ class NoteLookup:
         """
         folder, _, rest = path.partition(": ")
         yield [(each, rest) for each in self.readers if rest and each.folder.name == folder]
-        if not self._is_near or "\0" in path:
+        if not self._is_local or "\0" in path:
             return
         if not Path(path).is_absolute():
             yield [place for each in self.readers for place in _relative_to_suffix(path, each)]

@@ -253,7 +253,7 @@ class _Requests:
 
     def __init__(self, background: LibraryHost, is_local: bool) -> None:
         self._background = background
-        self._is_near = is_local
+        self._is_local = is_local
         self._tools: Mapping[str, Callable[[Mapping[str, Any], _CallState], Reply]] = {
             "query": lambda arguments, call: reply_when_ready(
                 self._background, arguments, call.report, call.is_cancelled, is_local
@@ -437,7 +437,7 @@ class _Requests:
     @property
     def _library(self) -> Library:
         library = self._background.library()
-        return library if self._is_near else library.without_local_paths()
+        return library if self._is_local else library.without_local_paths()
 
     def _over_index(
         self, reply: Callable[..., Reply]

@@ -1,4 +1,4 @@
-"""Evaluate: ask labeled queries, and measure the rankings."""
+"""Run labeled queries through a library and measure the rankings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
-from thumbindex.evaluation.from_links import unseen
+from thumbindex.evaluation.from_links import without_sources
 from thumbindex.evaluation.measures import Measured, RankedPassage, by_kind, measure_run, plain_path
 from thumbindex.evaluation.queries import LabeledQuery
 from thumbindex.model import MOST_PASSAGES, IndexState, Progress
@@ -17,34 +17,32 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-LEAST_DOCUMENTS = 10
-"""A run ranks at least so many documents where they exist: the measures look at the first ten."""
+_LEAST_DOCUMENTS = 10
+"""Minimum documents of a ranking, if they exist: measures look at the first ten."""
 
 RANKED_PASSAGES = 50
-"""Passages that a query is asked for where nobody says otherwise: ten documents have few more."""
+"""Default passages of a ranking: ten documents rarely have more."""
 
-_RANKED_TO_ITS_END = "query.confidence.minimum_relevance"
-"""What users are spared for being weak is ranked here, unless the caller set this key."""
+_CUTOFF_SETTING = "query.confidence.minimum_relevance"
+"""The cutoff for weak passages is off in an evaluation, unless the caller set this key."""
 
-Show = Callable[[Progress], None]
+_ShowProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """Labeled queries, and the library that is to answer them; its vectors and models are ready."""
+    """Labeled queries, and the library that answers them, with vectors and models."""
 
     name: str
     library: Library
     queries: tuple[LabeledQuery, ...]
-    # taken from the notes themselves: asked as if what holds them had not been written
+    # queries from the notes themselves: their sources are excluded
     own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """What one query brought: a long ranking to measure, and what an answer as users get it
-    costs.
-    """
+class QueryResult:
+    """The result of one query: a long ranking to measure, and the cost of a normal answer."""
 
     found: tuple[RankedPassage, ...]
     seconds: float
@@ -59,52 +57,51 @@ class Evaluation:
     folders: tuple[str, ...]
     index: IndexState
     queries: tuple[LabeledQuery, ...]
-    asked: Mapping[str, Response]  # by the query's id, like what follows
+    results: Mapping[str, QueryResult]  # by query id
     measured: Mapping[str, Measured]
     seconds: float  # all in all
 
     @property
     def run(self) -> dict[str, tuple[RankedPassage, ...]]:
         """The rankings, best passage first."""
-        return {query: each.found for query, each in self.asked.items()}
+        return {query: each.found for query, each in self.results.items()}
 
     @property
     def unanswered(self) -> int:
-        """How many queries nothing was found for."""
-        return sum(not each.found for each in self.asked.values())
+        """The number of queries without results."""
+        return sum(not each.found for each in self.results.values())
 
 
 def evaluate(
     library: Library,
     queries: Sequence[LabeledQuery],
     limit: int = RANKED_PASSAGES,
-    show: Show = lambda _: None,
+    show: _ShowProgress = lambda _: None,
     name: str = "queries",
     own: bool = False,
 ) -> Evaluation:
-    """Ask every query twice, as users do and for `limit` passages, and measure; the library has its
-    vectors and models ready.
+    """Run every query twice, with the normal limit and with `limit` passages, and measure.
 
-    The short question is timed and comes first, so that nothing is warm that a user would find
-    cold. One that opens the index goes before and is not timed.
+    The normal query is timed and comes first, so that caches are as cold as for a user. The index
+    is opened before.
     """
-    long = to_the_end(library)
+    long = without_cutoff(library)
     index = library.query(queries[0].query).index
-    asked: dict[str, Response] = {}
+    results: dict[str, QueryResult] = {}
     began = perf_counter()
     for number, query in enumerate(queries, start=1):
-        asked[query.id] = _ask(library, long, query, limit, own)
+        results[query.id] = _ask(library, long, query, limit, own)
         show(Progress(name, "asking", number, len(queries)))
     seconds = perf_counter() - began
     folders = tuple(name for name, _ in library.folders)
-    measured = measure_run({query: one.found for query, one in asked.items()}, queries)
-    return Evaluation(name, folders, index, tuple(queries), asked, measured, seconds)
+    measured = measure_run({query: one.found for query, one in results.items()}, queries)
+    return Evaluation(name, folders, index, tuple(queries), results, measured, seconds)
 
 
 def evaluate_all(
     sources: Sequence[QuerySource],
     limit: int = RANKED_PASSAGES,
-    show: Show = lambda _: None,
+    show: _ShowProgress = lambda _: None,
 ) -> tuple[Evaluation, ...]:
     """Evaluate each source after the other."""
     return tuple(
@@ -112,27 +109,25 @@ def evaluate_all(
     )
 
 
-def grouped(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[Evaluation]]]:
-    """Return what is reported on by name: each set, after `ALL` of them if there are several."""
+def group_by_set(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[Evaluation]]]:
+    """Return the evaluations of each set by name, after `ALL` if there are several."""
     groups = [(each.name, [each]) for each in evaluations]
     return [("ALL", list(evaluations)), *groups] if len(groups) > 1 else groups
 
 
-def pooled(evaluations: Sequence[Evaluation]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Return the mean of each measure and the number of queries over several sets, for `ALL` and by
-    kind; each query counts once.
-    """
+def pooled_means(
+    evaluations: Sequence[Evaluation],
+) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+    """Return the means and numbers of queries over several sets, for `ALL` and by kind."""
     return by_kind(
         [(query.kind, each.measured[query.id]) for each in evaluations for query in each.queries]
     )
 
 
-def to_the_end(library: Library) -> Library:
-    """Return a library that leaves nothing out of a ranking for being weak, unless its
-    configuration was told to.
-    """
+def without_cutoff(library: Library) -> Library:
+    """Return a library without the cutoff for weak passages, unless its configuration sets it."""
     settings = library.config.query
-    if _RANKED_TO_ITS_END in library.config.pinned:
+    if _CUTOFF_SETTING in library.config.pinned:
         return library
     return library.with_query_settings(
         replace(settings, confidence=replace(settings.confidence, minimum_relevance=0.0))
@@ -140,9 +135,7 @@ def to_the_end(library: Library) -> Library:
 
 
 def check_labels(source: QuerySource) -> int:
-    """Return how many labeled paths the folders lack; raise UsageError where they lack all, since
-    every score would be 0.
-    """
+    """Return how many labeled paths the folders lack. Raises UsageError if they lack all."""
     known = {plain_path(entry.path) for entry in source.library.outline()}
     wanted = {plain_path(label.path) for query in source.queries for label in query.relevant}
     folders = ", ".join(name for name, _ in source.library.folders)
@@ -156,19 +149,24 @@ def check_labels(source: QuerySource) -> int:
     return len(wanted - known)
 
 
-def _ask(library: Library, long: Library, query: LabeledQuery, limit: int, own: bool) -> Response:
+def _ask(
+    library: Library, long: Library, query: LabeledQuery, limit: int, own: bool
+) -> QueryResult:
     without: tuple[str, ...] = ()
     if own:
-        (library, without), (long, _) = unseen(library, query), unseen(long, query)
+        (library, without), (long, _) = (
+            without_sources(library, query),
+            without_sources(long, query),
+        )
     began = perf_counter()
     answer = library.query(query.query, without=without, **query.rewording)
     seconds = perf_counter() - began
     tokens = sum(library.count_tokens(each.text) for each in answer.passages)
     passages = long.query(query.query, limit=limit, without=without, **query.rewording).passages
-    if len(passages) >= limit and len({each.path for each in passages}) < LEAST_DOCUMENTS:
+    if len(passages) >= limit and len({each.path for each in passages}) < _LEAST_DOCUMENTS:
         passages = long.query(
             query.query, limit=MOST_PASSAGES, without=without, **query.rewording
         ).passages
-    return Response(
+    return QueryResult(
         tuple(RankedPassage(each.path, each.heading_path) for each in passages), seconds, tokens
     )
