@@ -81,11 +81,12 @@ from thumbindex.web.limits import (
     CHECK_SECONDS,
     AuthFailureLimit,
     HostCheck,
+    ProtocolTimeLimit,
     RequestLimits,
     error_response,
     token_check,
 )
-from thumbindex.web.metrics import CONTENT_TYPE, Metrics, MetricsMiddleware, ToolCallMiddleware
+from thumbindex.web.metrics import CONTENT_TYPE, Metrics, MetricsMiddleware
 from thumbindex.web.token_file import default_token_file
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ class HttpApp:
             self._background if len(folders) == len(self._folders) else self._background.only(names)
         )
         server = build_server(behind, folders, self._may_name, self._about, is_local=False)
-        server.middleware.append(ToolCallMiddleware(self.metrics, http.request_seconds))
+        server.middleware.append(ProtocolTimeLimit(self.metrics, http.request_seconds))
         return StreamableHTTPSessionManager(server, max_sessions=http.connections)
 
     def drain(self) -> None:

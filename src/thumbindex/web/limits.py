@@ -10,19 +10,23 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.auth.provider import TokenVerifier
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from mcp.shared.exceptions import MCPError
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thumbindex.settings import HttpSettings
 from thumbindex.web.access import is_loopback
+from thumbindex.web.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 
@@ -344,3 +348,41 @@ class RequestLimits:
                 await instead(scope, receive, send)
             elif not has_ended:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class ProtocolTimeLimit:
+    """The SDK's middleware that ends a request at its time limit, and counts tool calls."""
+
+    def __init__(self, metrics: Metrics, seconds: float) -> None:
+        self._metrics, self._seconds = metrics, seconds
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Answer a request within its time; a stream has no limit."""
+        if ctx.method == "subscriptions/listen":
+            return await call_next(ctx)
+        began, run_command = time.perf_counter(), "cancelled"
+        try:
+            with anyio.move_on_after(self._seconds):
+                result = await call_next(ctx)
+                is_error = (
+                    result.get("isError")
+                    if isinstance(result, Mapping)
+                    else getattr(result, "is_error", False)
+                )
+                run_command = "error" if is_error else "ok"
+                return result
+            run_command = "timeout"
+        except MCPError:
+            run_command = "refused"
+            raise
+        finally:
+            if ctx.method == "tools/call":
+                self._metrics.count_call(
+                    str((ctx.params or {}).get("name")), run_command, time.perf_counter() - began
+                )
+        raise MCPError(
+            types.INTERNAL_ERROR,
+            f"No answer within {self._seconds:g} s: ask for less, or again in a while.",
+        )

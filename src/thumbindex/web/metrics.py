@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from typing import Any
 
-import anyio
-import mcp_types as types
 import prometheus_client as prometheus
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.shared.exceptions import MCPError
 from prometheus_client.metrics_core import (
     GaugeMetricFamily,
     Metric,
@@ -118,44 +112,6 @@ class _DatabaseMetrics(Collector):
         pool.add_metric(["used"], status.used)
         pool.add_metric(["idle"], status.idle)
         yield pool
-
-
-class ToolCallMiddleware:
-    """The SDK's middleware that limits the time of requests and counts tool calls."""
-
-    def __init__(self, metrics: Metrics, seconds: float) -> None:
-        self._metrics, self._seconds = metrics, seconds
-
-    async def __call__(
-        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
-    ) -> HandlerResult:
-        """Answer a request within its time; a stream has no limit."""
-        if ctx.method == "subscriptions/listen":
-            return await call_next(ctx)
-        began, run_command = time.perf_counter(), "cancelled"
-        try:
-            with anyio.move_on_after(self._seconds):
-                result = await call_next(ctx)
-                is_error = (
-                    result.get("isError")
-                    if isinstance(result, Mapping)
-                    else getattr(result, "is_error", False)
-                )
-                run_command = "error" if is_error else "ok"
-                return result
-            run_command = "timeout"
-        except MCPError:
-            run_command = "refused"
-            raise
-        finally:
-            if ctx.method == "tools/call":
-                self._metrics.count_call(
-                    str((ctx.params or {}).get("name")), run_command, time.perf_counter() - began
-                )
-        raise MCPError(
-            types.INTERNAL_ERROR,
-            f"No answer within {self._seconds:g} s: ask for less, or again in a while.",
-        )
 
 
 class MetricsMiddleware:
