@@ -367,12 +367,12 @@ class Page:
                 400,
             )
         _LOG.warning("A page could not be shown: %s", error)
-        remote_text = (
+        details_hidden = (
             "The notes cannot be read just now: whoever runs this server finds the reason in its "
             "log."
         )
         return _message_screen(
-            "Not just now", str(error) if self._rules.is_local else remote_text, 503
+            "Not just now", str(error) if self._rules.is_local else details_hidden, 503
         )
 
     def _respond(
