@@ -43,7 +43,7 @@ TRIED = set()
 class BaseFinder(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name.partition(".")[0] in EXTRAS or name == "thumbindex.postgres":
+        if name.partition(".")[0] in EXTRAS or name == "thumbindex.postgres.database":
             TRIED.add(name)
             return None
         return super().find_spec(name, path, target)

@@ -24,7 +24,7 @@ def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], P
     """Return a function that publishes an index and opens it, for as long as a file's tests run."""
     server: TestServer = request.getfixturevalue("postgres")
     from thumbindex.postgres.database import Engine
-    from thumbindex.postgres.publish import Publisher
+    from thumbindex.postgres.publish import IndexPublisher
     from thumbindex.postgres.published_index import open_published, read_folders
     from thumbindex.postgres.published_store import PublishedStore
 
@@ -34,9 +34,9 @@ def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], P
             engine = Engine(server.address(stack.enter_context(fresh_database(server))))
             stack.callback(engine.close)
             opened, store = open_index(folder)
-            Publisher(engine, "", lambda path: None).publish(opened, store)
+            IndexPublisher(engine, "", lambda path: None).publish(opened, store)
             store.close()
-            session = stack.enter_context(engine.question())
+            session = stack.enter_context(engine.read_transaction())
             (state,) = read_folders(session)
             return open_published(PublishedStore(session.fetch, state))
 

@@ -40,7 +40,7 @@ HEAVY = (
     "torch transformers sentence_transformers llama_index faiss onnxruntime onnx whoosh networkx "
     "numpy thumbindex.library watchdog sqlite3"
 )
-HEAVY += " psycopg thumbindex.postgres"
+HEAVY += " psycopg thumbindex.postgres.database"
 
 # A client in a thread of the server's own process sees what is loaded at the moment when the answer
 # arrives.

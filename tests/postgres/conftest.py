@@ -11,7 +11,7 @@ import pytest
 from postgres.server import TestServer, fresh_database
 from postgres.vault import in_database, make_shed, make_vault, on_disk, publishing
 from thumbindex.library import Library
-from thumbindex.postgres.folders import Publishing
+from thumbindex.postgres import PublishJob
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def shared(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> It
         disk.index()
         url = postgres.address(name)
         with publishing(disk, url) as builder:
-            builder.look()
+            builder.publish_changes()
         with in_database(url, place) as served:
             yield Shared(disk, served, url)
 
@@ -60,13 +60,13 @@ def disk(tmp_path: Path, garden: Path, shed: Path) -> Iterator[Library]:
 
 
 @pytest.fixture
-def builder(disk: Library, url: str) -> Iterator[Publishing]:
+def builder(disk: Library, url: str) -> Iterator[PublishJob]:
     with publishing(disk, url) as builder:
-        builder.look()
+        builder.publish_changes()
         yield builder
 
 
 @pytest.fixture
-def served(builder: Publishing, url: str, tmp_path: Path) -> Iterator[Library]:
+def served(builder: PublishJob, url: str, tmp_path: Path) -> Iterator[Library]:
     with in_database(url, tmp_path) as library:
         yield library

@@ -22,9 +22,8 @@ from thumbindex.config import load_config
 from thumbindex.errors import EngineError, IndexTooNewError
 from thumbindex.library import Library
 from thumbindex.opening import Opening, names_allowed, served_folders
-from thumbindex.postgres.database import VERSION, Engine, place_of
-from thumbindex.postgres.diagnosis import examine, published_folders
-from thumbindex.postgres.folders import Publishing
+from thumbindex.postgres import Engine, PublishJob, diagnose_database, list_published
+from thumbindex.postgres.database import VERSION, public_address
 
 PIECES = ("p@ss", "p%40ss", "word#1", "word%231", "%2Fword", PASSWORD)
 """What of the password must be nowhere."""
@@ -53,10 +52,10 @@ def assert_no_password(said: str) -> None:
 
 
 def looked(engine: Engine) -> Checks:
-    found = list(examine(engine))
+    found = list(diagnose_database(engine))
     for each in found:
         assert_no_password(each.sentence)
-    return {each.name: (each.is_well, each.sentence) for each in found}
+    return {each.name: (each.is_ok, each.sentence) for each in found}
 
 
 def notes(parent: Path) -> tuple[object, ...]:
@@ -85,7 +84,7 @@ def open_it(opening: Opening) -> Library:
 
 
 def count_schema(engine: Engine, version: int) -> None:
-    with engine.change() as session:
+    with engine.write_transaction() as session:
         session.execute("UPDATE facts SET value = %s WHERE key = 'schema'", (str(version),))
 
 
@@ -101,7 +100,7 @@ def test_an_address_is_shown_without_who_asks() -> None:
         "postgresql://a:p%40ss@/notes?host=/tmp/x,db2&port=1,2": "a local socket:1,db2:2/notes",
         "host=db1,db2 port=7000 dbname=notes password=p@ss": "db1:7000,db2:7000/notes",
     }
-    assert {url: place_of(url) for url in shown} == shown
+    assert {url: public_address(url) for url in shown} == shown
 
 
 @pytest.mark.parametrize(
@@ -258,7 +257,7 @@ def test_an_older_schema_is_made_anew_by_migrate_alone_and_a_builder_fills_it_ag
         f"The tables were made anew, in place of schema {VERSION - 1}: builders publish their "
         "folders again.\n"
     )
-    assert published_folders(engine) == ()
+    assert list_published(engine) == ()
     assert "2 came, 0 went" in run("engine", "publish", *where, "--engine", url, obj=open_it).stdout
     assert looked(engine)["schema"][0] is True
 
@@ -271,8 +270,11 @@ def test_a_role_that_may_only_read_publishes_nothing(
 ) -> None:
     done = run("engine", "publish", *notes(tmp_path), "--engine", reader_url, obj=open_it)
     assert (done.exit_code, "may not do this (permission denied" in done.output) == (3, True)
-    assert published_folders(reading_engine) == published_folders(engine) == ()
-    with reading_engine.question() as session, pytest.raises(EngineError, match="may not do this"):
+    assert list_published(reading_engine) == list_published(engine) == ()
+    with (
+        reading_engine.read_transaction() as session,
+        pytest.raises(EngineError, match="may not do this"),
+    ):
         session.execute("DELETE FROM folders")
 
 
@@ -281,7 +283,7 @@ def test_a_question_changes_nothing_whoever_asks_it(engine: Engine) -> None:
         pytest.raises(
             EngineError, match=r"may not do this .cannot execute DELETE in a read-only transaction"
         ),
-        engine.question() as session,
+        engine.read_transaction() as session,
     ):
         session.execute("DELETE FROM folders")
 
@@ -290,7 +292,7 @@ def test_a_question_changes_nothing_whoever_asks_it(engine: Engine) -> None:
 
 
 def test_the_doctor_finds_a_folder_well_that_was_just_published(
-    builder: Publishing, engine: Engine, reading_engine: Engine
+    builder: PublishJob, engine: Engine, reading_engine: Engine
 ) -> None:
     checks = looked(engine)
     assert {name: each for name, each in checks.items() if not each[0]} == {}

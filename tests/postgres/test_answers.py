@@ -25,10 +25,11 @@ from postgres.vault import (
     publishing,
 )
 from stages import without_stages
+from thumbindex.config import NO_ROOT
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.library import Library
-from thumbindex.postgres.folders import NO_ROOT, Publishing
-from thumbindex.postgres.publish import index_vectors
+from thumbindex.postgres import PublishJob
+from thumbindex.postgres.publish import create_vector_indexes
 
 
 def run_command(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:
@@ -125,13 +126,13 @@ def test_published_vaults_lie_where_no_file_is_read() -> None:
 
 
 def test_duplicates_and_what_the_owner_decided_are_those_of_the_disk(
-    disk: Library, served: Library, builder: Publishing
+    disk: Library, served: Library, builder: PublishJob
 ) -> None:
     assert told_clusters(served) == told_clusters(disk) != []
     first = disk.duplicates(grey=True).clusters[0]
     for verdict in ("apart", "same"):
         disk.decisions().decide(first.id, verdict, "two notes")
-        builder.look()
+        builder.publish_changes()
         assert told_clusters(served) == told_clusters(disk)
         assert answers(served, QUESTIONS) == answers(disk, QUESTIONS)
     with pytest.raises(ThumbindexError, match="decide there"):
@@ -177,35 +178,35 @@ def test_a_name_that_is_of_a_folder_here_and_of_a_published_one_is_refused(
 
 @pytest.mark.parametrize(("count", "seed"), [(12, 7), pytest.param(100, 1, marks=pytest.mark.long)])
 def test_answers_stay_equal_after_each_edit(
-    disk: Library, served: Library, builder: Publishing, garden: Path, count: int, seed: int
+    disk: Library, served: Library, builder: PublishJob, garden: Path, count: int, seed: int
 ) -> None:
     gardener = Gardener(garden, seed)
     for number in range(count):
         what = gardener.edit()
         disk.index()
-        builder.look()
+        builder.publish_changes()
         some = QUESTIONS[number % 6 :: 6]
         assert answers(served, some) == answers(disk, some), (number, what)
         assert served.outline() == disk.outline(), (number, what)
 
 
 def test_an_index_that_is_built_anew_takes_the_place_of_the_one_before(
-    disk: Library, served: Library, builder: Publishing, garden: Path
+    disk: Library, served: Library, builder: PublishJob, garden: Path
 ) -> None:
     before = answers(served, [("cellar", {})])
     (garden / "new.md").write_text("# New\n\nA new cellar.\n", encoding="utf-8")
     disk.index(rebuild=True)
-    builder.look()
+    builder.publish_changes()
     after = answers(served, [("cellar", {})])
     assert before != after == answers(disk, [("cellar", {})])
-    with builder.engine.question() as session:
+    with builder.engine.read_transaction() as session:
         assert session.fetch("SELECT count(*) FROM folders") == [(2,)]
         tables = session.fetch("SELECT relname FROM pg_class WHERE relname ~ '^documents_[0-9]+$'")
     assert len(set(tables)) == 2
 
 
 def test_another_builder_goes_on_where_the_first_one_ended(
-    disk: Library, served: Library, builder: Publishing, garden: Path, url: str
+    disk: Library, served: Library, builder: PublishJob, garden: Path, url: str
 ) -> None:
     builder.close()
     (garden / "Guides/pears.md").write_text(
@@ -214,21 +215,21 @@ def test_another_builder_goes_on_where_the_first_one_ended(
     (garden / "index.md").unlink()
     disk.index()
     with publishing(disk, url) as other:
-        (published,) = [each for each in other.look() if each.name == "garden"]
+        (published,) = [each for each in other.publish_changes() if each.name == "garden"]
         assert (published.added, published.removed) == (1, 2)
-        assert other.look() == ()
+        assert other.publish_changes() == ()
     assert answers(served, QUESTIONS[::4]) == answers(disk, QUESTIONS[::4])
 
 
 def test_another_model_may_embed_a_folder_whose_vectors_have_an_index(
-    disk: Library, builder: Publishing, garden: Path, url: str, tmp_path: Path
+    disk: Library, builder: PublishJob, garden: Path, url: str, tmp_path: Path
 ) -> None:
-    assert len(index_vectors(builder.engine, above=1)) == 1
+    assert len(create_vector_indexes(builder.engine, above=1)) == 1
     disk.close()
     with on_disk(tmp_path, garden, dimensions=32) as other, publishing(other, url) as again:
         other.index(rebuild=True)
-        again.look()
-        assert len(index_vectors(again.engine, above=1)) == 1
+        again.publish_changes()
+        assert len(create_vector_indexes(again.engine, above=1)) == 1
         with in_database(url, tmp_path, "garden", dimensions=32) as served:
             assert [each.path for each in served.query("cellar").passages] == [
                 each.path for each in other.query("cellar").passages

@@ -18,8 +18,9 @@ from thumbindex.evaluation.measures import MAIN_MEASURE
 from thumbindex.evaluation.queries import load_queries
 from thumbindex.evaluation.runner import evaluate, pooled_means
 from thumbindex.library import Library
-from thumbindex.postgres.folders import PublishedFolders, PublishedReader, Publishing
-from thumbindex.postgres.publish import index_vectors
+from thumbindex.postgres import PublishedFolders, PublishJob
+from thumbindex.postgres.publish import create_vector_indexes
+from thumbindex.postgres.published_folders import PublishedReader
 
 KINDS = ("manual", "typo", "client", "names", "auto")
 MOST_APART = 0.002
@@ -42,9 +43,9 @@ def libraries(
     url = postgres.address(name)
     with Library.open([root], index=place / "index", config=config) as disk:
         disk.index()
-        with closing(Publishing(disk.opened, url)) as builder:
-            builder.look()
-            index_vectors(builder.engine, above=1_000)
+        with closing(PublishJob(disk.opened, url)) as builder:
+            builder.publish_changes()
+            create_vector_indexes(builder.engine, above=1_000)
         with Library.open(index=place / "index", config=config, engine=url) as served:
             readers = [
                 PublishedReader(each, PublishedFolders(url, exact=100)) for each in served.opened

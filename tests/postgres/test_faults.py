@@ -28,7 +28,7 @@ from postgres.vault import (
 )
 from thumbindex.errors import EngineError
 from thumbindex.library import Library
-from thumbindex.postgres.folders import Engine
+from thumbindex.postgres import Engine
 
 BUILDER = """
 import sys
@@ -144,7 +144,7 @@ def test_killed_builders_and_cut_connections_lose_no_note_and_show_none_that_nev
             builder.kill()
             with on_disk(tmp_path, garden) as disk, publishing(disk, url) as last:
                 disk.index()
-                last.look()
+                last.publish_changes()
                 assert answers(served, QUESTIONS[::2]) == answers(disk, QUESTIONS[::2])
             published = {(each.path, served.read(each.path).text) for each in served.outline()}
     finally:
@@ -194,7 +194,7 @@ def test_a_full_disk_of_the_database_changes_nothing_and_is_got_over(
         disk = stack.enter_context(on_disk(tmp_path, garden))
         disk.index()
         builder = stack.enter_context(publishing(disk, url))
-        builder.look()
+        builder.publish_changes()
         served = stack.enter_context(in_database(url, tmp_path))
         before = answers(served, QUESTIONS[:5])
         ballast = small / "ballast"
@@ -207,8 +207,8 @@ def test_a_full_disk_of_the_database_changes_nothing_and_is_got_over(
             )
         disk.index()
         with pytest.raises(EngineError, match=r"The disk of .* is full: free some space there"):
-            builder.look()
+            builder.publish_changes()
         assert answers(served, QUESTIONS[:5]) == before
         ballast.unlink()
-        builder.look()
+        builder.publish_changes()
         assert answers(served, QUESTIONS[:5]) == answers(disk, QUESTIONS[:5])

@@ -16,7 +16,7 @@ from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing
 from thumbindex.errors import EngineConnectionError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import Progress
-from thumbindex.postgres.folders import Publishing
+from thumbindex.postgres import PublishJob
 
 PHASES = ("publishing texts", "publishing words", "publishing vectors")
 
@@ -35,8 +35,8 @@ def disk(tmp_path: Path, garden: Path) -> Iterator[Library]:
 
 
 def load(disk: Library, url: str, tell: Callable[[Progress], None] = lambda progress: None) -> None:
-    with closing(Publishing(disk.opened, url, tell)) as builder:
-        builder.look()
+    with closing(PublishJob(disk.opened, url, tell)) as builder:
+        builder.publish_changes()
 
 
 def cut_at(phase: str) -> Callable[[Progress], None]:
@@ -102,14 +102,14 @@ def test_a_server_keeps_nothing_over_a_backup_that_was_put_back(
     """
     index, note = disk.opened[0].places.folder.parent, garden / "Guides" / "pears.md"
     with publishing(disk, url) as builder:
-        builder.look()
+        builder.publish_changes()
         shutil.copytree(index, tmp_path / "backup")
         note.write_text(
             "# Pears\n\nPears keep in the attic now.\n\n## Attic\n\nThe attic is dry.\n",
             encoding="utf-8",
         )
         disk.index()
-        builder.look()
+        builder.publish_changes()
     with in_database(url, tmp_path) as served:
         answers(served)
         disk.close()
@@ -121,5 +121,5 @@ def test_a_server_keeps_nothing_over_a_backup_that_was_put_back(
         )
         disk.index()
         with publishing(disk, url) as builder:
-            builder.look()
+            builder.publish_changes()
         assert answers(served) == answers(disk)

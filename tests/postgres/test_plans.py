@@ -15,12 +15,12 @@ from notes import make_vault
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, on_disk, publishing
 from thumbindex.model import Filters, Query
-from thumbindex.postgres.database import Row, Session
-from thumbindex.postgres.folders import Publishing
-from thumbindex.postgres.publish import index_vectors
+from thumbindex.postgres import PublishedStore, PublishJob
+from thumbindex.postgres.database import DatabaseSession, ResultRow
+from thumbindex.postgres.publish import create_vector_indexes
 from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
-from thumbindex.postgres.published_store import FolderState, PublishedStore
-from thumbindex.postgres.published_vectors import EXACT
+from thumbindex.postgres.published_store import FolderState
+from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
 
@@ -30,20 +30,20 @@ are few.
 """
 
 
-class Recording(Session):
+class Recording(DatabaseSession):
     """A session that remembers what it was asked."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DatabaseSession) -> None:
         self._session = session
         self.asked: list[tuple[str, Sequence[Any]]] = []
 
-    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[ResultRow]:
         self.asked.append((sql, parameters))
         return self._session.fetch(sql, parameters)
 
 
 @pytest.fixture(scope="module")
-def builder(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Publishing]:
+def builder(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishJob]:
     place = tmp_path_factory.mktemp("plans")
     name = postgres.database(migrated=True)
     for folder in ("first", "second"):
@@ -51,20 +51,22 @@ def builder(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> I
     with on_disk(place, place / "first", place / "second") as library:
         library.index()
         with publishing(library, postgres.address(name)) as builder:
-            builder.look()
-            with builder.engine.change() as session:
+            builder.publish_changes()
+            with builder.engine.write_transaction() as session:
                 session.execute("ANALYZE")
             yield builder
     postgres.drop(name)
 
 
 @pytest.fixture
-def session(builder: Publishing) -> Iterator[Session]:
-    with builder.engine.question() as session:
+def session(builder: PublishJob) -> Iterator[DatabaseSession]:
+    with builder.engine.read_transaction() as session:
         yield session
 
 
-def opened(session: Session, exact: int = EXACT) -> tuple[PublishedIndex, FolderState]:
+def opened(
+    session: DatabaseSession, exact: int = MAX_EXACT_VECTORS
+) -> tuple[PublishedIndex, FolderState]:
     state = read_folders(session)[0]
     return open_published(PublishedStore(session.fetch, state), exact=exact), state
 
@@ -75,12 +77,14 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(part)
 
 
-def plan_of(session: Session, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
+def plan_of(session: DatabaseSession, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
     ((found,),) = session.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
     return list(nodes(found[0]["Plan"]))
 
 
-def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Session) -> None:
+def test_each_step_of_a_question_looks_into_its_folder_by_an_index(
+    session: DatabaseSession,
+) -> None:
     recording = Recording(session)
     index, state = opened(recording)
     embedder = FakeEmbedder()
@@ -120,13 +124,13 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Sess
 
 
 def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(
-    builder: Publishing,
+    builder: PublishJob,
 ) -> None:
-    assert len(index_vectors(builder.engine, above=100)) == 2
-    assert index_vectors(builder.engine, above=100) == []
-    with builder.engine.change() as session:
+    assert len(create_vector_indexes(builder.engine, above=100)) == 2
+    assert create_vector_indexes(builder.engine, above=100) == []
+    with builder.engine.write_transaction() as session:
         session.execute("ANALYZE")
-    with builder.engine.question() as session:
+    with builder.engine.read_transaction() as session:
         # of two thousand vectors PostgreSQL would rather compare each
         session.fetch("SELECT set_config('enable_sort', 'off', true)")
         recording = Recording(session)

@@ -19,8 +19,7 @@ from postgres.server import TestServer
 from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing, told, watching
 from thumbindex.errors import EngineConnectionError, EngineError
 from thumbindex.library import Library
-from thumbindex.postgres.database import Engine
-from thumbindex.postgres.folders import PublishedFolders, Publishing
+from thumbindex.postgres import Engine, PublishedFolders, PublishJob
 
 SOME = QUESTIONS[::4]
 
@@ -79,17 +78,17 @@ def test_a_statement_that_took_too_long_is_not_asked_again(
 def test_a_change_whose_connection_is_lost_is_not_made_twice(
     postgres: TestServer, database: str, engine: Engine
 ) -> None:
-    with engine.change() as session:
+    with engine.write_transaction() as session:
         session.execute("CREATE TABLE counted (n int)")
     asked = 0
     # what happens between two changes
-    with pytest.raises(EngineConnectionError), engine.change() as session:  # noqa: PT012
+    with pytest.raises(EngineConnectionError), engine.write_transaction() as session:  # noqa: PT012
         asked += 1
         session.execute("INSERT INTO counted VALUES (1)")
         postgres.end_connections(database)
         session.execute("INSERT INTO counted VALUES (2)")
     postgres.end_connections(database)
-    with engine.change() as session:  # its connection had died before anything was asked of it
+    with engine.write_transaction() as session:  # its connection died before
         assert (session.fetch("SELECT count(*) FROM counted"), asked) == ([(0,)], 1)
 
 
@@ -103,7 +102,7 @@ class Site:
     cluster: Cluster
     database: str
     disk: Library
-    builder: Publishing
+    builder: PublishJob
     place: Path
     edits: int = 0
 
@@ -130,7 +129,7 @@ def site(cluster: Cluster, tmp_path: Path, garden: Path) -> Iterator[Site]:
     with on_disk(tmp_path, garden) as disk:
         disk.index()
         with publishing(disk, cluster.url(database=database)) as builder:
-            builder.look()
+            builder.publish_changes()
             cluster.catch_up()
             yield Site(cluster, database, disk, builder, tmp_path)
 
@@ -195,7 +194,7 @@ def test_servers_read_from_the_standby_and_answer_as_the_primary_does(site: Site
     with (
         closing(Engine(site.url(second))) as engine,
         pytest.raises(EngineError, match="only the primary server takes changes"),
-        engine.change() as session,
+        engine.write_transaction() as session,
     ):
         session.execute("DELETE FROM folders")
 
@@ -226,14 +225,14 @@ def test_questions_go_on_through_the_death_of_each_server_and_a_promotion(site: 
 def test_a_builder_publishes_again_what_a_failover_has_lost(site: Site) -> None:
     first, second = site.cluster.nodes
     site.edit()
-    site.builder.look()
+    site.builder.publish_changes()
     site.cluster.catch_up()
     second.cut()
     site.edit()
-    site.builder.look()
+    site.builder.publish_changes()
     site.news.unlink()  # a note that was there is gone, and that is lost, too
     site.disk.index()
-    site.builder.look()
+    site.builder.publish_changes()
     first.kill()
     site.cluster.promote(second)
     with in_database(site.url(), site.place) as server:
@@ -243,11 +242,11 @@ def test_a_builder_publishes_again_what_a_failover_has_lost(site: Site) -> None:
         while answers(server, SOME) != right:
             assert time.monotonic() - began < 30
             try:
-                site.builder.look()
+                site.builder.publish_changes()
             except EngineConnectionError:
                 time.sleep(0.1)
         site.edit()
-        site.builder.look()
+        site.builder.publish_changes()
         assert answers(server, SOME) == answers(site.disk, SOME)
 
 

@@ -27,8 +27,8 @@ from postgres.vault import (
 from thumbindex.errors import EngineError, IndexBusyError, UsageError
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
-from thumbindex.postgres.folders import Publishing, forget_folder, publish_folders
-from thumbindex.postgres.publish import lock_of
+from thumbindex.postgres import PublishJob, forget_folder, publish_folders
+from thumbindex.postgres.publish import lock_key
 
 # ------------------------------------------------------------------ who sees what
 
@@ -58,7 +58,7 @@ def test_who_sees_one_folder_hears_what_a_server_says_that_has_no_other(
 
 @pytest.mark.parametrize("how", ["private", "deleted"])
 def test_nothing_of_a_note_stays_that_became_private_or_went(
-    disk: Library, builder: Publishing, url: str, shed: Path, tmp_path: Path, how: str
+    disk: Library, builder: PublishJob, url: str, shed: Path, tmp_path: Path, how: str
 ) -> None:
     note = shed / "tools.md"
     assert SECRET in everything_in(url)
@@ -69,7 +69,7 @@ def test_nothing_of_a_note_stays_that_became_private_or_went(
         text = note.read_text(encoding="utf-8")
         note.write_text(f"---\nprivate: true\n---\n{text}", encoding="utf-8")
     disk.index()
-    builder.look()
+    builder.publish_changes()
     held = everything_in(url)
     assert SECRET not in held
     assert "tools.md" not in held
@@ -83,20 +83,20 @@ def test_nothing_of_a_note_stays_that_became_private_or_went(
 
 
 def test_a_note_that_became_private_after_it_was_indexed_is_not_published(
-    disk: Library, builder: Publishing, url: str, shed: Path
+    disk: Library, builder: PublishJob, url: str, shed: Path
 ) -> None:
     note = shed / "new.md"
     note.write_text("# New\n\nThe code is taipanword.\n", encoding="utf-8")
     disk.index(folder=["shed"])
     note.write_text("---\nprivate: true\n---\nThe code is taipanword.\n", encoding="utf-8")
-    builder.look()
+    builder.publish_changes()
     with pytest.raises(IndexBusyError, match="became private since it was indexed"):
         publish_folders(disk.opened, url)
     assert "taipanword" not in everything_in(url)
 
 
 def test_words_of_a_private_note_that_are_not_wiped_yet_are_not_published(
-    disk: Library, builder: Publishing, url: str, shed: Path
+    disk: Library, builder: PublishJob, url: str, shed: Path
 ) -> None:
     (shed / "new.md").write_text("# New\n\nThe code is taipanword.\n", encoding="utf-8")
     disk.index(folder=["shed"])
@@ -104,22 +104,22 @@ def test_words_of_a_private_note_that_are_not_wiped_yet_are_not_published(
     forgotten = Batch(removed=("new.md",), forgotten=frozenset({"new.md"}))
     with Writer.open(place) as writer:
         writer.apply(forgotten, lambda _: lambda link, _: None)
-    assert "shed" not in {each.name for each in builder.look()}
+    assert "shed" not in {each.name for each in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
     with Writer.open(place) as writer:
         writer.wipe()
-    assert "shed" in {each.name for each in builder.look()}
+    assert "shed" in {each.name for each in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
 
 
 def test_links_of_a_note_that_change_places_are_published(
-    disk: Library, builder: Publishing, url: str, shed: Path, tmp_path: Path
+    disk: Library, builder: PublishJob, url: str, shed: Path, tmp_path: Path
 ) -> None:
     (shed / "links.md").write_text("# Links\n\n[[first]] and [[second]]\n", encoding="utf-8")
     for name in ("first", "second"):
         (shed / "meant.md").write_text(f"---\naliases: [{name}]\n---\n# Meant\n", encoding="utf-8")
         disk.index(folder=["shed"])
-        builder.look()
+        builder.publish_changes()
         with in_database(url, tmp_path) as served:
             assert served.related("links.md") == disk.related("links.md")
             assert name not in served.related("links.md").dangling, name
@@ -196,7 +196,7 @@ def revisions(server: Library) -> set[int]:
 
 
 def test_a_question_sees_one_generation_whatever_is_published_meanwhile(
-    disk: Library, builder: Publishing, url: str, garden: Path, tmp_path: Path
+    disk: Library, builder: PublishJob, url: str, garden: Path, tmp_path: Path
 ) -> None:
     """Two notes are changed together, again and again: no answer shows one as it was and the other
     as it is.
@@ -210,14 +210,14 @@ def test_a_question_sees_one_generation_whatever_is_published_meanwhile(
 
     write_pair(garden, 0)
     disk.index(folder=["garden"])
-    builder.look()
+    builder.publish_changes()
     server = threading.Thread(target=ask)
     server.start()
     try:
         for number in range(1, 11):
             write_pair(garden, number)
             disk.index(folder=["garden"])
-            builder.look()
+            builder.publish_changes()
     finally:
         stop.set()
         server.join()
@@ -227,11 +227,11 @@ def test_a_question_sees_one_generation_whatever_is_published_meanwhile(
 @pytest.mark.alone
 @pytest.mark.long
 def test_two_hundred_edits_are_answered_whole_by_two_servers_within_a_second(
-    disk: Library, builder: Publishing, url: str, garden: Path, tmp_path: Path
+    disk: Library, builder: PublishJob, url: str, garden: Path, tmp_path: Path
 ) -> None:
     write_pair(garden, 0)
     disk.index(folder=["garden"])
-    builder.look()
+    builder.publish_changes()
     torn, waits = list[set[int]](), list[float]()
     with (
         in_database(url, tmp_path, "garden") as first,
@@ -241,7 +241,7 @@ def test_two_hundred_edits_are_answered_whole_by_two_servers_within_a_second(
             write_pair(garden, number)
             began = time.monotonic()
             disk.index(folder=["garden"], words_only=number % 5 != 0)
-            builder.look()
+            builder.publish_changes()
             for server in (first, second):
                 while (found := revisions(server)) != {number} and time.monotonic() < began + 5:
                     torn += [found] if len(found) != 1 else []
@@ -251,7 +251,7 @@ def test_two_hundred_edits_are_answered_whole_by_two_servers_within_a_second(
 
 
 def test_a_question_that_runs_ends_in_the_generation_in_which_it_began(
-    disk: Library, builder: Publishing, url: str, garden: Path, tmp_path: Path
+    disk: Library, builder: PublishJob, url: str, garden: Path, tmp_path: Path
 ) -> None:
     with in_database(url, tmp_path, "garden") as served:
         with served.database.pinned():
@@ -260,29 +260,29 @@ def test_a_question_that_runs_ends_in_the_generation_in_which_it_began(
                 "# Garden\n\nThe cellar is a new one.\n", encoding="utf-8"
             )
             disk.index()
-            builder.look()
+            builder.publish_changes()
             assert told(served.query("cellar")) == before
         assert told(served.query("cellar")) != before
 
 
 def test_a_folder_that_is_busy_keeps_no_other_from_being_published(
-    disk: Library, builder: Publishing, url: str, garden: Path, shed: Path
+    disk: Library, builder: PublishJob, url: str, garden: Path, shed: Path
 ) -> None:
     """A note of the other one has become private: it must not stay for as long."""
-    with builder.engine.change(lock_of("garden")):
+    with builder.engine.write_transaction(lock_key("garden")):
         (garden / "new.md").write_text("# New\n", encoding="utf-8")
         (shed / "tools.md").write_text(f"#private\n\n{SECRET}\n", encoding="utf-8")
         disk.index()
-        assert [each.name for each in builder.look()] == ["shed"]
+        assert [each.name for each in builder.publish_changes()] == ["shed"]
         assert isinstance(builder.failure, IndexBusyError)
         assert "Another builder" in str(builder.failure)
         assert SECRET not in everything_in(url)
 
-    assert [each.added for each in builder.look() if each.name == "garden"] == [1]
+    assert [each.added for each in builder.publish_changes() if each.name == "garden"] == [1]
 
 
 def test_a_publication_that_fails_in_the_middle_changes_nothing(
-    disk: Library, builder: Publishing, served: Library, garden: Path
+    disk: Library, builder: PublishJob, served: Library, garden: Path
 ) -> None:
     # not the generation: the other folder's files, looked at again, may have made one
     def passages() -> list[Any]:
@@ -291,20 +291,20 @@ def test_a_publication_that_fails_in_the_middle_changes_nothing(
     before = passages()
     (garden / "new.md").write_text("# New\n\nApples in the attic.\n", encoding="utf-8")
     disk.index()
-    with builder.engine.change() as session:
+    with builder.engine.write_transaction() as session:
         session.execute("ALTER TABLE vectors ADD CONSTRAINT none CHECK (false) NOT VALID")
     with suppress(EngineError):
-        builder.look()
+        builder.publish_changes()
     assert isinstance(builder.failure, EngineError)
     assert passages() == before
-    with builder.engine.change() as session:
+    with builder.engine.write_transaction() as session:
         session.execute("ALTER TABLE vectors DROP CONSTRAINT none")
-    builder.look()
+    builder.publish_changes()
     assert served.read("new.md").text.startswith("# New")
 
 
 def test_answers_wait_for_the_word_of_a_builder_also_if_its_clock_was_ahead(
-    postgres: TestServer, database: str, builder: Publishing, served: Library
+    postgres: TestServer, database: str, builder: PublishJob, served: Library
 ) -> None:
     late = served.query("cellar", wait_fresh=0.3).freshness
     postgres.run("UPDATE folders SET published = now() + interval '1 hour'", database)
@@ -337,13 +337,13 @@ def test_a_folder_with_next_to_nothing_or_endless_words_is_published(
             (odd / "private.md").write_text("#private\n", encoding="utf-8")
         library.index()
         with publishing(library, url) as builder:
-            builder.look()
+            builder.publish_changes()
         with in_database(url, tmp_path) as served:
             for text in ("apples", "x" * 4000, "y" * 100, "tag:x", "zz"):
                 assert told(served.query(text)) == told(library.query(text))
 
 
-def test_a_name_is_published_from_one_place(builder: Publishing, url: str, tmp_path: Path) -> None:
+def test_a_name_is_published_from_one_place(builder: PublishJob, url: str, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "shed"
     other.mkdir(parents=True)
     (other / "rake.md").write_text("# Rake\n", encoding="utf-8")
@@ -353,21 +353,21 @@ def test_a_name_is_published_from_one_place(builder: Publishing, url: str, tmp_p
             publishing(library, url) as stranger,
             pytest.raises(EngineError, match="Another folder is published as 'shed'"),
         ):
-            stranger.look()
+            stranger.publish_changes()
         assert forget_folder(url, "shed")
         with publishing(library, url) as stranger:
-            assert [each.name for each in stranger.look()] == ["shed"]
+            assert [each.name for each in stranger.publish_changes()] == ["shed"]
 
 
 def test_news_of_published_notes_are_told_to_who_follows(
-    disk: Library, builder: Publishing, served: Library, garden: Path, shed: Path
+    disk: Library, builder: PublishJob, served: Library, garden: Path, shed: Path
 ) -> None:
     changes = served.track_changes()
     assert changes.poll() == {}
     (shed / "tools.md").write_text("# Tools\n\nA rake.\n", encoding="utf-8")
     (garden / "new.md").write_text("# New\n", encoding="utf-8")
     disk.index()
-    builder.look()
+    builder.publish_changes()
     found = changes.poll()
     assert (found["shed"].changed, found["garden"].added, changes.poll()) == (
         ("tools.md",),

@@ -24,10 +24,9 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, FileState, ParsedDocument, Term
 from thumbindex.ports import KeywordWeights, Selection
-from thumbindex.postgres.database import Engine
-from thumbindex.postgres.publish import Publisher
+from thumbindex.postgres import Engine, PublishedStore
+from thumbindex.postgres.publish import IndexPublisher
 from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
-from thumbindex.postgres.published_store import PublishedStore
 
 # -------------------------------------------------- a folder as it is published, without a database
 
@@ -43,7 +42,7 @@ class Both:
 
     def __init__(self, folder: Path, engine: Engine) -> None:
         self._folder, self._engine, self._inode = folder, engine, 0
-        self._publisher = Publisher(engine, folder.name, lambda path: None)
+        self._publisher = IndexPublisher(engine, folder.name, lambda path: None)
         self._last: PublishedIndex | None = None
 
     @contextmanager
@@ -65,7 +64,7 @@ class Both:
         with closing(Store(places.store, read_only=True)) as own:
             self.opened = open_snapshot(own, "")
             self._publisher.publish(self.opened, own)
-            with self._engine.question() as session:
+            with self._engine.read_transaction() as session:
                 folders = read_folders(session)
                 state = next(each for each in folders if each.name == self._folder.name)
                 store = PublishedStore(lambda *asked: self._session.fetch(*asked), state)

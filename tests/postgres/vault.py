@@ -19,9 +19,8 @@ from fakes import FakeEmbedder
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.model import Answer
-from thumbindex.postgres.database import Engine
-from thumbindex.postgres.folders import Publishing
-from thumbindex.postgres.publish import TABLES
+from thumbindex.postgres import Engine, PublishJob
+from thumbindex.postgres.database import TABLES
 
 NOTES: Mapping[str, str] = {
     "index.md": "---\naliases: [Overview]\ntags: [start]\n---\n# Garden\n\n"
@@ -172,22 +171,22 @@ def in_database(
 
 
 @contextmanager
-def publishing(library: Library, url: str) -> Iterator[Publishing]:
+def publishing(library: Library, url: str) -> Iterator[PublishJob]:
     """Give who publishes a library's folders."""
-    with closing(Publishing(library.opened, url)) as builder:
+    with closing(PublishJob(library.opened, url)) as builder:
         yield builder
 
 
 @contextmanager
-def watching(builder: Publishing) -> Iterator[None]:
+def watching(builder: PublishJob) -> Iterator[None]:
     """Have a builder look and publish again and again."""
     stop = threading.Event()
 
-    def look() -> None:
+    def publish_changes() -> None:
         while not stop.wait(0.1):
-            builder.look()
+            builder.publish_changes()
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=publish_changes)
     thread.start()
     try:
         yield
@@ -214,7 +213,7 @@ def answers(
 def everything_in(url: str) -> str:
     """Return all that the tables of a database hold, in one text."""
     tables = (*TABLES, "folders")
-    with closing(Engine(url)) as engine, engine.question() as session:
+    with closing(Engine(url)) as engine, engine.read_transaction() as session:
         rows = [row for table in tables for row in session.fetch(f"SELECT * FROM {table}")]
     return "\n".join(
         bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

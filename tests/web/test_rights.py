@@ -23,7 +23,7 @@ from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
 from thumbindex.opening import Opening
-from thumbindex.postgres.folders import publish_folders
+from thumbindex.postgres import publish_folders
 from thumbindex.settings import Config
 from thumbindex.web.access import FolderRights, access_policy, check_rights, nested_folder_warnings
 from thumbindex.web.app import HttpApp

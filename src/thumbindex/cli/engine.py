@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thumbindex import postgres
 from thumbindex.cli.options import JsonOption, open_for, takes_opening_or_engine
 from thumbindex.cli.program import Program
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_line
@@ -60,10 +61,7 @@ def migrate(
     Those of an earlier version are made anew: builders publish again what was there.
     """
     url = database_of(opening)
-    # Imported here, as in each of these commands: no other needs the extra.
-    from thumbindex.postgres.folders import Engine
-
-    with closing(Engine(url, writes=True)) as database:
+    with closing(postgres.Engine(url, writes=True)) as database:
         before, after = database.migrate(), database.version()
     if as_json:
         print_json({"before": before, "schema": after})
@@ -105,14 +103,13 @@ def publish(
             "Which folders are meant? Name them by --folder, or as [[folders]] in your "
             "configuration."
         )
-    from thumbindex.postgres.folders import publish_folders
 
     with open_for(ctx, here) as library:
         if watch:
             _follow(library, here, url, as_json)
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
-            done = publish_folders(library.opened, url, show)
+            done = postgres.publish_folders(library.opened, url, show)
         names = [name for name, _ in library.folders]
     if as_json:
         print_json(
@@ -156,9 +153,9 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
     said: tuple[str, ...] = ()
     try:
         with show:  # a first load takes its time; later ones do not
-            builder.look()
+            builder.publish_changes()
         while True:
-            pause = builder.look()
+            pause = builder.publish_changes()
             notes = indexer.notes()
             for note in notes if notes != said else ():
                 print_error(note)
@@ -179,27 +176,26 @@ class Builder:
         as_json: bool,
         tell: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
-        from thumbindex.postgres.folders import Publishing
 
         self._as_json = as_json
-        self._open = partial(Publishing, folders, url, tell)
+        self._open = partial(postgres.PublishJob, folders, url, tell)
         # what is wrong at the beginning ends the command
-        self._publishing: Publishing | None = self._open()
+        self._publishing: postgres.PublishJob | None = self._open()
         self._tidy_at = 0.0
         self._failure = ""
 
-    def look(self) -> float:
+    def publish_changes(self) -> float:
         """Publish what has changed; return for how many seconds nothing needs to be done."""
         try:
             self._publishing = self._publishing or self._open()
-            done = self._publishing.look()
+            done = self._publishing.publish_changes()
             for each in done:
                 if self._as_json:
                     print_json(asdict(each))
                 else:
                     print_line(_said(each))
             if time.monotonic() >= self._tidy_at:
-                self._publishing.tidy()
+                self._publishing.create_vector_indexes()
                 self._tidy_at = time.monotonic() + TIDY_SECONDS
             if self._publishing.failure:
                 raise self._publishing.failure
@@ -228,10 +224,8 @@ def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -
     Shows each folder's generation, size, and when a builder last confirmed it.
     """
     url = database_of(opening)
-    from thumbindex.postgres.folders import Engine, published_folders
-
-    with closing(Engine(url)) as database:
-        there = published_folders(database)
+    with closing(postgres.Engine(url)) as database:
+        there = postgres.list_published(database)
     found = [each for each in there if not opening.folder or each.name in opening.folder]
     if as_json:
         kept = ("name", "generation", "documents", "chunks", "vectors", "published")
@@ -269,9 +263,7 @@ def forget(
     Its notes and its index on the builder's machine stay.
     """
     url = database_of(opening)
-    from thumbindex.postgres.folders import forget_folder
-
-    if not forget_folder(url, name):
+    if not postgres.forget_folder(url, name):
         raise UnknownFolderError(
             f"Nothing is published under the name {name!r}: `thumbindex engine folders` lists "
             "what is."

@@ -17,6 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
+from thumbindex import postgres
 from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
 from thumbindex.install.clients import CLIENTS, Client, Machine
 from thumbindex.install.plan import entry_command, entry_location, option_values, read_entry
@@ -179,12 +180,9 @@ def check_database(url: str) -> Iterator[Check]:
     server, and what a builder needs.
     """
     try:
-        # Imported here: who has no database does without the extra.
-        from thumbindex.postgres.folders import Engine, examine
-
-        with closing(Engine(url)) as engine:
-            for each in examine(engine):
-                yield Check(f"engine {each.name}", "ok" if each.is_well else "fail", each.sentence)
+        with closing(postgres.Engine(url)) as engine:
+            for each in postgres.diagnose_database(engine):
+                yield Check(f"engine {each.name}", "ok" if each.is_ok else "fail", each.sentence)
     except StorageError as error:
         yield Check("engine", "fail", str(error))
 

@@ -12,8 +12,9 @@ from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Concatenate, ParamSpec, Self, TypeVar, Unpack
 
+from thumbindex import postgres
 from thumbindex.config import configured_roots, load_config, real_folder
 from thumbindex.corpus.walk import unmatched_globs
 from thumbindex.encode.embed import open_embedder, token_counter
@@ -110,9 +111,6 @@ from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import is_offline
 from thumbindex.settings import Config, QuerySettings
 
-if TYPE_CHECKING:
-    from thumbindex.postgres.folders import PublishedFolders
-
 __all__ = [
     "Folder",
     "Library",
@@ -198,10 +196,7 @@ class Library:
         directory = str(index) if index is not None else config.index.directory
         published: tuple[Reader, ...] = ()
         if engine:
-            # Imported here: nothing of a database is loaded where none is asked.
-            from thumbindex.postgres.folders import open_published_folders
-
-            published, folders = open_published_folders(engine, config, folders)
+            published, folders = postgres.open_published_folders(engine, config, folders)
         try:
             own = find_folders(config, folders, directory) if folders or not engine else ()
             found = [open_folder(name, root, directory, config) for name, root in own]
@@ -273,7 +268,7 @@ class Library:
             return self.database.in_one_snapshot(ask) if self.database else ask()
 
     @property
-    def database(self) -> PublishedFolders | None:
+    def database(self) -> postgres.PublishedFolders | None:
         """The database that folders are published to; None where all lie on this machine."""
         return next((each.database for each in self._readers if each.database), None)
 

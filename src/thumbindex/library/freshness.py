@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from thumbindex import postgres
 from thumbindex.corpus.git import find_repository
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.locks import current_run, is_held, publish_run
@@ -25,9 +25,6 @@ from thumbindex.library.comparison import (
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes, Freshness, Progress
-
-if TYPE_CHECKING:
-    from thumbindex.postgres.folders import PublishedFolders
 
 ProgressCallback = Callable[[Progress], None]
 
@@ -241,7 +238,7 @@ class _PublicationWait:
 
     is_missing = False
 
-    def __init__(self, name: str, database: PublishedFolders) -> None:
+    def __init__(self, name: str, database: postgres.PublishedFolders) -> None:
         self.name, self._database = name, database
         self._asked_at, self._confirmed_at = database.confirmed(name)
         self._now, self._before = self._asked_at, self._confirmed_at

@@ -6,17 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from thumbindex import postgres
 from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder, with_current_privacy
 from thumbindex.ports import FolderSnapshot
-
-if TYPE_CHECKING:
-    from thumbindex.postgres.folders import PublishedFolders
-    from thumbindex.postgres.published_store import PublishedStore
 
 PRIVACY_CHECK_SECONDS = 0.1
 """Interval between two checks of a folder's own settings file."""
@@ -30,7 +27,7 @@ class Reader(Protocol):
         """Whether the folder is in a database, without its notes' files."""
 
     @property
-    def database(self) -> PublishedFolders | None:
+    def database(self) -> postgres.PublishedFolders | None:
         """The database of a published folder."""
 
     @property
@@ -50,7 +47,7 @@ class Reader(Protocol):
         """The location of the index, for display."""
 
     @property
-    def store(self) -> Store | PublishedStore:
+    def store(self) -> Store | postgres.PublishedStore:
         """The rows of the index, read-only."""
 
     def pinned(self) -> AbstractContextManager[None]:

@@ -13,8 +13,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from thumbindex import postgres
 from thumbindex.config import with_folder_file
 from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.private import is_private
@@ -45,9 +46,6 @@ from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import Config
 from thumbindex.text import words
-
-if TYPE_CHECKING:
-    from thumbindex.postgres.published_store import PublishedStore
 
 SUGGESTED_NAMES = 3
 """Maximum similar names in an error or an unmet filter."""
@@ -115,7 +113,7 @@ def _note_state(
 
 
 def read_visible(
-    folder: Folder, path: str, store: Store | PublishedStore | None
+    folder: Folder, path: str, store: Store | postgres.PublishedStore | None
 ) -> bytes | Problem | None:
     """Read a note's file; return None if the note is private now."""
     indexed = None if store is None else store.manifest([path]).get(path)

@@ -1,3 +1,45 @@
-"""The same index in PostgreSQL: builders publish what they make of their folders, any number of
-servers answer from it.
+"""Folders in PostgreSQL: builders publish their indexes, any number of servers answer from them.
+
+This package is the door for all others: a name is imported on first use, since the driver is an
+extra and slow to import.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thumbindex.postgres.database import Engine
+    from thumbindex.postgres.publish import PublishJob, forget_folder, publish_folders
+    from thumbindex.postgres.published_folders import (
+        PublishedFolders,
+        diagnose_database,
+        list_published,
+        open_published_folders,
+    )
+    from thumbindex.postgres.published_store import PublishedStore
+
+__all__ = [
+    "Engine",
+    "PublishJob",
+    "PublishedFolders",
+    "PublishedStore",
+    "diagnose_database",
+    "forget_folder",
+    "list_published",
+    "open_published_folders",
+    "publish_folders",
+]
+
+_MODULES = {
+    "Engine": "database",
+    "PublishJob": "publish",
+    "forget_folder": "publish",
+    "publish_folders": "publish",
+    "PublishedStore": "published_store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'published_folders')}"), name)

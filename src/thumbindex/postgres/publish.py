@@ -1,105 +1,76 @@
-"""Publish an index to PostgreSQL: the rows that differ from what is there, in one transaction."""
+"""Publish indexes to PostgreSQL: the rows that differ from those there, in one transaction."""
 
 from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b, md5
+from platform import node
 from typing import Any
 
 import numpy as np
 
-from thumbindex.errors import EngineError, IndexBusyError
-from thumbindex.index.snapshot import Opened
+from thumbindex.corpus.read import content_digest, decode_visible
+from thumbindex.errors import EngineError, IndexBusyError, StorageError, UsageError
+from thumbindex.index.builds import INCOMPLETE
+from thumbindex.index.files import IndexPaths
+from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.model import Link, Progress
+from thumbindex.index.writer import Writer, is_wiped
+from thumbindex.library.folders import Folder
+from thumbindex.library.visibility import folder_note_states, read_visible
+from thumbindex.model import Link, Problem, Progress
 from thumbindex.ports import IntArray
-from thumbindex.postgres.database import Engine, Half, Session
+from thumbindex.postgres.database import TABLES, DatabaseSession, Engine, HalfVector
 from thumbindex.postgres.published_keyword_index import DELETED
 from thumbindex.postgres.published_store import (
-    SOURCE,
+    SOURCE_ORDINAL,
     FolderState,
-    chunk_record,
-    links_record,
-    stored,
+    encode_chunk,
+    encode_links,
+    pg_text,
 )
-from thumbindex.postgres.published_vectors import EXACT
+from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
 from thumbindex.text import text_digest
 
-INCARNATION = "incarnation"
-"""The fact of a store that tells it from one that was built anew, and counts rows from the
-beginning.
-"""
+STORE_ID = "store_id"
+"""The meta key that identifies a store: a rebuilt one uses the same row ids for other rows."""
 
-TABLES = {
-    "documents": {
-        "id": "int8",
-        "path": "text",
-        "size": "int8",
-        "digest": "text",
-        "modified": "float8",
-        "edited": "float8",
-        "first_commit": "text",
-        "last_commit": "text",
-        "record": "text",
-        "salience": "bytea",
-        "flagged": "bool",
-        "links": "text",
-        "resolved": "text[]",
-        "mark": "text",
-    },
-    "sections": {
-        "document": "int8",
-        "ordinal": "int4",
-        "start_line": "int4",
-        "end_line": "int4",
-        "digest": "text",
-        "text": "bytea",
-    },
-    "chunks": {"id": "int8", "document": "int8", "section": "int4", "record": "text"},
-    "parts": {"segment": "text", "name": "text", "data": "bytea"},
-    "vectors": {"id": "int8", "vector": "halfvec"},
-}
-"""The tables that have a partition for each folder, with the types of their columns."""
+CONFIRM_SECONDS = 1.0
+"""Interval at which a builder confirms that what it published is current."""
 
 DROP_MILLISECONDS = 200
-"""How long a table that others read is waited for before it is left, empty: all who ask for any
-partition of its kind wait, too.
-"""
+"""How long to wait for readers of a table to drop; meanwhile all of its partitions block."""
 
 ORIGIN = "origin"
-"""The fact that tells from which folder of which machine a name is published."""
+"""The fact that identifies the folder and machine that a name is published from."""
 
 EPOCH = "epoch"
-"""The fact of a folder that changes with a publication by who did not make the last one.
-
-It may stand on another history: a backup that was put back, a standby that took over and lacks what
-was published last. Servers keep nothing over it that they have read, for the same row may be
-another text.
+"""The fact that changes if the last publication was not by this builder: a restored backup, or a
+standby that took over. Servers then drop their caches, for the same row may have another text.
 """
 
-_VECTORS_AT_ONCE = 4096
-DOCUMENTS_AT_ONCE = 200
+_VECTOR_BATCH = 4096
+DOCUMENT_BATCH = 200
 """Documents whose texts are in memory at once."""
 
-Tell = Callable[[Progress], None]
-"""Hears how far a first publication is."""
+ProgressListener = Callable[[Progress], None]
+"""Is called with the progress of a first publication."""
 
-_Told = Callable[[str, int, int], None]
-"""The same by phase, number done and total."""
+_PhaseListener = Callable[[str, int, int], None]
+"""Is called with phase, number done and total."""
 
-Source = Callable[[str], str | None]
-"""Gives a note's text as its file is now, by path; None where it is not the one that was
-indexed.
-"""
+NoteReader = Callable[[str], str | None]
+"""Reads a note's text by path; returns None if the file is not the indexed one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What a publication did."""
+class Publication:
+    """The result of a publication."""
 
     name: str
     generation: int
@@ -110,8 +81,8 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class _There:
-    """What is published of a folder, as far as the next publication must know it."""
+class _PublishedRows:
+    """The published rows of a folder that the next publication compares with."""
 
     marks: Mapping[int, str] = field(default_factory=dict)  # by document row
     segments: Mapping[str, bytes] = field(default_factory=dict)  # which rows are deleted, by name
@@ -119,42 +90,46 @@ class _There:
     duplicates: str = ""  # digest
 
 
-def new_incarnation() -> str:
-    """Return one that no other store has."""
+def new_store_id() -> str:
+    """Return a random id."""
     return secrets.token_hex(8)
 
 
-def lock_of(name: str) -> int:
+def lock_key(name: str) -> int:
     """Return the second half of the advisory lock's key of a folder, by its name."""
     return int.from_bytes(
         blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big", signed=True
     )
 
 
-class Publisher:
-    """Publishes one folder's index, again and again."""
+class IndexPublisher:
+    """Publishes one folder's index, as often as it changes."""
 
     def __init__(
-        self, engine: Engine, name: str, source: Source, tell: Tell = lambda progress: None
+        self,
+        engine: Engine,
+        name: str,
+        source: NoteReader,
+        tell: ProgressListener = lambda progress: None,
     ) -> None:
         self._engine, self._name, self._source, self._tell = engine, name, source, tell
         self._folder, self._mark = 0, ""  # number and facts' digest of the last publication
 
     def publish(
         self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None
-    ) -> Published | None:
-        """Publish an index as it was opened from a store that is read at the same moment; return
-        None if that is published already.
+    ) -> Publication | None:
+        """Publish an open index, inside a read transaction of its store; return None if that is
+        published already.
 
-        `extra` are further facts for those who read. Raises EngineError; IndexBusyError while
-        another builder publishes this folder.
+        `extra` are further facts for servers. Raises EngineError; IndexBusyError while another
+        builder publishes this folder.
         """
         duplicates = _duplicates(opened, store)
         facts = {**_facts(opened, store, duplicates), **(extra or {})}
-        incarnation, generation = store.meta(INCARNATION), opened.snapshot.generation
-        with self._engine.change(lock_of(self._name)) as session:
+        store_id, generation = store.meta(STORE_ID), opened.snapshot.generation
+        with self._engine.write_transaction(lock_key(self._name)) as session:
             session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-            state, is_same_store = self._state(session, incarnation)
+            state, is_same_store = self._state(session, store_id)
             folder, epoch = state.folder, state.epoch
             self._refuse_another(state.facts, facts.get(ORIGIN))
             new_facts = json.loads(json.dumps({**facts, EPOCH: epoch}))
@@ -163,37 +138,37 @@ class Publisher:
                 done = None
             else:
                 is_continued = is_same_store and state.facts["fingerprint"] == opened.fingerprint
-                there = _read_there(session, state, opened, store) if is_continued else None
+                there = _read_published(session, state, opened, store) if is_continued else None
                 if there is None:
-                    _empty(session, folder)
+                    _delete_rows(session, folder)
                 if there is None or self._mark != state.mark:
                     epoch = secrets.token_hex(4)
-                publication = _Publication(
-                    session, folder, there or _There(), opened, store, self._source
+                publication = _ChangeWriter(
+                    session, folder, there or _PublishedRows(), opened, store, self._source
                 )
-                tell = self._told if there is None else _untold
+                tell = self._told if there is None else _no_listener
                 added, removed = publication.run(duplicates, tell)
                 session.execute(
-                    "UPDATE folders SET incarnation = %s, generation = %s, published = now(), "
+                    "UPDATE folders SET store_id = %s, generation = %s, published = now(), "
                     "facts = %s WHERE folder = %s",
-                    (incarnation, generation, json.dumps({**facts, EPOCH: epoch}), folder),
+                    (store_id, generation, json.dumps({**facts, EPOCH: epoch}), folder),
                 )
                 catalog = opened.catalog
-                done = Published(
+                done = Publication(
                     self._name, generation, len(catalog.paths), len(catalog), added, removed
                 )
-            mark = _mark_of(session, folder)
+            mark = _facts_digest(session, folder)
         self._folder, self._mark = folder, mark
         return done
 
-    def beat(self) -> bool:
+    def confirm(self) -> bool:
         """Say that what is published is what there is; tell whether that is so.
 
         Somebody may have forgotten the folder meanwhile, or a standby that lacks the last
         publications has become the primary server.
         """
         sql = "UPDATE folders SET published = now() WHERE folder = %s AND md5(facts) = %s"
-        with self._engine.change() as session:
+        with self._engine.write_transaction() as session:
             return session.execute(sql, (self._folder, self._mark)) > 0
 
     def _told(self, phase: str, done: int, total: int) -> None:
@@ -203,23 +178,22 @@ class Publisher:
         """Go on as if somebody else had published last: a backup may have been put back."""
         self._mark = ""
 
-    def _state(self, session: Session, incarnation: str) -> tuple[FolderState, bool]:
+    def _state(self, session: DatabaseSession, store_id: str) -> tuple[FolderState, bool]:
         """Return what is published of the folder, and whether it is of this store; of a new folder
         make the partitions.
         """
         rows = session.fetch(
-            "SELECT folder, incarnation, generation, facts, md5(facts) FROM folders "
-            "WHERE name = %s",
+            "SELECT folder, store_id, generation, facts, md5(facts) FROM folders WHERE name = %s",
             (self._name,),
         )
         if rows:
             ((folder, before, generation, told, mark),) = rows
             state = FolderState(folder, self._name, generation, 0.0, json.loads(told), mark)
-            return state, before == incarnation
+            return state, before == store_id
         ((folder,),) = session.fetch(
-            "INSERT INTO folders (name, incarnation, generation, published, facts)"
+            "INSERT INTO folders (name, store_id, generation, published, facts)"
             " VALUES (%s, %s, -1, now(), '{}') RETURNING folder",
-            (self._name, incarnation),
+            (self._name, store_id),
         )
         _make_partitions(session, folder)
         return FolderState(folder, self._name, -1, 0.0), False
@@ -237,25 +211,25 @@ class Publisher:
             )
 
 
-def _untold(phase: str, done: int, total: int) -> None:
+def _no_listener(phase: str, done: int, total: int) -> None:
     """Tell nobody: a later publication takes a moment."""
 
 
-def _mark_of(session: Session, folder: int) -> str:
+def _facts_digest(session: DatabaseSession, folder: int) -> str:
     """Return the digest of what is published of a folder as a whole."""
     ((mark,),) = session.fetch("SELECT md5(facts) FROM folders WHERE folder = %s", (folder,))
     return str(mark)
 
 
-def _read_there(
-    session: Session, state: FolderState, opened: Opened, store: Store
-) -> _There | None:
+def _read_published(
+    session: DatabaseSession, state: FolderState, opened: Opened, store: Store
+) -> _PublishedRows | None:
     """Read what is published; return None if it does not stand on this store's history, as after a
     backup was put back: a row of the same number has another text.
     """
     catalog, states = opened.catalog, store.manifest()
     here = {
-        row: (stored(path), states[path].digest)
+        row: (pg_text(path), states[path].digest)
         for row, path in zip(catalog.document_rows.tolist(), catalog.paths, strict=True)
     }
     marks = dict[int, str]()
@@ -268,13 +242,13 @@ def _read_there(
     segments: dict[str, bytes] = dict(session.fetch(sql, (state.folder, DELETED)))
     sql = "SELECT id FROM vectors WHERE folder = %s ORDER BY id"
     vectors = np.array([row for (row,) in session.fetch(sql, (state.folder,))], dtype=np.int64)
-    return _There(marks, segments, vectors, str(state.facts["duplicates"]))
+    return _PublishedRows(marks, segments, vectors, str(state.facts["duplicates"]))
 
 
 # ------------------------------------------------------------------ partitions
 
 
-def _make_partitions(session: Session, folder: int) -> None:
+def _make_partitions(session: DatabaseSession, folder: int) -> None:
     """Make a folder's partition of each table.
 
     Readers of the others are not waited for, nor do they wait: it is made first, then attached.
@@ -286,39 +260,37 @@ def _make_partitions(session: Session, folder: int) -> None:
         )
 
 
-def _empty(session: Session, folder: int) -> None:
+def _delete_rows(session: DatabaseSession, folder: int) -> None:
     """Delete all rows of a folder; questions that began before still see them."""
     for table in TABLES:
         session.execute(f"DELETE FROM {table} WHERE folder = %s", (folder,))
 
 
 def forget_published(engine: Engine, name: str) -> bool:
-    """Delete what is published of a folder; tell whether there was anything.
+    """Delete a published folder; return whether it existed.
 
-    Raises IndexBusyError while somebody publishes it.
+    Raises IndexBusyError while a builder publishes it.
     """
-    with engine.change(lock_of(name)) as session:
+    with engine.write_transaction(lock_key(name)) as session:
         rows = session.fetch("DELETE FROM folders WHERE name = %s RETURNING folder", (name,))
         for (folder,) in rows:
-            _empty(session, folder)
+            _delete_rows(session, folder)
     for (folder,) in rows:
         for table in TABLES:
-            # somebody reads it just now: an empty table does no harm
-            with suppress(IndexBusyError), engine.change() as session:
+            # if it is being read, the empty table stays
+            with suppress(IndexBusyError), engine.write_transaction() as session:
                 session.execute(f"SET LOCAL lock_timeout = '{DROP_MILLISECONDS}ms'")
                 session.execute(f"DROP TABLE IF EXISTS {table}_{folder}")
     return bool(rows)
 
 
-def index_vectors(engine: Engine, above: int = EXACT) -> list[int]:
-    """Make an HNSW index of each folder with more vectors than can be compared with a question one
-    by one; return the folders that got one.
+def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> list[int]:
+    """Create an HNSW index for every folder with more vectors than `above`; return these folders.
 
-    A folder that lacks many vectors waits: an index that grows by a vector at a time takes ten
-    times as long.
+    A folder that lacks many vectors waits: to add them one by one takes ten times as long.
     """
     made = []
-    with engine.question() as session:
+    with engine.read_transaction() as session:
         folders = session.fetch(
             "SELECT folder, facts FROM folders f WHERE NOT EXISTS"
             " (SELECT FROM pg_indexes WHERE indexname = 'vectors_' || f.folder || '_hnsw')"
@@ -328,7 +300,7 @@ def index_vectors(engine: Engine, above: int = EXACT) -> list[int]:
         vectors, dimensions = facts["vectors"], int(facts["dimensions"])
         if vectors <= above or vectors < 0.9 * facts["chunks"]:
             continue
-        with engine.change() as session:
+        with engine.write_transaction() as session:
             # else it is made to the end for a builder that was killed
             session.execute("SET LOCAL client_connection_check_interval = '10s'")
             session.execute(
@@ -343,25 +315,25 @@ def index_vectors(engine: Engine, above: int = EXACT) -> list[int]:
 # ------------------------------------------------------------------ one publication
 
 
-class _Publication:
-    """What has to be changed, in one transaction."""
+class _ChangeWriter:
+    """Writes the rows that differ, in one transaction."""
 
     def __init__(
         self,
-        session: Session,
+        session: DatabaseSession,
         folder: int,
-        there: _There,
+        there: _PublishedRows,
         opened: Opened,
         store: Store,
-        source: Source,
+        source: NoteReader,
     ) -> None:
         self._session, self._folder, self._there = session, folder, there
         self._opened, self._catalog = opened, opened.catalog
         self._store, self._source = store, source
         self._at = {row: n for n, row in enumerate(self._catalog.document_rows.tolist())}
 
-    def run(self, duplicates: bytes, tell: _Told) -> tuple[int, int]:
-        """Bring the database up to the index; return how many documents came and went."""
+    def run(self, duplicates: bytes, tell: _PhaseListener) -> tuple[int, int]:
+        """Write all differences; return how many documents were added and removed."""
         rows, marks = self._documents(), self._there.marks
         gone = sorted(marks.keys() - rows.keys())
         new = [row for row in rows if row not in marks]
@@ -370,14 +342,14 @@ class _Publication:
         for table in ("sections", "chunks"):
             self._delete(table, "document", gone)
         self._copy("documents", self._with_links(rows, differing))
-        for start in range(0, len(new), DOCUMENTS_AT_ONCE):
+        for start in range(0, len(new), DOCUMENT_BATCH):
             tell("publishing texts", start, len(new))
-            self._add_texts(new[start : start + DOCUMENTS_AT_ONCE])
+            self._add_texts(new[start : start + DOCUMENT_BATCH])
         self._segments(tell)
         if _digest(duplicates) != self._there.duplicates:
             self._delete("parts", "segment", [""])
             self._copy("parts", [("", "duplicates", duplicates)])
-        # at the end: who asks by meaning waits from here if their index has to go
+        # last: dropping their index blocks searches by meaning
         self._vectors(tell)
         return len(new), len(gone)
 
@@ -397,7 +369,7 @@ class _Publication:
     # -------------------------------------------------------------- documents
 
     def _documents(self) -> dict[int, tuple[Any, ...]]:
-        """Return what is published of each document but for its links, by row id, with a digest."""
+        """Return the row of each document without its links, with a digest, by row id."""
         catalog, states = self._catalog, self._store.manifest()
         targets = self._store.link_targets()
         found = {}
@@ -405,10 +377,10 @@ class _Publication:
             at, state = self._at[row], states[path]
             salience = catalog.salience[catalog.first[at] : catalog.first[at + 1]]
             links = targets.get(row, "{}")
-            resolved = [stored(path) for path in json.loads(links).values()]
+            resolved = [pg_text(path) for path in json.loads(links).values()]
             values = (
                 row,
-                stored(path),
+                pg_text(path),
                 state.size,
                 state.digest,
                 *times,
@@ -417,22 +389,22 @@ class _Publication:
                 bool(catalog.documents[at].flags),
                 resolved,
             )
-            # which of its links leads where, too: two may change places
+            # with the target of each link: two may be swapped
             found[row] = (*values, _digest(repr((values, links)).encode()))
         return found
 
     def _with_links(
         self, rows: Mapping[int, tuple[Any, ...]], wanted: Sequence[int]
     ) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(wanted), DOCUMENTS_AT_ONCE):
-            part = wanted[start : start + DOCUMENTS_AT_ONCE]
+        for start in range(0, len(wanted), DOCUMENT_BATCH):
+            part = wanted[start : start + DOCUMENT_BATCH]
             paths = {row: self._catalog.paths[self._at[row]] for row in part}
             links: dict[str, list[Link]] = {}
             for path, _, link in self._store.links(paths.values()):
                 links.setdefault(path, []).append(link)
             for row, path in paths.items():
                 *values, resolved, mark = rows[row]
-                yield (*values, links_record(links.get(path, ())), resolved, mark)
+                yield (*values, encode_links(links.get(path, ())), resolved, mark)
 
     def _add_texts(self, documents: Sequence[int]) -> None:
         sizes = self._catalog.sizes
@@ -444,7 +416,7 @@ class _Publication:
             )
         self._copy(
             "chunks",
-            ((row, of[row], each.section, chunk_record(each)) for row, each in chunks.items()),
+            ((row, of[row], each.section, encode_chunk(each)) for row, each in chunks.items()),
         )
         parents = {(of[row], each.ordinal): each for row, each in sections.items()}
         texts = [
@@ -453,15 +425,15 @@ class _Publication:
         ]
         for row in documents:
             source = self._source(self._catalog.paths[self._at[row]])
-            texts += [] if source is None else [(row, SOURCE, 0, 0, "", source)]
+            texts += [] if source is None else [(row, SOURCE_ORDINAL, 0, 0, "", source)]
         self._copy(
             "sections", ((*row[:-1], row[-1].encode("utf-8", "surrogatepass")) for row in texts)
         )
 
     # -------------------------------------------------------------- words and vectors
 
-    def _segments(self, tell: _Told) -> None:
-        """Delete segments that were merged, and publish new ones, as they are on the disk."""
+    def _segments(self, tell: _PhaseListener) -> None:
+        """Delete merged segments and publish new ones, as they are on the disk."""
         before = self._there.segments
         now = {each.name: each.deleted.tobytes() for each in self._store.segments()}
         self._delete("parts", "segment", sorted(before.keys() - now.keys()))
@@ -475,8 +447,8 @@ class _Publication:
                 sql = "UPDATE parts SET data = %s WHERE folder = %s AND segment = %s AND name = %s"
                 self._session.execute(sql, (now[name], self._folder, name, DELETED))
 
-    def _vectors(self, tell: _Told) -> None:
-        """Delete vectors that are not there any more, and publish new ones."""
+    def _vectors(self, tell: _PhaseListener) -> None:
+        """Delete old vectors and publish new ones."""
         view, before = self._opened.vectors, self._there.vectors
         held = view.rows()
         if not len(before):  # they may be of another length than the index of those before
@@ -487,11 +459,11 @@ class _Publication:
         at = order[np.searchsorted(held, new, sorter=order)]
 
         def rows() -> Iterator[tuple[Any, ...]]:
-            for start in range(0, len(new), _VECTORS_AT_ONCE):
+            for start in range(0, len(new), _VECTOR_BATCH):
                 tell("publishing vectors", start, len(new))
-                part = slice(start, start + _VECTORS_AT_ONCE)
+                part = slice(start, start + _VECTOR_BATCH)
                 vectors = view.take(at[part]).astype(np.float16)
-                yield from zip(new[part].tolist(), map(Half, vectors), strict=True)
+                yield from zip(new[part].tolist(), map(HalfVector, vectors), strict=True)
 
         self._copy("vectors", rows())
 
@@ -501,7 +473,7 @@ def _digest(data: bytes) -> str:
 
 
 def _duplicates(opened: Opened, store: Store) -> bytes:
-    """Return what is known of duplicates, as it is published."""
+    """Return the duplicates as they are published."""
     known = opened.duplicates.known
     boosted = zip(known.boosted.tolist(), known.salience.tolist(), strict=True)
     return json.dumps(
@@ -510,14 +482,14 @@ def _duplicates(opened: Opened, store: Store) -> bytes:
             "boosted": list(boosted),
             "texts": list(known.texts.items()),
             "alike": store.duplicates.alike(),
-            # those who have it open see by the digest that a decision has changed
+            # part of the digest, so that servers notice a new decision
             "decisions": [astuple(decision) for decision in known.decisions],
         }
     ).encode()
 
 
 def _facts(opened: Opened, store: Store, duplicates: bytes) -> dict[str, Any]:
-    """Return what is known of a folder as a whole."""
+    """Return the facts of a folder as a whole."""
     return {
         "documents": len(opened.catalog.paths),
         "chunks": len(opened.catalog),
@@ -525,11 +497,191 @@ def _facts(opened: Opened, store: Store, duplicates: bytes) -> dict[str, Any]:
         "dimensions": opened.vectors.dimensions,
         "model": opened.model,
         "fingerprint": opened.fingerprint,
-        # of a backup that was put back a generation may be another one
+        # a restored backup may reuse a generation
         "segments": sorted(segment.id for segment in opened.keyword.segments),
         "links": astuple(store.link_counts()),
-        "problems": [[stored(each.path), each.line, each.reason] for each in store.problems()],
+        "problems": [[pg_text(each.path), each.line, each.reason] for each in store.problems()],
         "decisions": [astuple(each) for each in opened.duplicates.known.decisions],
         "duplicates": _digest(duplicates),
         "ingestion": [astuple(each) for each in store.duplicates.ingestion()],
     }
+
+
+# ------------------------------------------------------------------ folders that are published
+
+
+class PublishJob:
+    """Publishes some folders' indexes whenever they have changed."""
+
+    def __init__(
+        self, folders: Sequence[Folder], url: str, tell: ProgressListener = lambda progress: None
+    ) -> None:
+        self.engine = Engine(url, writes=True)
+        self.failure: StorageError | None = None
+        try:
+            self.engine.check()
+        except BaseException:
+            self.engine.close()
+            raise
+        self._folders = [_FolderPublisher(each, self.engine, tell) for each in folders]
+
+    def publish_changes(self) -> tuple[Publication, ...]:
+        """Publish the folders that have changed; a failure of one does not stop the others.
+
+        Raises StorageError if one failed and none was published, else `failure` has it.
+        """
+        self.failure, found = None, list[Publication]()
+        for each in self._folders:
+            try:
+                found += [published] if (published := each.publish_changes()) else []
+            except StorageError as error:
+                self.failure = self.failure or error
+        if self.failure and not found:
+            raise self.failure
+        return tuple(found)
+
+    @property
+    def holds_private(self) -> bool:
+        """Return whether a folder was not published because its index holds a note that is private
+        now.
+        """
+        return any(each.holds_private for each in self._folders)
+
+    def create_vector_indexes(self) -> None:
+        """Make the indexes that large folders need."""
+        create_vector_indexes(self.engine)
+
+    def close(self) -> None:
+        """Close the files and connections."""
+        for each in self._folders:
+            each.close()
+        self.engine.close()
+
+
+class _FolderPublisher:
+    """Publishes one folder from its index on the disk."""
+
+    def __init__(self, folder: Folder, engine: Engine, tell: ProgressListener) -> None:
+        self._folder = folder
+        self._publisher = IndexPublisher(engine, folder.name, self._text, tell)
+        self._store: Store | None = None
+        self._opened: Opened | None = None
+        self.holds_private = False
+        self._identity: tuple[int, int] | None = None
+        self._beat_at = 0.0
+
+    def publish_changes(self) -> Publication | None:
+        """Publish the index if it has changed and is complete."""
+        places = self._folder.places.at()
+        if not places.store.exists():
+            return None
+        store = self._opened_store(places)
+        if self._opened is not None and self._opened.is_current(store) and store.meta(STORE_ID):
+            self._confirm()
+            return None
+        if not store.meta(STORE_ID):
+            with Writer.open(self._folder.places.folder) as writer:
+                if not writer.store.meta(STORE_ID):
+                    writer.note(STORE_ID, new_store_id())
+        try:
+            return self._publish(store, places)
+        except BaseException:
+            self._opened = None
+            raise
+
+    def _publish(self, store: Store, places: IndexPaths) -> Publication | None:
+        opened = open_snapshot(store, self._folder.name, last=self._opened)
+        with store.read_transaction():
+            if not opened.is_current(store) or store.meta(INCOMPLETE):
+                return None  # an incomplete index does not replace a published one
+            if not is_wiped(store) and any(len(each.deleted) for each in store.segments()):
+                self.holds_private = True  # its segments may still hold a private note
+                return None
+            looks = folder_note_states(self._folder, opened.catalog.paths, store)
+            self.holds_private = "private" in looks.values()
+            if self.holds_private:  # the index forgets it first
+                return None
+            published = self._publisher.publish(opened, store, self._facts())
+        self._opened, self._beat_at = opened, time.monotonic() + CONFIRM_SECONDS
+        return published
+
+    # -------------------------------------------------------------- what is published
+
+    def _opened_store(self, places: IndexPaths) -> Store:
+        """Return the store of the current build."""
+        found = places.store.stat()
+        identity = (found.st_dev, found.st_ino)
+        if self._store is None or identity != self._identity:
+            if self._store is not None:
+                self._store.close()
+            self._store, self._identity, self._opened = (
+                Store(places.store, read_only=True),
+                identity,
+                None,
+            )
+            self._publisher.forget()  # a backup may have been restored
+        return self._store
+
+    def _facts(self) -> Mapping[str, Any]:
+        folder = self._folder
+        about = folder.config.about.get(folder.name, "")
+        return {
+            "about": about,
+            "origin": text_digest(f"{node()} {folder.root}"),
+        }
+
+    def _text(self, path: str) -> str | None:
+        """Return a note's text if its file is still the indexed one and may be shown."""
+        data = read_visible(self._folder, path, self._store)
+        if data is None or isinstance(data, Problem):
+            return None
+        indexed = self._store.manifest([path]).get(path) if self._store else None
+        return (
+            decode_visible(path, data)
+            if indexed and indexed.digest == content_digest(data)
+            else None
+        )
+
+    def _confirm(self) -> None:
+        if time.monotonic() >= self._beat_at:
+            # the published folder was deleted: publish it again
+            if not self._publisher.confirm():
+                self._opened = None
+            self._beat_at = time.monotonic() + CONFIRM_SECONDS
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+
+def publish_folders(
+    folders: Sequence[Folder], url: str, tell: ProgressListener = lambda progress: None
+) -> tuple[Publication, ...]:
+    """Publish the indexes of some folders as they are now; return those that had changed.
+
+    Raises EngineError, IndexBusyError, UsageError.
+    """
+    lacking = [each.name for each in folders if not each.places.store.exists()]
+    if lacking:
+        raise UsageError(
+            f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one."
+        )
+    with closing(PublishJob(folders, url, tell)) as publishing:
+        done = publishing.publish_changes()
+        if publishing.failure:
+            raise publishing.failure
+        if publishing.holds_private:
+            raise IndexBusyError(
+                "A note became private since it was indexed: run `thumbindex index`, then "
+                "publish again."
+            )
+        publishing.create_vector_indexes()
+    return done
+
+
+def forget_folder(url: str, name: str) -> bool:
+    """Delete a published folder; return whether it existed."""
+    with closing(Engine(url, writes=True)) as engine:
+        engine.check()
+        return forget_published(engine, name)

@@ -15,14 +15,14 @@ from thumbindex.index.duplicate_clusters import KnownDuplicates, StoreDuplicates
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.snapshot import graph_of
 from thumbindex.ports import Snapshot
-from thumbindex.postgres.database import Session
+from thumbindex.postgres.database import DatabaseSession
 from thumbindex.postgres.published_keyword_index import (
     PostingsCache,
     PublishedKeywordIndex,
     read_segments,
 )
 from thumbindex.postgres.published_store import FolderState, PublishedStore
-from thumbindex.postgres.published_vectors import EXACT, PostgresVectorIndex
+from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS, PostgresVectorIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PublishedIndex:
 
 
 def open_published(
-    store: PublishedStore, last: PublishedIndex | None = None, exact: int = EXACT
+    store: PublishedStore, last: PublishedIndex | None = None, exact: int = MAX_EXACT_VECTORS
 ) -> PublishedIndex:
     """Open a folder at the moment of a question.
 
@@ -101,7 +101,9 @@ def _read_duplicates(store: PublishedStore, last: KnownDuplicates | None) -> Kno
     )
 
 
-def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:
+def read_folders(
+    session: DatabaseSession, known: Collection[FolderState] = ()
+) -> list[FolderState]:
     """Return the folders that are published, by name; what is `known` of a generation is not read
     again.
     """

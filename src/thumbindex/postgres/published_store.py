@@ -28,14 +28,14 @@ from thumbindex.model import (
     Problem,
     Section,
 )
-from thumbindex.postgres.database import Row
+from thumbindex.postgres.database import ResultRow
 
 _TIMES = ", ".join(FileTimes._fields)
 
-SOURCE = -1
+SOURCE_ORDINAL = -1
 """The ordinal of a note's whole text as it was read, among its sections."""
 
-Fetch = Callable[[str, Sequence[Any]], list[Row]]
+Fetch = Callable[[str, Sequence[Any]], list[ResultRow]]
 """Asks the session of the question that this thread answers."""
 
 
@@ -65,12 +65,12 @@ class PublishedStore:
     """One folder's rows. `%s` in a statement stands first for the folder's number."""
 
     def __init__(self, fetch: Fetch, state: FolderState) -> None:
-        self.ask, self.state = fetch, state
+        self.run_query, self.state = fetch, state
         self.duplicates = PublishedDuplicates(self)
 
-    def fetch(self, sql: str, *parameters: Any) -> list[Row]:
+    def fetch(self, sql: str, *parameters: Any) -> list[ResultRow]:
         """Return the rows of a query about this folder."""
-        return self.ask(sql, (self.state.folder, *parameters))
+        return self.run_query(sql, (self.state.folder, *parameters))
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
@@ -112,7 +112,7 @@ class PublishedStore:
 
     def _documents(
         self, columns: str, rows: Sequence[int] | None = None, paths: Iterable[str] | None = None
-    ) -> list[Row]:
+    ) -> list[ResultRow]:
         """Return columns of all documents, or of those with these row ids or paths, by path."""
         sql, given = f"SELECT {columns} FROM documents WHERE folder = %s", list[list[Any]]()
         for column, values in (("id", rows), ("path", paths)):
@@ -177,7 +177,7 @@ class PublishedStore:
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """Load chunks by row id; those that are gone are missing."""
         sql = "SELECT id, record FROM chunks WHERE folder = %s AND id = ANY(%s)"
-        return {row: read_chunk(record) for row, record in self.fetch(sql, list(rows))}
+        return {row: decode_chunk(record) for row, record in self.fetch(sql, list(rows))}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
         """Load the section of each chunk, by the chunk's row id."""
@@ -189,7 +189,7 @@ class PublishedStore:
         )
         found = dict[int, Section]()
         for own, ordinal, start, end, text in self.fetch(sql, list(rows)):
-            found.update(dict.fromkeys(own, Section(ordinal, start, end, read_text(text))))
+            found.update(dict.fromkeys(own, Section(ordinal, start, end, decode_text(text))))
         return found
 
     def source(self, path: str) -> str | None:
@@ -200,7 +200,7 @@ class PublishedStore:
             return None
         lines: list[str] = []
         for section in self._texts(path):
-            if section.ordinal == SOURCE:
+            if section.ordinal == SOURCE_ORDINAL:
                 return section.text
             lines += [""] * (section.start_line - 1 - len(lines))
             lines += section.text.split("\n")
@@ -208,7 +208,7 @@ class PublishedStore:
 
     def sections_at(self, path: str) -> tuple[Section, ...]:
         """Return the sections of the document at a path."""
-        return tuple(each for each in self._texts(path) if each.ordinal != SOURCE)
+        return tuple(each for each in self._texts(path) if each.ordinal != SOURCE_ORDINAL)
 
     def _texts(self, path: str) -> list[Section]:
         sql = (
@@ -217,7 +217,7 @@ class PublishedStore:
             " WHERE d.folder = %s AND d.path = %s ORDER BY s.ordinal"
         )
         return [
-            Section(ordinal, start, end, read_text(text))
+            Section(ordinal, start, end, decode_text(text))
             for ordinal, start, end, text in self.fetch(sql, path)
         ]
 
@@ -246,7 +246,7 @@ class PublishedStore:
         return [
             (path, ordinal, link)
             for path, links in self._documents("path, links", paths=paths)
-            for ordinal, link in enumerate(read_links(links))
+            for ordinal, link in enumerate(decode_links(links))
         ]
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
@@ -260,7 +260,7 @@ class PublishedStore:
         return [
             (source, link)
             for source, links in self.fetch(sql, path, path)
-            for link in sorted(read_links(links), key=lambda link: link.line)
+            for link in sorted(decode_links(links), key=lambda link: link.line)
             if link.resolved == path
         ]
 
@@ -289,7 +289,7 @@ class PublishedDuplicates:
 # ------------------------------------------------------------------ what is in a row
 
 
-def chunk_record(chunk: Chunk) -> str:
+def encode_chunk(chunk: Chunk) -> str:
     """Return a chunk as it is published: ASCII, since PostgreSQL keeps neither a NUL nor half a
     character.
     """
@@ -307,13 +307,13 @@ def chunk_record(chunk: Chunk) -> str:
     return json.dumps(values)
 
 
-def read_chunk(record: str) -> Chunk:
+def decode_chunk(record: str) -> Chunk:
     """Return a chunk from what was published of it."""
     ordinal, section, kind, headings, *values = json.loads(record)
     return Chunk(ordinal, section, BlockKind(kind), tuple(headings), *values)
 
 
-def links_record(links: Iterable[Link]) -> str:
+def encode_links(links: Iterable[Link]) -> str:
     """Return a document's links as they are published."""
     return json.dumps(
         [
@@ -323,16 +323,16 @@ def links_record(links: Iterable[Link]) -> str:
     )
 
 
-def read_links(record: str) -> list[Link]:
+def decode_links(record: str) -> list[Link]:
     """Return a document's links from what was published of them."""
     return [Link(LinkKind(kind), *values) for kind, *values in json.loads(record)]
 
 
-def read_text(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Return a text from what was published of it."""
     return bytes(data).decode("utf-8", "surrogatepass")
 
 
-def stored(text: str) -> str:
+def pg_text(text: str) -> str:
     """Return a text as PostgreSQL can keep it: neither a NUL nor half a character."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -12,20 +12,20 @@ from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.vectors import VectorView
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Selection, Vector
-from thumbindex.postgres.database import Half, Row
+from thumbindex.postgres.database import HalfVector, ResultRow
 from thumbindex.postgres.published_store import PublishedStore
 
-EXACT = 50_000
+MAX_EXACT_VECTORS = 50_000
 """Chunks up to which each one's vector is compared with a question; among more, an index (HNSW) is
 asked where there is one.
 """
 
-SPARE = 64
+EXTRA_CANDIDATES = 64
 """Candidates beyond those that are wanted: the database compares with the question in half
 precision, and brings some into another order.
 """
 
-CLEAR = 1e-3
+COSINE_MARGIN = 1e-3
 """By so much the last candidate's cosine must be below the last one wanted, so that none that was
 left out may come before it.
 
@@ -33,7 +33,7 @@ A question of length 1 in half precision differs by 2^-11 at most; it does so fo
 candidate, and for those behind it.
 """
 
-EXPLORED = 800
+EF_SEARCH = 800
 """Vectors that HNSW keeps in sight while it looks for the nearest (`ef_search`), in notes of which
 many are near copies.
 
@@ -45,7 +45,9 @@ and 98 %.
 class PostgresVectorIndex:
     """VectorIndex over one published folder, aligned with its catalog."""
 
-    def __init__(self, store: PublishedStore, catalog: StoreCatalog, exact: int = EXACT) -> None:
+    def __init__(
+        self, store: PublishedStore, catalog: StoreCatalog, exact: int = MAX_EXACT_VECTORS
+    ) -> None:
         self._store, self._catalog, self._exact = store, catalog, exact
         self._dimensions = int(store.state.facts["dimensions"])
 
@@ -79,7 +81,7 @@ class PostgresVectorIndex:
             is_but = np.count_nonzero(mask) > len(mask) // 2
             which = " AND NOT (id = ANY(%s))" if is_but else " AND id = ANY(%s)"
             rows = [self._catalog.chunk_rows[~mask if is_but else mask].tolist()]
-        wanted = limit + SPARE
+        wanted = limit + EXTRA_CANDIDATES
         while True:
             found = self._candidates(query, wanted, which, rows, is_exact)
             at = self._catalog.chunks_of_rows(np.array([row for row, _ in found], dtype=int))
@@ -88,13 +90,15 @@ class PostgresVectorIndex:
                 ((ChunkId(n), score) for n, score in zip(at.tolist(), scores, strict=True)),
                 key=lambda each: (-each[1], each[0]),
             )[:limit]
-            if len(found) < wanted or (len(best) == limit and scores[-1] < best[-1][1] - CLEAR):
+            if len(found) < wanted or (
+                len(best) == limit and scores[-1] < best[-1][1] - COSINE_MARGIN
+            ):
                 return best
             wanted *= 4
 
     def _candidates(
         self, query: Vector, wanted: int, which: str, rows: list[list[int]], is_exact: bool
-    ) -> list[Row]:
+    ) -> list[ResultRow]:
         """Return row and vector of the chunks that the database takes for the nearest, best
         first.
         """
@@ -102,19 +106,19 @@ class PostgresVectorIndex:
         column = "vector" if is_exact else f"(vector::halfvec({self._dimensions}))"
         if not is_exact:
             sql = (
-                f"SELECT set_config('hnsw.ef_search', '{EXPLORED}', true),"
+                f"SELECT set_config('hnsw.ef_search', '{EF_SEARCH}', true),"
                 " set_config('hnsw.iterative_scan', 'strict_order', true)"
             )
-            self._store.ask(sql, ())
+            self._store.run_query(sql, ())
         nearest = (
             f"SELECT id, vector FROM vectors WHERE folder = %s{which} ORDER BY {column} "
             "<#> %s LIMIT %s"
         )
         # outside: inside, all would be sent before they are sorted
         sql = f"SELECT id, halfvec_send(vector) FROM ({nearest}) n"
-        return self._store.fetch(sql, *rows, Half(query.astype(np.float16)), wanted)
+        return self._store.fetch(sql, *rows, HalfVector(query.astype(np.float16)), wanted)
 
-    def _scores(self, query: Vector, found: Sequence[Row]) -> list[float]:
+    def _scores(self, query: Vector, found: Sequence[ResultRow]) -> list[float]:
         """Return cosines in order, as FAISS counts them: the same bits, whatever stands beside a
         vector.
         """

@@ -4,7 +4,7 @@ CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE folders (
     folder int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,
-    incarnation text NOT NULL, -- of the builder's store: another one counts rows from the beginning
+    store_id text NOT NULL, -- of the builder's store: another store uses the same row ids for other rows
     generation bigint NOT NULL, -- of the builder's store
     published timestamptz NOT NULL,
     facts text NOT NULL -- JSON: what is known of the folder as a whole
