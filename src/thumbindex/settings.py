@@ -163,7 +163,7 @@ class IngestSettings:
 
     enabled: bool = setting(True, "leave repeats inside a document out of the search")
     similarity: float = setting(0.90, "least cosine of a repeat", minimum=0, maximum=1)
-    least_salience: float = 0.05  # segments that matter less are not compared
+    min_salience: float = 0.05  # segments that matter less are not compared
     boost: str = setting(
         "logarithmic",
         "how repeats raise salience, n of them: base · log2(1 + n), base · n, or not",

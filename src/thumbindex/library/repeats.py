@@ -47,7 +47,7 @@ def find_repeats(
     """
     kinds: dict[tuple[str, str], list[int]] = defaultdict(list)
     for n in sorted(chunks, key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
-        if n in vectors and chunks[n].salience >= settings.least_salience:
+        if n in vectors and chunks[n].salience >= settings.min_salience:
             kinds[chunks[n].kind, chunks[n].language.casefold()].append(n)
     several = [order for order in kinds.values() if len(order) > 1 and settings.enabled]
     repeats: list[Repeat] = []

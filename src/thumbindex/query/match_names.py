@@ -77,20 +77,20 @@ def match_names(search: Search, tools: Tools) -> Search:
     A note of the day or month in the query comes first, too, but its confidence is weighed.
     """
     named = {**_find_by_heading(search, tools), **search.name_matches}
-    claims = named or _unambiguous(search.date_matches)
-    if not claims or (not named and not _asks_about_date(search, tools)):
+    matches = named or _unambiguous(search.date_matches)
+    if not matches or (not named and not _asks_about_date(search, tools)):
         return search
     best: dict[DocumentId, Candidate] = {}
     for each in search.candidates:
         best.setdefault(each.document, each)
     ordered = sorted(
-        claims,
-        key=lambda n: (claims[n][:3] if named else (), -best[n].score if n in best else 0.0, n),
+        matches,
+        key=lambda n: (matches[n][:3] if named else (), -best[n].score if n in best else 0.0, n),
     )
     shown = {
-        chunk: claims[n].kind if named else None
+        chunk: matches[n].kind if named else None
         for n in ordered
-        if (chunk := _shown_chunk(n, claims[n], best.get(n), search, tools)) is not None
+        if (chunk := _shown_chunk(n, matches[n], best.get(n), search, tools)) is not None
     }
     shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
     by_id = {each.id: each for each in search.candidates}
@@ -105,13 +105,13 @@ def match_names(search: Search, tools: Tools) -> Search:
     )
 
 
-def _unambiguous(of_time: Mapping[DocumentId, NameMatch]) -> Mapping[DocumentId, NameMatch]:
+def _unambiguous(dated: Mapping[DocumentId, NameMatch]) -> Mapping[DocumentId, NameMatch]:
     """Return the notes of a date, else those with exactly its name, else none if they are many."""
-    ways = (
-        of_time,
-        {n: claim for n, claim in of_time.items() if claim.distance < _PREFIX_DISTANCE},
+    levels = (
+        dated,
+        {n: match for n, match in dated.items() if match.distance < _PREFIX_DISTANCE},
     )
-    return next((way for way in ways if len(way) <= _MAX_NOTES), {})
+    return next((group for group in levels if len(group) <= _MAX_NOTES), {})
 
 
 def _asks_about_date(search: Search, tools: Tools) -> bool:
@@ -146,19 +146,19 @@ def split_name_matches(
 
 
 def _shown_chunk(
-    document: DocumentId, claim: NameMatch, best: Candidate | None, search: Search, tools: Tools
+    document: DocumentId, match: NameMatch, best: Candidate | None, search: Search, tools: Tools
 ) -> ChunkId | None:
     """Return the chunk that represents a note; None if the filters exclude all."""
-    if claim.chunk is not None:
-        return claim.chunk
+    if match.chunk is not None:
+        return match.chunk
     catalog = tools.snapshot.catalog
     ids = search.findable(chunks_of(document, tools))
-    if claim.heading:
+    if match.heading:
         under = (
             n
             for n, chunk in catalog.chunks(ids).items()
             if any(
-                name_distance(claim.heading, each) is not None for each in chunk.heading_path[1:]
+                name_distance(match.heading, each) is not None for each in chunk.heading_path[1:]
             )
         )
         if (found := next(under, None)) is not None:
@@ -187,10 +187,10 @@ def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
         found = [
             n for n in found if catalog.documents[n].path.casefold().startswith(whole)
         ] + found[:_MAX_SAME_NAME]
-    claims = (
+    matches = (
         (n, min(_name_matches(catalog.documents[n], name, parts), default=None)) for n in found
     )
-    return {n: claim for n, claim in claims if claim}
+    return {n: match for n, match in matches if match}
 
 
 def _stem(file: str) -> str:
@@ -269,10 +269,10 @@ def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch
     """Return the documents whose path, file name, title, alias or link is the whole text."""
     found: dict[DocumentId, NameMatch] = {}
     for name, heading in _parse_references(text):
-        for document, claim in find_by_name(name, catalog).items():
+        for document, match in find_by_name(name, catalog).items():
             found[document] = min(
-                claim._replace(heading=heading),
-                found.get(document, claim._replace(heading=heading)),
+                match._replace(heading=heading),
+                found.get(document, match._replace(heading=heading)),
             )
     return found
 
@@ -284,7 +284,7 @@ def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
     folded = fold_line(text)
     if (day := single_day(folded)) is not None:
         iso = day[0].isoformat()
-        claims = _find_by_names(
+        matches = _find_by_names(
             [iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), day[1]], catalog
         )
         for n in {
@@ -292,19 +292,19 @@ def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
             for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))
         }:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
-                claims.setdefault(
+                matches.setdefault(
                     n, NameMatch(_PREFIX_DISTANCE, _PRIORITY[NameKind.FILE], 0, NameKind.FILE)
                 )
-        return claims
+        return matches
     month = single_month(folded)
     return _find_by_names(month_spellings(*month), catalog) if month else {}
 
 
 def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, NameMatch]:
     return {
-        n: claim
+        n: match
         for name in dict.fromkeys(names)
-        for n, claim in find_by_name(name, catalog).items()
+        for n, match in find_by_name(name, catalog).items()
     }
 
 
@@ -331,8 +331,8 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, NameMatch
             heading: how for heading in every if (how := name_distance(text, heading)) is not None
         }
         for n, above in headed.items():
-            if ways := [meant[each] for each in above if each in meant]:
-                under[min(ways)].setdefault(catalog.document_of(n), []).append(n)
+            if levels := [meant[each] for each in above if each in meant]:
+                under[min(levels)].setdefault(catalog.document_of(n), []).append(n)
     if not (under[0] or under[1]):
         letters = set(map(name_key, asked))
         for each in search.candidates:

@@ -61,10 +61,14 @@ class _Operator(NamedTuple):
 
 def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     """Parse the operators of a query. A note's name and text of several lines have none."""
-    marks = list(_operators(text)) if "\n" not in text.strip() else []
-    asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MAX_OPERATORS]
+    operators = list(_operators(text)) if "\n" not in text.strip() else []
+    asked = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
     phrases = [each for each in asked if each.field == "words" and not each.excludes]
-    taken = [mark for mark in marks if mark.condition in asked and mark.condition not in phrases]
+    taken = [
+        operator
+        for operator in operators
+        if operator.condition in asked and operator.condition not in phrases
+    ]
     catalog, keyword = snapshot.catalog, snapshot.keyword
     called = find_by_name(text.strip(), catalog) if taken else {}
     if any(not claim.distance for claim in called.values()):
@@ -80,20 +84,20 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     near = {condition: nearest(condition) for condition in asked}
     # an idle one leaves out nothing
     read, idle, unmet = list[_Operator](), list[_Operator](), list[UnmetFilter]()
-    for mark in taken:
-        each, names = mark.condition, near[mark.condition]
+    for operator in taken:
+        each, names = operator.condition, near[operator.condition]
         if each.field == "words":
-            if _occurs(mark, keyword):
-                read += [] if _is_flag(text, mark, keyword) else [mark]
-            elif mark.is_quoted or (
+            if _occurs(operator, keyword):
+                read += [] if _is_flag(text, operator, keyword) else [operator]
+            elif operator.is_quoted or (
                 len(each.value) >= _MIN_PROSE_LETTERS and _is_prose(text, others)
             ):
-                idle.append(mark)
+                idle.append(operator)
             continue
-        as_words = names is not None and not each.excludes and (mark.is_hash or not alone)
-        if names is not None and (names or not mark.is_hash):
+        as_words = names is not None and not each.excludes and (operator.is_hash or not alone)
+        if names is not None and (names or not operator.is_hash):
             unmet.append(UnmetFilter(each.field, each.value, names, as_words))
-        read += [] if as_words else [mark]
+        read += [] if as_words else [operator]
     taken = [*read, *idle] if read or not alone else []
     held = [keyword.holding_phrase(each.value) for each in phrases]
     unmet += [
@@ -104,8 +108,10 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     together = phrases if held and _intersect_all(held) else []
     rest = _remove_operators(text, taken) if taken else text
     conditions = dict.fromkeys(
-        mark.condition
-        for mark in sorted([*taken, *(mark for mark in marks if mark.condition in together)])
+        operator.condition
+        for operator in sorted(
+            [*taken, *(operator for operator in operators if operator.condition in together)]
+        )
     )
     return _ParsedQuery(
         rest if words(rest) else "" if conditions else text,
@@ -144,16 +150,16 @@ def _operators(text: str) -> Iterator[_Operator]:
 _FIELDS: Mapping[str, FilterField] = {"path": "path", "file": "file", "title": "title"}
 
 
-def _remove_operators(text: str, marks: Sequence[_Operator]) -> str:
-    for mark in sorted(marks, reverse=True):
-        text = f"{text[: mark.start]} {text[mark.end :]}"
+def _remove_operators(text: str, operators: Sequence[_Operator]) -> str:
+    for operator in sorted(operators, reverse=True):
+        text = f"{text[: operator.start]} {text[operator.end :]}"
     return " ".join(text.split())
 
 
-def _occurs(mark: _Operator, keyword: KeywordIndex) -> bool:
+def _occurs(operator: _Operator, keyword: KeywordIndex) -> bool:
     """Return whether a note holds the excluded word or phrase."""
-    value = mark.condition.value
-    if mark.is_quoted:
+    value = operator.condition.value
+    if operator.is_quoted:
         return bool(keyword.holding_phrase(value))
     return bool(keyword.holding(value, KEYWORD_FIELDS))
 
@@ -166,12 +172,12 @@ def _intersect_all(held: Sequence[Selection]) -> Selection:
     return found
 
 
-def _is_flag(text: str, mark: _Operator, keyword: KeywordIndex) -> bool:
+def _is_flag(text: str, operator: _Operator, keyword: KeywordIndex) -> bool:
     """Return whether `-word` is a command-line flag: the query has another one, or a note has
     it with its dash.
     """
-    return not mark.is_quoted and (
-        _has_flag(text) or bool(keyword.holding(f"-{fold(mark.condition.value)}", ("code",)))
+    return not operator.is_quoted and (
+        _has_flag(text) or bool(keyword.holding(f"-{fold(operator.condition.value)}", ("code",)))
     )
 
 
