@@ -9,10 +9,10 @@ from thumbindex.corpus.chunk import cut_children
 from thumbindex.corpus.markdown import read_outline
 from thumbindex.corpus.source import (
     SourceText,
-    _split_at_sentences,
     cut_at_words,
     cut_sentences,
     line_starts,
+    sentence_list,
     split_sentences,
 )
 
@@ -137,7 +137,7 @@ def test_sentences_and_parts_of_them_are_packed_as_llama_index_packs_them(
 
     text = "".join(sentences)
     splitter = SentenceSplitter(
-        chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_split_at_sentences
+        chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=sentence_list
     )
     assert split_sentences(text, size) == (splitter.split_text(text) if text else [])
 

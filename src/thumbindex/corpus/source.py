@@ -101,7 +101,7 @@ def _without_code(text: str) -> str:
 
 def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
     signs = list(_COMMENT_SIGN.finditer(text))
-    twins = _match_signs(signs)
+    twins = _closing_offsets(signs)
     first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
     # closing signs that do not come again: never searched for twice, so that time stays linear
     lost: set[str] = set()
@@ -132,7 +132,7 @@ def _find_close(close: str, text: str, start: int, lost: set[str]) -> int:
     return found + len(close)
 
 
-def _match_signs(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
+def _closing_offsets(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
     """Map every `%%` and run of backticks to the end of the next equal one in the same paragraph,
     and anywhere; -1 if there is none.
     """
@@ -219,7 +219,7 @@ def _split_units(text: str, size: int) -> Iterator[str]:
         return
     for split in (
         partial(_split_before, "\n\n\n"),
-        _split_at_sentences,
+        sentence_list,
         _PHRASE.findall,
         partial(_split_before, " "),
         list,
@@ -235,6 +235,7 @@ def _split_before(separator: str, text: str) -> list[str]:
     return [*([first] if first else []), *(f"{separator}{each}" for each in others)]
 
 
-def _split_at_sentences(text: str) -> list[str]:
+def sentence_list(text: str) -> list[str]:
+    """Return the sentences of a text, with the space after them."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True) if a < b]
