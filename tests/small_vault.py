@@ -15,7 +15,7 @@ from thumbindex.background.host import LibraryHost
 from thumbindex.cli.app import app
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 
 __all__ = ["indexes", "library", "open_fake", "run", "run_in", "server", "vault"]
 
@@ -48,10 +48,10 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def open_fake() -> Callable[[Opening], Library]:
+def open_fake() -> Callable[[OpenOptions], Library]:
     """Open as the command line does, with the fakes for models."""
 
-    def open_it(opening: Opening) -> Library:
+    def open_it(opening: OpenOptions) -> Library:
         return Library.open(
             opening.folder,
             index=opening.index,
@@ -65,9 +65,9 @@ def open_fake() -> Callable[[Opening], Library]:
 
 @pytest.fixture(scope="session")
 def library(
-    vault: Path, indexes: Path, open_fake: Callable[[Opening], Library]
+    vault: Path, indexes: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[Library]:
-    with open_fake(Opening((str(vault),), indexes)) as library:
+    with open_fake(OpenOptions((str(vault),), indexes)) as library:
         library.index()
         yield library
 
@@ -75,7 +75,7 @@ def library(
 @pytest.fixture
 def server(library: Library) -> Server:
     return build_server(
-        LibraryHost(Opening(), lambda opening: library, command=[]), library.folders
+        LibraryHost(OpenOptions(), lambda opening: library, command=[]), library.folders
     )
 
 
@@ -84,7 +84,7 @@ def run(
     library: Library,
     vault: Path,
     indexes: Path,
-    open_fake: Callable[[Opening], Library],
+    open_fake: Callable[[OpenOptions], Library],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Result]:
@@ -92,7 +92,7 @@ def run(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
     def run_it(
-        command: str, *arguments: str, opener: Callable[[Opening], Library] = open_fake
+        command: str, *arguments: str, opener: Callable[[OpenOptions], Library] = open_fake
     ) -> Result:
         return CliRunner().invoke(
             app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=opener
@@ -103,7 +103,7 @@ def run(
 
 @pytest.fixture
 def run_in(
-    open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_fake: Callable[[OpenOptions], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Result]:
     """Run a command over a folder of the test's own, with its index in `tmp_path`."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -112,7 +112,7 @@ def run_in(
         folder: Path,
         command: str,
         *arguments: str,
-        opener: Callable[[Opening], Library] = open_fake,
+        opener: Callable[[OpenOptions], Library] = open_fake,
         stdin: str | None = None,
     ) -> Result:
         place = ["--folder", str(folder), "--index", str(tmp_path / "index")]

@@ -33,7 +33,7 @@ EXTRAS = {
 
 EXTRAS |= set("torch transformers sentence_transformers scipy sklearn sympy onnx psycopg".split())
 
-ALONE = f"""
+NOT_SERVED_OPTIONS = f"""
 import sys
 from importlib.machinery import PathFinder
 
@@ -71,7 +71,7 @@ def home(tmp_path, monkeypatch):
     """Give the programs of a test an empty home, no network to ask for, and none of the extra."""
     for name in ("home", "alone"):
         (tmp_path / name).mkdir()
-    (tmp_path / "alone/sitecustomize.py").write_text(ALONE, encoding="utf-8")
+    (tmp_path / "alone/sitecustomize.py").write_text(NOT_SERVED_OPTIONS, encoding="utf-8")
     for name in [name for name in os.environ if name.startswith(("XDG_", "HF_", "THUMBINDEX"))]:
         monkeypatch.delenv(name)
     changes = {

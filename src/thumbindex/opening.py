@@ -30,7 +30,7 @@ _ENGINE_URL = "engine.url="
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpenOptions:
     """Folders, index and configuration: the options that every command takes, a server and its
     child too.
     """
@@ -67,7 +67,7 @@ class Opening:
         )
 
     @classmethod
-    def from_arguments(cls, arguments: Sequence[str]) -> Opening:
+    def from_arguments(cls, arguments: Sequence[str]) -> OpenOptions:
         """Return what `arguments` wrote."""
         given: dict[str, list[str]] = {}
         for name, _, value in (each.partition("=") for each in arguments):
@@ -77,11 +77,11 @@ class Opening:
         )
         return cls(tuple(given.get("--folder", ())), index, config, tuple(given.get("--set", ())))
 
-    def over(self, group: Opening) -> Opening:
+    def over(self, group: OpenOptions) -> OpenOptions:
         """Return what this names, what a group of commands names where this names nothing."""
         overrides = (*group.overrides, *self.overrides)
         engine = None if self.engine is None else self.engine or group.engine or ""
-        return Opening(
+        return OpenOptions(
             self.folder or group.folder,
             self.index or group.index,
             self.config or group.config,
@@ -105,11 +105,11 @@ class Opening:
         return "" if self.engine is None else self.engine or config.engine.url
 
 
-MayNameDirectory = Mapping[Path, Callable[[str], bool]]
+NameableDirectories = Mapping[Path, Callable[[str], bool]]
 """By folder, what tells whether a directory of its first level may be named."""
 
 
-def open_library(opening: Opening) -> Library:
+def open_library(opening: OpenOptions) -> Library:
     """Open the library that an opening describes."""
     # Imported here, as everything of the library: the handshake and `--help` do without
     # (`test_help_imports_nothing_heavy`).
@@ -122,7 +122,7 @@ def open_library(opening: Opening) -> Library:
     )
 
 
-def enclosing_folder(opening: Opening) -> tuple[Opening, str]:
+def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
     """Return the opening of the folder around the current directory, the nearest that is configured
     or indexed, and a sentence that says so.
 
@@ -163,7 +163,7 @@ def enclosing_folder(opening: Opening) -> tuple[Opening, str]:
     return opening, ""
 
 
-def open_everywhere(opening: Opening) -> Library:
+def open_everywhere(opening: OpenOptions) -> Library:
     """Open the indexes in the index directory: those that the opening names by folder path or name,
     else all.
     """
@@ -172,7 +172,7 @@ def open_everywhere(opening: Opening) -> Library:
     return Library.open_all(index=opening.index, config=opening.load(), only=opening.folder)
 
 
-def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
+def named_folders(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
     """Return name and path of each folder that an opening names; one that is away will do where it
     has an index.
     """
@@ -187,7 +187,7 @@ def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
 
 
 def served_folders(
-    opening: Opening, config: Config
+    opening: OpenOptions, config: Config
 ) -> tuple[tuple[tuple[str, Path], ...], Mapping[str, str]]:
     """Return name and path of each folder that a server answers from, and what the owners of some
     say about them.
@@ -202,16 +202,18 @@ def served_folders(
         }
 
 
-def is_here(root: Path) -> bool:
+def is_local_path(root: Path) -> bool:
     """Tell whether a folder, or a note, lies on this machine, and not in a database."""
     return NO_ROOT not in root.parents
 
 
-def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayNameDirectory:
+def nameable_directories(
+    opening: OpenOptions, folders: tuple[tuple[str, Path], ...]
+) -> NameableDirectories:
     """Return which directories of the folders on this machine may be named: none that is
     private.
     """
-    config, folders = opening.load(), tuple(each for each in folders if is_here(each[1]))
+    config, folders = opening.load(), tuple(each for each in folders if is_local_path(each[1]))
     if not any(
         own.blocks_indexing or own.corpus.private.globs
         for own in (with_folder_file(config, root) for _, root in folders)

@@ -26,7 +26,7 @@ from thumbindex.library import Library
 from thumbindex.mcp.resources import MAX_SUBSCRIBED, Subscriber
 from thumbindex.mcp.server import build_server
 from thumbindex.model import Changes
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from waiting import until
 
 # resources/subscribe is what the clients of an earlier era have
@@ -57,7 +57,7 @@ class Vault:
         self.change(
             {"apples.md": "Apples grow on trees.", "my pears.md": "Pears ripen off the tree."}
         )
-        self.background = LibraryHost(Opening(), lambda opening: self.open(), command=[])
+        self.background = LibraryHost(OpenOptions(), lambda opening: self.open(), command=[])
         self.server: Server[Subscriber] = build_server(self.background, [("vault", self.root)])
 
     def open(self) -> Counted:

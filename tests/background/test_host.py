@@ -15,13 +15,13 @@ from thumbindex.background.supervisor import Message, indexer_command, postponed
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.mcp.query_reply import reply_query
-from thumbindex.opening import Opening, open_library
+from thumbindex.opening import OpenOptions, open_library
 from waiting import until
 
 
 def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Library) -> None:
     background = LibraryHost(
-        Opening(),
+        OpenOptions(),
         lambda opening: library,
         command=[sys.executable, "-c", "raise SystemExit('The disk is full.')"],
     )
@@ -34,7 +34,7 @@ def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Li
 def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(
     vault: Path, tmp_path: Path
 ) -> None:
-    opening = Opening((str(vault),), tmp_path / "index")
+    opening = OpenOptions((str(vault),), tmp_path / "index")
     background = LibraryHost(opening, open_library, command=["/nowhere/program"])
     background.start()
     assert until(lambda: bool(background.notes()))
@@ -62,7 +62,7 @@ def noting(folder: str, then: str) -> list[str]:
 def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_path: Path) -> None:
     command = noting("vault", "sys.exit(1)")
     background = LibraryHost(
-        Opening((str(vault),), tmp_path / "index"), open_library, command=command
+        OpenOptions((str(vault),), tmp_path / "index"), open_library, command=command
     )
     background.start()
     assert until(lambda: any("cannot be written" in each for each in background.notes()))
@@ -75,9 +75,9 @@ def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
     vault: Path, tmp_path: Path
 ) -> None:
     write(tmp_path / "other/b.md", "# B\n\nSyncing.\n")
-    with open_library(Opening((str(vault),), tmp_path / "index")) as writer:
+    with open_library(OpenOptions((str(vault),), tmp_path / "index")) as writer:
         writer.index(words_only=True)
-    both = Opening((str(vault), str(tmp_path / "other")), tmp_path / "index")
+    both = OpenOptions((str(vault), str(tmp_path / "other")), tmp_path / "index")
     background = LibraryHost(both, open_library, command=noting("other", "input()"))
     background.start()
     assert until(lambda: background.notes() != ())
@@ -97,7 +97,7 @@ def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
             raise ModelError("Name another.")
 
     background = LibraryHost(
-        Opening(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[]
+        OpenOptions(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[]
     )
     background.start()
     assert until(lambda: background.notes() == ("Name another. Answers go on without it.",))
@@ -114,7 +114,7 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
             self._embedder = FakeEmbedder()
 
     def waited(seconds: float, index: Path) -> tuple[bool, float]:
-        background = LibraryHost(Opening(), lambda opening: found, command=[])
+        background = LibraryHost(OpenOptions(), lambda opening: found, command=[])
         found = Slow.open([vault], index=index, wait_for_models=False)
         found.seconds = seconds
         began = time.monotonic()
@@ -128,14 +128,14 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
 
 
 def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:
-    background = LibraryHost(Opening(("/nowhere",)), open_library, command=[])
+    background = LibraryHost(OpenOptions(("/nowhere",)), open_library, command=[])
     for _ in range(2):
         with pytest.raises(UnknownFolderError, match="/nowhere"):
             background.library()
 
 
 def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path: Path) -> None:
-    opening = Opening((str(vault),), tmp_path / "index")
+    opening = OpenOptions((str(vault),), tmp_path / "index")
     background = LibraryHost(opening, open_library, command=[])
     began = time.monotonic()
     background.await_words(0.3)
@@ -148,7 +148,7 @@ def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path
 
 
 def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
-    opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
+    opening = OpenOptions(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
     command = indexer_command(opening, ["notes", "-odd"])
     assert command[1:5] == ["-P", "-m", "thumbindex.background.indexer", "--folder=notes"]
     assert command[-3:] == ["--", "notes", "-odd"]
@@ -159,8 +159,8 @@ def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_dir
         "--index=/ix",
         "--config=/c.toml",
     ]
-    assert Opening.from_arguments(opening.arguments()) == opening
-    assert Opening.from_arguments(()) == Opening()
+    assert OpenOptions.from_arguments(opening.arguments()) == opening
+    assert OpenOptions.from_arguments(()) == OpenOptions()
 
 
 def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
@@ -180,7 +180,7 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as child:
         assert (child.wait(30), child.stderr and child.stderr.read()) == (0, "")
-    with open_library(Opening((str(vault),), tmp_path / "index")) as library:
+    with open_library(OpenOptions((str(vault),), tmp_path / "index")) as library:
         assert (library.status()[0].index.documents, library.status()[0].index.pending) == (3, 0)
 
 
@@ -197,7 +197,7 @@ def test_the_notes_of_a_child_hold_until_it_takes_them_back_and_the_log_is_reada
     said = "".join(note.line() for note in NOTES)
     talker = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
     background = LibraryHost(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", talker]
+        OpenOptions(), lambda opening: library, command=[sys.executable, "-c", talker]
     )
     background.start()
     assert until(lambda: background.notes() == ("A model is\nmissing.",))
@@ -210,7 +210,9 @@ def test_the_notes_of_a_child_hold_until_it_takes_them_back_and_the_log_is_reada
 def test_disconnected_client_is_dropped_without_waiting_for_indexing(
     vault: Path, tmp_path: Path
 ) -> None:
-    background = LibraryHost(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
+    background = LibraryHost(
+        OpenOptions((str(vault),), tmp_path / "index"), open_library, command=[]
+    )
     began = time.monotonic()
     background.await_words(60, interrupted=lambda: True)
     assert time.monotonic() - began < 10
@@ -218,7 +220,7 @@ def test_disconnected_client_is_dropped_without_waiting_for_indexing(
 
 def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> None:
     background = LibraryHost(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", "input()"]
+        OpenOptions(), lambda opening: library, command=[sys.executable, "-c", "input()"]
     )
     repair = library.opened[0].places.repair
 
@@ -235,7 +237,7 @@ def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> No
 
 def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None:
     background = LibraryHost(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", "pass"]
+        OpenOptions(), lambda opening: library, command=[sys.executable, "-c", "pass"]
     )
     background.library()
     assert until(lambda: not background.has_indexer)

@@ -45,7 +45,7 @@ from servers import (
 from thumbindex.evaluation.queries import load_queries
 from thumbindex.index.files import folder_size
 from thumbindex.library import Library
-from thumbindex.opening import Opening, open_library
+from thumbindex.opening import OpenOptions, open_library
 from thumbindex.text import strip_markup
 from waiting import until
 
@@ -83,9 +83,9 @@ class Subject:
     given: argparse.Namespace
     questions: list[str] = field(default_factory=list)
 
-    def opening(self) -> Opening:
+    def opening(self) -> OpenOptions:
         overrides = tuple(self.given.overrides)
-        return Opening((str(self.folder),), self.scratch / "index", None, overrides)
+        return OpenOptions((str(self.folder),), self.scratch / "index", None, overrides)
 
     @property
     def size(self) -> int:

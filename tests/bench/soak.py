@@ -38,7 +38,7 @@ from dump import logical_dump
 from servers import SERVE, ServerProcess, await_start, children_of
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.opening import Opening, open_library
+from thumbindex.opening import OpenOptions, open_library
 from waiting import until
 
 FOLDERS = ("", "a/", "b/", "a/b/", "c/D/", "c/ü/", "sealed/")
@@ -110,7 +110,7 @@ class Soak:
         self.memory: list[int] = []
         self.checked = 0  # the words that were looked for when the index last settled
         glob = f"corpus.private.globs=['{PRIVATE_GLOB}']"
-        self.opening = Opening((str(self.root),), made / "index", None, (glob, *settings))
+        self.opening = OpenOptions((str(self.root),), made / "index", None, (glob, *settings))
         for number in range(ANCHORS):
             self.put(anchor(number), word=f"anchorword{number}")
         self.library = open_library(self.opening)
@@ -347,7 +347,7 @@ class Soak:
         self.settle()
         self.compare(self.expected.words)
         opening = self.opening
-        fresh_opening = Opening(opening.folder, self.made / "fresh", None, opening.overrides)
+        fresh_opening = OpenOptions(opening.folder, self.made / "fresh", None, opening.overrides)
         with open_library(fresh_opening) as fresh:
             fresh.index()
             wanted = dump(fresh)

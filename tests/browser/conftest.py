@@ -23,7 +23,7 @@ from thumbindex.config import load_config
 from thumbindex.errors import StorageError
 from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.settings import Config
 from thumbindex.web.app import HttpApp
 from thumbindex.web.token_file import add_token
@@ -118,7 +118,7 @@ def serving(
     library: Library, root: Path, config: Config, background: LibraryHost | None = None
 ) -> Iterator[Served]:
     """Serve the page of a library until this is left."""
-    background = background or LibraryHost(Opening(), lambda opening: library, command=[])
+    background = background or LibraryHost(OpenOptions(), lambda opening: library, command=[])
     with listening(HttpApp(background, library.folders, config), config, background) as (url, _):
         yield Served(url.removesuffix("/mcp"), root, library, background.revision)
 
@@ -137,7 +137,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield found
 
 
-def cannot_be_read(opening: Opening) -> Library:
+def cannot_be_read(opening: OpenOptions) -> Library:
     raise StorageError("The index cannot be read: the disk does not answer.")
 
 
@@ -150,7 +150,7 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
     cannot be read.
     """
     config, place, urls = served.library.config, tmp_path_factory.mktemp("rare"), dict[str, str]()
-    broken = LibraryHost(Opening(), cannot_be_read, command=[])
+    broken = LibraryHost(OpenOptions(), cannot_be_read, command=[])
     with ExitStack() as stack:
         for name in RARE:
             root = place / name / "vault"

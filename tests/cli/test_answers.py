@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from folders import write_notes
 from notes import write
 from thumbindex.cli.app import app
-from thumbindex.cli.terminal import file_address
+from thumbindex.cli.terminal import file_url
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 
 FILLER = (
     "The ferry leaves the harbor at noon and comes back late, when the lamps along the pier are "
@@ -55,7 +55,9 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ask(
-    notes: Path, tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]
+    notes: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    open_fake: Callable[[OpenOptions], Library],
 ) -> Ask:
     place = ["--folder", str(notes), "--index", str(tmp_path_factory.mktemp("index"))]
     CliRunner().invoke(app, ["index", *place], obj=open_fake)
@@ -145,7 +147,7 @@ def test_a_place_on_a_terminal_is_a_link_to_the_file_on_this_machine(ask: Ask, n
 
 
 def test_an_address_on_windows_names_a_drive_and_no_machine() -> None:
-    assert file_address(PureWindowsPath(r"C:\my notes\log.md")) == "file:///C:/my%20notes/log.md"
+    assert file_url(PureWindowsPath(r"C:\my notes\log.md")) == "file:///C:/my%20notes/log.md"
 
 
 def test_files_are_paths_that_open_each_once_the_best_first(

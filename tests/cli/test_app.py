@@ -29,7 +29,7 @@ from thumbindex.install.doctor import check_folder
 from thumbindex.library import Library
 from thumbindex.library.indexing import IndexingOptions, update_words
 from thumbindex.model import FolderStatus
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from waiting import until
 
 Run = Callable[..., Result]
@@ -191,7 +191,7 @@ def test_nothing_is_forgotten_that_nobody_named(vault: Path, ask_own: Run) -> No
 
 
 @pytest.fixture
-def ask_own(vault: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> Run:
+def ask_own(vault: Path, open_fake: Callable[[OpenOptions], Library], tmp_path: Path) -> Run:
     """Run a command over the folders of a configuration, which are the vault alone."""
     config = tmp_path / "own.toml"
     write(config, f"[folders]\nmine = {json.dumps(str(vault))}\n")
@@ -250,12 +250,12 @@ def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_
 
 
 def test_a_query_waits_for_a_writers_pass_and_finds_what_is_new(
-    tmp_path: Path, open_fake: Callable[[Opening], Library], run_in: Run
+    tmp_path: Path, open_fake: Callable[[OpenOptions], Library], run_in: Run
 ) -> None:
     notes = tmp_path / "notes"
     write(notes / "old.md", "# Old\n\nmarzipan\n")
     with (
-        open_fake(Opening((str(notes),), tmp_path / "index")) as library,
+        open_fake(OpenOptions((str(notes),), tmp_path / "index")) as library,
         ThreadPoolExecutor() as threads,
     ):
         library.index()
@@ -312,7 +312,7 @@ def test_wrong_use_is_exit_code_2_with_a_sentence_on_stderr(
 def test_a_failure_is_one_line_without_a_traceback(
     run: Run, error: BaseException, code: int, says: str
 ) -> None:
-    def fail(opening: Opening) -> Library:
+    def fail(opening: OpenOptions) -> Library:
         raise error
 
     result = run("status", opener=fail)
@@ -325,7 +325,7 @@ def test_without_a_model_keywords_go_on(run: Run, tmp_path: Path) -> None:
         def load_models(self) -> None:
             raise ModelError("No model.")
 
-    def open_it(opening: Opening) -> Library:
+    def open_it(opening: OpenOptions) -> Library:
         return WithoutModel.open(opening.folder, index=opening.index, config=opening.load())
 
     result = run("query", "press the green button", opener=open_it)
@@ -383,7 +383,7 @@ def test_a_name_that_is_no_utf8_is_printed_with_escapes(run: Run) -> None:
 
 
 def test_json_is_json_in_every_encoding(
-    vault: Path, indexes: Path, library: Library, open_fake: Callable[[Opening], Library]
+    vault: Path, indexes: Path, library: Library, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     options = ["--folder", str(vault), "--index", str(indexes), "--json"]
     result = CliRunner(charset="latin-1").invoke(
@@ -459,9 +459,9 @@ def test_status_says_how_far_another_process_is(run: Run, library: Library) -> N
 
 
 def test_where_the_last_run_was_cut_off_status_and_doctor_say_that_files_are_missing(
-    vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library], run_in: Run
+    vault: Path, tmp_path: Path, open_fake: Callable[[OpenOptions], Library], run_in: Run
 ) -> None:
-    with open_fake(Opening((str(vault),), tmp_path / "index")) as library:
+    with open_fake(OpenOptions((str(vault),), tmp_path / "index")) as library:
         update_words(library.opened[0], IndexingOptions(first_bytes=1, interrupted=lambda: True))
         cut_off = check_folder(library.status()[0], lambda: True)
         assert (

@@ -28,12 +28,12 @@ import typer
 from notes import write
 from thumbindex.cli import command_client
 from thumbindex.cli.app import app
-from thumbindex.cli.command_client import COMMANDS, TAKEN, fingerprint
+from thumbindex.cli.command_client import ACCEPTED, COMMANDS, fingerprint
 from thumbindex.cli.command_server import CommandServer, listen
 from thumbindex.errors import IndexDamagedError
 from thumbindex.library import Library
 from thumbindex.model import Answer
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.process import environment
 from waiting import TRUSTED_SECONDS
 
@@ -47,7 +47,7 @@ command_client.ANSWER_SECONDS = max({seconds}, command_client.ANSWER_SECONDS)
 code = command_client.ask_servers(sys.argv[1:])
 sys.exit(99 if code is None else code)
 """
-PATIENT, HASTY = ASK.format(seconds=10), ASK.format(seconds=command_client.TAKE_SECONDS)
+PATIENT, HASTY = ASK.format(seconds=10), ASK.format(seconds=command_client.ACCEPT_SECONDS)
 """A client that waits on a busy machine, and one that waits as long as a command does."""
 
 NOBODY = 99
@@ -56,7 +56,7 @@ NOBODY = 99
 TIMES = re.compile(rb'"seconds": [\d.e-]+')
 """Of a trace: no two runs of one command have the same."""
 
-Open = Callable[[Opening], Library]
+Open = Callable[[OpenOptions], Library]
 
 
 class Printed(NamedTuple):
@@ -299,7 +299,7 @@ def test_two_folders_are_answered_together_and_each_alone(
 ):
     other = tmp_path / "other"
     write(other / "tea.md", "# Tea\n\nA green button on the kettle.\n")
-    with open_fake(Opening((str(vault), str(other)), tmp_path / "indexes")) as library:
+    with open_fake(OpenOptions((str(vault), str(other)), tmp_path / "indexes")) as library:
         settle(library)
         local = CommandServer(library, PROGRAM, open_fake)
         for folders in ((vault, other), (other,), (vault,)):
@@ -397,7 +397,7 @@ def test_a_client_that_says_nothing_holds_nobody_up(
         assert ask_here("query", "green button").code == 0
 
 
-@pytest.mark.parametrize("said", [None, b"", TAKEN])
+@pytest.mark.parametrize("said", [None, b"", ACCEPTED])
 def test_a_server_that_hangs_or_ends_costs_a_moment(
     said: bytes | None,
     served: CommandServer,
@@ -433,7 +433,7 @@ def test_an_answer_of_megabytes_comes_whole(
 ) -> None:
     folder = tmp_path / "large"
     write(folder / "large.md", "# Large\n\n" + "A line of a long note.\n" * 60_000)
-    with open_fake(Opening((str(folder),), tmp_path / "indexes")) as library:
+    with open_fake(OpenOptions((str(folder),), tmp_path / "indexes")) as library:
         settle(library)
         local = CommandServer(library, PROGRAM, open_fake)
         arguments = ("read", "large.md", "--folder", str(folder), "--index")
@@ -451,7 +451,7 @@ def test_a_command_that_warns_runs_by_itself(
     vault: Path,
     indexes: Path,
 ) -> None:
-    def open_loudly(opening: Opening) -> Library:
+    def open_loudly(opening: OpenOptions) -> Library:
         logging.lastResort.handle(  # type: ignore[union-attr]
             logging.makeLogRecord({"levelno": logging.WARNING, "msg": "what the user has to know"})
         )
@@ -491,7 +491,7 @@ def test_words_without_vectors_are_the_commands_own_to_answer_from(
 ) -> None:
     write(tmp_path / "tea" / "tea.md", "# Tea\n\nA green button on the kettle.\n")
     options = (f"--folder={tmp_path / 'tea'}", f"--index={tmp_path / 'indexes'}")
-    with open_fake(Opening((str(tmp_path / "tea"),), tmp_path / "indexes")) as library:
+    with open_fake(OpenOptions((str(tmp_path / "tea"),), tmp_path / "indexes")) as library:
         time.sleep(TRUSTED_SECONDS)
         for _ in range(2):
             library.index(words_only=True)

@@ -12,14 +12,14 @@ from notes import write
 from schemas import checked
 from thumbindex.cli.app import app
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
 def run(
-    open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_fake: Callable[[OpenOptions], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Run:
     """Run `eval` over two folders with one note each, in a folder with a query set for each and one
     for both.

@@ -17,7 +17,7 @@ from thumbindex.cli.app import app
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.library import Library
 from thumbindex.mcp.server import server_instructions
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 
 Run = Callable[..., Result]
 
@@ -40,7 +40,7 @@ def config(home: Path) -> Path:
 
 
 @pytest.fixture
-def run(home: Path, config: Path, open_fake: Callable[[Opening], Library]) -> Run:
+def run(home: Path, config: Path, open_fake: Callable[[OpenOptions], Library]) -> Run:
     def run_it(command: str, *arguments: str) -> Result:
         more = () if command in {"add", "remove"} else ("--index", str(home / "indexes"))
         return CliRunner().invoke(

@@ -23,7 +23,7 @@ from thumbindex.background.host import LibraryHost
 from thumbindex.cli.app import app
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.web.app import ServerLog
 
 TURNS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -63,8 +63,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def library(place: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Library]:
-    with open_fake(Opening((str(place / ROOT),), place / "index")) as library:
+def library(place: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterator[Library]:
+    with open_fake(OpenOptions((str(place / ROOT),), place / "index")) as library:
         library.index()
         yield library
 
@@ -76,7 +76,7 @@ Say = Callable[..., tuple[int, str]]
 def say(
     place: Path,
     library: Library,
-    open_fake: Callable[[Opening], Library],
+    open_fake: Callable[[OpenOptions], Library],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Say:
@@ -160,7 +160,7 @@ async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
     library: Library,
 ) -> None:
     server = build_server(
-        LibraryHost(Opening(), lambda opening: library, command=[]), library.folders
+        LibraryHost(OpenOptions(), lambda opening: library, command=[]), library.folders
     )
     async with Client(server) as client:
         answer = (await client.call_tool("query", {"query": "walrus lantern"})).model_dump()

@@ -20,7 +20,7 @@ from thumbindex.cli.last_answer import editor_command, read_answer
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 
 Run = Callable[..., Result]
 
@@ -50,7 +50,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(state: Path, open_fake: Callable[[Opening], Library]) -> Run:
+def run(state: Path, open_fake: Callable[[OpenOptions], Library]) -> Run:
     return lambda *arguments, opener=open_fake: CliRunner().invoke(app, list(arguments), obj=opener)
 
 
@@ -231,7 +231,9 @@ def test_forgetting_a_folder_erases_the_answer_that_came_from_it(
 @pytest.mark.anyio
 async def test_a_question_of_a_client_is_not_remembered(library: Library, state: Path) -> None:
     async with Client(
-        build_server(LibraryHost(Opening(), lambda opening: library, command=[]), library.folders)
+        build_server(
+            LibraryHost(OpenOptions(), lambda opening: library, command=[]), library.folders
+        )
     ) as client:
         assert not (await client.call_tool("query", {"query": "press the green button"})).is_error
     assert not state.exists()

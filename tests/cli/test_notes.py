@@ -11,7 +11,7 @@ from folders import write_notes
 from notes import write
 from schemas import checked
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.text import text_digest
 
 NOTES = {
@@ -312,9 +312,9 @@ def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Pa
 
 
 def test_a_note_that_has_just_become_private_links_to_nothing_and_is_linked_from_nowhere(
-    kitchen: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]
+    kitchen: Path, tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
-    with open_fake(Opening((str(kitchen),), tmp_path / "index")) as library:
+    with open_fake(OpenOptions((str(kitchen),), tmp_path / "index")) as library:
         library.index(words_only=True)
         write(
             kitchen / "how/brewing.md",

@@ -21,7 +21,7 @@ from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
 from thumbindex.mcp.resources import Subscribers
 from thumbindex.mcp.server import build_server, server_instructions
-from thumbindex.opening import Opening, names_allowed
+from thumbindex.opening import OpenOptions, nameable_directories
 
 # resources/subscribe is what the clients of an earlier era have
 pytestmark = [
@@ -47,9 +47,9 @@ PASSING = re.compile(r"'(?:seconds|updated|size_bytes|age_seconds|generation)': 
 class Vault:
     """A folder, its index, and a server for it whose writer is the test."""
 
-    def __init__(self, parent: Path, open_fake: Callable[[Opening], Library]) -> None:
+    def __init__(self, parent: Path, open_fake: Callable[[OpenOptions], Library]) -> None:
         self.root = parent / "vault"
-        self.opening = Opening(
+        self.opening = OpenOptions(
             (str(self.root),), parent / "index", overrides=("corpus.private.globs=diary/**",)
         )
         self._open = open_fake
@@ -61,7 +61,7 @@ class Vault:
     def serve(self) -> Server[Subscribers]:
         """Return a server, which names in its instructions what is there as it starts."""
         return build_server(
-            self.background, self.folders, names_allowed(self.opening, self.folders)
+            self.background, self.folders, nameable_directories(self.opening, self.folders)
         )
 
     def write(self, path: str, text: str) -> None:
@@ -72,7 +72,7 @@ class Vault:
 
 
 @pytest.fixture
-def vault(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Vault]:
+def vault(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterator[Vault]:
     vault = Vault(tmp_path, open_fake)
     yield vault
     vault.background.stop()
@@ -187,7 +187,7 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
 ) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
-    said = server_instructions(vault.folders, names_allowed(vault.opening, vault.folders))
+    said = server_instructions(vault.folders, nameable_directories(vault.opening, vault.folders))
     assert said.splitlines()[-1] == "- vault: documents without directories"
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from notes import write
 from thumbindex.cli.app import app
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.ports import Embedder
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def test_the_readme_shows_what_indexing_and_asking_its_note_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    def opener(opening: Opening) -> Library:
+    def opener(opening: OpenOptions) -> Library:
         return Library.open(
             opening.folder, index=opening.index, config=opening.load(), embedder=real_embedder
         )

@@ -15,7 +15,7 @@ from schemas import checked
 from thumbindex.library import Library
 from thumbindex.mcp.query_reply import reply_query
 from thumbindex.mcp.replies import reply_verify
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.editor_links import obsidian_link
 
 NOTE = "# Plans\n\n## Budget\n\nThe team spends 4,000 euros a month on servers.\n"
@@ -82,10 +82,10 @@ async def test_a_draft_without_a_citation_and_one_that_is_no_answer_are_told_so(
 
 
 def test_an_answer_stays_within_its_budget_and_counts_what_it_leaves_out(
-    tmp_path: Path, open_fake: Callable[[Opening], Library]
+    tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     write(tmp_path / "notes/plans.md", NOTE)
-    with open_fake(Opening((str(tmp_path / "notes"),), tmp_path / "index")) as library:
+    with open_fake(OpenOptions((str(tmp_path / "notes"),), tmp_path / "index")) as library:
         library.index()
         reply = reply_verify(library, {"text": [f"{CHANGED}\n" * 150]})
         most = library.config.serve.max_tokens
@@ -147,7 +147,7 @@ def test_what_it_found_as_json_fits_its_schema(run: Run, text: str) -> None:
 )
 def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
     tmp_path: Path,
-    open_fake: Callable[[Opening], Library],
+    open_fake: Callable[[OpenOptions], Library],
     form: str,
     is_local: bool,
     link: str | None,
@@ -156,7 +156,7 @@ def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
     (vault / ".obsidian").mkdir(parents=True)
     write(vault / "work/the plans.md", NOTE)
     with open_fake(
-        Opening((str(vault / "work"),), tmp_path / "index", overrides=(f"serve.links={form}",))
+        OpenOptions((str(vault / "work"),), tmp_path / "index", overrides=(f"serve.links={form}",))
     ) as library:
         library.index()
         asked = library if is_local else library.without_local_paths()

@@ -19,7 +19,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ async def test_an_answer_links_to_its_documents_where_the_version_knows_links(
 
 
 async def test_a_cancelled_query_stops_its_wait(
-    vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]
+    vault: Path, tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     ended = threading.Event()
 
@@ -54,9 +54,11 @@ async def test_a_cancelled_query_stops_its_wait(
                 ended.wait(0.01)
             ended.set()
 
-    with open_fake(Opening((str(vault),), tmp_path)) as library:
+    with open_fake(OpenOptions((str(vault),), tmp_path)) as library:
         async with Client(
-            build_server(Waits(Opening(), lambda opening: library, command=[]), library.folders),
+            build_server(
+                Waits(OpenOptions(), lambda opening: library, command=[]), library.folders
+            ),
             mode="legacy",
         ) as client:
             with anyio.move_on_after(0.3):

@@ -26,7 +26,7 @@ from thumbindex.corpus.read import read_bytes
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
 from thumbindex.model import Problem
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.settings import CorpusSettings
 
 TRAVERSALS = [
@@ -117,7 +117,7 @@ a question costs milliseconds.
 
 @pytest.fixture(scope="module")
 def vaults(
-    tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]
+    tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[tuple[tuple[Library, Path], ...]]:
     """Open two folders that differ only in what lies outside of them."""
     made = []
@@ -128,7 +128,7 @@ def vaults(
             place.parent / "index",
         )
         os.mkfifo(root / "pipe.md")
-        library = open_fake(Opening((str(root),), index))
+        library = open_fake(OpenOptions((str(root),), index))
         library.index()
         made.append((library, place.parent))
     yield tuple(made)
@@ -192,7 +192,7 @@ async def test_no_path_reads_or_betrays_it_over_the_protocol(
     said: list[dict[str, str]] = []
     for library, place in vaults:
         server = build_server(
-            LibraryHost(Opening(), lambda opening, library=library: library, command=[]),
+            LibraryHost(OpenOptions(), lambda opening, library=library: library, command=[]),
             library.folders,
         )
         async with Client(server, mode="legacy") as client:
@@ -220,7 +220,7 @@ async def test_no_path_reads_or_betrays_it_over_the_protocol(
 
 def test_no_path_betrays_it_on_the_command_line(
     vaults: tuple[tuple[Library, Path], ...],
-    open_fake: Callable[[Opening], Library],
+    open_fake: Callable[[OpenOptions], Library],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def say(library: Library, place: Path, command: str, *arguments: str) -> str:

@@ -22,7 +22,7 @@ from thumbindex.mcp.budget import compact_json
 from thumbindex.mcp.server import build_server
 from thumbindex.mcp.tools import TOOLS
 from thumbindex.model import Progress
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 
 pytestmark = pytest.mark.anyio
 
@@ -117,7 +117,7 @@ async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() 
     def fail() -> Library:
         raise ZeroDivisionError("of nothing")
 
-    background = LibraryHost(Opening(), lambda _: fail(), command=[])
+    background = LibraryHost(OpenOptions(), lambda _: fail(), command=[])
     async with Client(build_server(background, (("vault", Path("/vault")),))) as client:
         result = await client.call_tool("query", {"query": "x"})
     assert result.is_error
@@ -214,7 +214,7 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
 
 
 @pytest.fixture
-def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Server]:
+def crowded(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterator[Server]:
     """Serve one document of 402 headings, whose lines end in more than one way, with little room
     for answers.
     """
@@ -223,7 +223,7 @@ def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator
         f"## Heading number {number}\n\nodd\u2028end\x0cof a line\n\n" for number in range(1, 402)
     )
     write(tmp_path / "notes" / "long.md", text)
-    opening = Opening(
+    opening = OpenOptions(
         (str(tmp_path / "notes"),), tmp_path / "index", overrides=("serve.read_tokens=1000",)
     )
     with open_fake(opening) as library:
@@ -344,14 +344,14 @@ async def test_the_prompt_carries_the_question(server: Server) -> None:
 
 @pytest.fixture
 def edited(
-    tmp_path: Path, open_fake: Callable[[Opening], Library]
+    tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[tuple[Server, Library, Path]]:
     """Serve a folder in which seven files were written since it was indexed, and hand out who could
     index them.
     """
     root = tmp_path / "notes"
     write(root / "old.md", "# Old\n\nKnown for long.\n")
-    opening = Opening((str(root),), tmp_path / "index")
+    opening = OpenOptions((str(root),), tmp_path / "index")
     with open_fake(opening) as library, open_fake(opening) as writer:
         writer.index(words_only=True)
         for number in range(7):
@@ -419,7 +419,9 @@ async def test_what_is_being_indexed_is_in_answers_and_in_the_status(
             return (Progress("notes", "words", 300, 1000),)
 
     server, writer, root = edited
-    server = build_server(AtWork(Opening(), lambda opening: writer, command=[]), [("notes", root)])
+    server = build_server(
+        AtWork(OpenOptions(), lambda opening: writer, command=[]), [("notes", root)]
+    )
     text, answer = await call(server, "query", query="known for long")
     assert text.endswith("; indexed 300 of 1,000 files so far")
     assert answer["index"]["progress"] == [

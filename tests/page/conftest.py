@@ -17,7 +17,7 @@ from small_vault import *  # noqa: F403
 from thumbindex.background.host import LibraryHost
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.page.site import SCREENS, render
 from thumbindex.page.visit import Screen, Visit
 from thumbindex.settings import Config
@@ -91,7 +91,7 @@ def browse(plain_config: Config) -> Callable[..., Browser]:
     """
 
     def open_it(library: Library, config: Config = plain_config, **given: Any) -> Browser:
-        background = LibraryHost(Opening(), lambda opening: library, command=[])
+        background = LibraryHost(OpenOptions(), lambda opening: library, command=[])
         return Browser(HttpApp(background, library.folders, with_http(config, **given)))
 
     return open_it
@@ -110,12 +110,12 @@ def visit_of() -> Callable[..., Visit]:
     """
 
     def make(
-        library: Library, query: str = "", opening: Opening | None = None, **more: Any
+        library: Library, query: str = "", opening: OpenOptions | None = None, **more: Any
     ) -> Visit:
         values = {name: tuple(each) for name, each in parse_qs(query).items()}
         facts: dict[str, Any] = {"may_write": True, "is_local": True, **more}
         return Visit(
-            LibraryHost(opening or Opening(), lambda opening: library, command=[]),
+            LibraryHost(opening or OpenOptions(), lambda opening: library, command=[]),
             library,
             values,
             **facts,
@@ -163,7 +163,7 @@ def tags_of() -> Callable[[str], Tags]:
 
 @pytest.fixture
 def vault_copy(
-    tmp_path: Path, open_fake: Callable[[Opening], Library]
+    tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[Callable[[Mapping[str, str]], Library]]:
     """Make a vault of some notes and index it: `vault_copy({"a.md": "# A\\n"})` returns its
     library, `library.folders[0]` its name and place.
@@ -172,7 +172,7 @@ def vault_copy(
 
     def make(notes: Mapping[str, str]) -> Library:
         root = write_notes(tmp_path / f"vault{len(opened)}", notes)
-        opened.append(library := open_fake(Opening((str(root),), tmp_path / "indexes")))
+        opened.append(library := open_fake(OpenOptions((str(root),), tmp_path / "indexes")))
         library.index()
         return library
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.page.ask import query_command, read_question
 from thumbindex.page.visit import note_address, screen_address
 
@@ -59,7 +59,7 @@ def test_a_question_without_an_answer_says_so_and_offers_why(browser):
 def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(
     library, visit_of, vault
 ):
-    opening = Opening((str(vault),), Path("indexes"), None, ("query.limit=3",))
+    opening = OpenOptions((str(vault),), Path("indexes"), None, ("query.limit=3",))
     visits = [
         visit_of(library, query, opening, is_local=is_local)
         for query in ("q=tea", "q=tea&folder=vault")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from hostile_vault import SECRET, make
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.page.site import SCREENS
 
 PATHS = (
@@ -40,7 +40,7 @@ def both(tmp_path_factory, open_fake, browse):
         place = tmp_path_factory.mktemp(name) / "place"
         root = make(place, place.parent / "outside", real=name == "aa")
         os.mkfifo(root / "pipe.md")
-        library = open_fake(Opening((str(root),), place.parent / "index"))
+        library = open_fake(OpenOptions((str(root),), place.parent / "index"))
         library.index()
         opened.append(library)
         made.append((browse(library), place.parent))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.background.host import LibraryHost
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.page.session import IDLE_SECONDS, OneTimeKey, SessionStore, cookie_name
 from thumbindex.page.site import FORMS, SCREENS, SECURITY_HEADERS, static_address, static_files
 from thumbindex.page.visit import same_site_address
@@ -221,7 +221,7 @@ def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
     key = OneTimeKey(told.append)
     browser = browse(library)
     browser.site = HttpApp(
-        LibraryHost(Opening(), lambda opening: library, command=[]),
+        LibraryHost(OpenOptions(), lambda opening: library, command=[]),
         library.folders,
         plain_config,
         key=key,

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from thumbindex.background.host import LibraryHost
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.page.visit import SEE_SERVER_LOG
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "status.json"
@@ -50,7 +50,7 @@ def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
     def visit(**facts):
         return replace(
             visit_of(library, **facts),
-            background=Worried(Opening(), lambda opening: library, command=[]),
+            background=Worried(OpenOptions(), lambda opening: library, command=[]),
         )
 
     assert visit().warnings() == [f"{root}: the disk is full.", "The model is missing."]

@@ -21,7 +21,7 @@ from thumbindex.cli.app import app
 from thumbindex.config import load_config
 from thumbindex.errors import EngineError, IndexTooNewError
 from thumbindex.library import Library
-from thumbindex.opening import Opening, names_allowed, served_folders
+from thumbindex.opening import OpenOptions, nameable_directories, served_folders
 from thumbindex.postgres import Engine, PublishJob, diagnose_database, list_published
 from thumbindex.postgres.database import VERSION, public_address
 
@@ -73,7 +73,7 @@ def notes(parent: Path) -> tuple[object, ...]:
     return ("--folder", parent / "notes", "--index", parent / "index")
 
 
-def open_it(opening: Opening) -> Library:
+def open_it(opening: OpenOptions) -> Library:
     return Library.open(
         opening.folder,
         index=opening.index,
@@ -134,7 +134,7 @@ def test_what_is_set_on_the_command_line_is_not_repeated_with_its_password() -> 
 
 
 def test_neither_a_child_nor_what_is_printed_of_a_server_is_told_the_address() -> None:
-    opening = Opening(
+    opening = OpenOptions(
         ("notes",), overrides=("query.limit=3", f"engine.url={NOWHERE}"), engine=NOWHERE
     )
     assert opening.arguments() == ["--folder=notes", "--set=query.limit=3"]
@@ -154,9 +154,12 @@ def test_a_command_asks_the_configured_database_and_one_that_writes_an_index_doe
     tmp_path: Path,
 ) -> None:
     (tmp_path / "c.toml").write_text(f'[engine]\nurl = "{NOWHERE}"\n', encoding="utf-8")
-    asked = Opening(config=tmp_path / "c.toml", engine="")
-    assert (asked.database, Opening(config=tmp_path / "c.toml").database) == (NOWHERE, "")
-    assert Opening(config=tmp_path / "c.toml", engine="", overrides=("engine.url=",)).database == ""
+    asked = OpenOptions(config=tmp_path / "c.toml", engine="")
+    assert (asked.database, OpenOptions(config=tmp_path / "c.toml").database) == (NOWHERE, "")
+    assert (
+        OpenOptions(config=tmp_path / "c.toml", engine="", overrides=("engine.url=",)).database
+        == ""
+    )
     assert run("duplicates", "--engine", NOWHERE, "undo", "3f2a").output.startswith(
         "That is done where the folders are indexed"
     )
@@ -343,10 +346,10 @@ def test_a_server_learns_from_the_database_which_folders_it_has(
     postgres: TestServer, database: str, reader_url: str, tmp_path: Path
 ) -> None:
     run("engine", "publish", *notes(tmp_path), "--engine", postgres.address(database), obj=open_it)
-    opening = Opening(engine=reader_url)
+    opening = OpenOptions(engine=reader_url)
     folders, about = served_folders(opening, opening.load())
     assert ([name for name, _ in folders], about) == (["notes"], {})
-    assert names_allowed(opening, folders) == {}
+    assert nameable_directories(opening, folders) == {}
 
 
 def test_commands_print_json_that_fits_its_schema(

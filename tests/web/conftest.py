@@ -21,7 +21,7 @@ from small_vault import *  # noqa: F403
 from thumbindex.background.host import LibraryHost
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.settings import Config, HttpSettings
 from thumbindex.web.app import HttpApp, HttpServer
 from thumbindex.web.limits import CHECK_SECONDS
@@ -183,7 +183,7 @@ def running_site(
     library: Library, config: Config, place: Path, check_seconds: float
 ) -> Iterator[Running]:
     """Serve a library's folders until this is left."""
-    background = LibraryHost(Opening(), lambda opening: library, command=[])
+    background = LibraryHost(OpenOptions(), lambda opening: library, command=[])
     site = HttpApp(background, library.folders, config, check_seconds=check_seconds)
     with listening(site, config, background) as (url, server):
         yield Running(url, site, server, place)

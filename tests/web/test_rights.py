@@ -22,7 +22,7 @@ from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.postgres import publish_folders
 from thumbindex.settings import Config
 from thumbindex.web.access import FolderRights, access_policy, check_rights, nested_folder_warnings
@@ -179,7 +179,7 @@ def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library:
     """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the
     same way is gone.
     """
-    background = LibraryHost(Opening(), lambda opening: library, command=[])
+    background = LibraryHost(OpenOptions(), lambda opening: library, command=[])
     sight = background.only({"handbook"}).library()
 
     def seconds(name: str) -> float:
@@ -204,7 +204,7 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
     said += Message("handbook", "folder", "A book is away.").line()
     script = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
     background = LibraryHost(
-        Opening(), lambda opening: library, command=[sys.executable, "-c", script]
+        OpenOptions(), lambda opening: library, command=[sys.executable, "-c", script]
     )
     sight = background.only({"handbook"})
     sight.start()
@@ -226,14 +226,14 @@ def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_fold
         (tmp_path / name).mkdir()
     (tmp_path / "salaries" / "thumbindex.toml").write_text(f"x = {'1' * 5_000}\n", encoding="utf-8")
 
-    def open_both(opening: Opening) -> Library:
+    def open_both(opening: OpenOptions) -> Library:
         return Library.open(
             [tmp_path / "handbook", tmp_path / "salaries"],
             index=tmp_path / "index",
             config=Config(),
         )
 
-    background = LibraryHost(Opening(), open_both, command=[])
+    background = LibraryHost(OpenOptions(), open_both, command=[])
     assert background.library().opened
     assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [
         (True, True)
@@ -243,10 +243,10 @@ def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_fold
 
 
 def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it() -> None:
-    def fail(opening: Opening) -> Library:
+    def fail(opening: OpenOptions) -> Library:
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
 
-    sight = LibraryHost(Opening(), fail, command=[]).only({"handbook"})
+    sight = LibraryHost(OpenOptions(), fail, command=[]).only({"handbook"})
     with pytest.raises(Exception, match="cannot be opened just now") as caught:
         sight.library()
     assert "salaries" not in str(caught.value)
@@ -374,14 +374,14 @@ def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says:
     config = Config()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
     with pytest.raises(ConfigError, match=says):
-        HttpApp(LibraryHost(Opening(), command=[]), FOLDERS, config)
+        HttpApp(LibraryHost(OpenOptions(), command=[]), FOLDERS, config)
 
 
 def test_this_machine_alone_needs_no_token() -> None:
     for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9"):
         http = replace(Config().serve.http, host=host)
         config = replace(Config(), serve=replace(Config().serve, http=http))
-        assert HttpApp(LibraryHost(Opening(), command=[]), FOLDERS, config).warnings() == []
+        assert HttpApp(LibraryHost(OpenOptions(), command=[]), FOLDERS, config).warnings() == []
 
 
 # ------------------------------------------------------------------ subscriptions

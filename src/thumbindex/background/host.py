@@ -25,7 +25,7 @@ from thumbindex.errors import (
     UnknownFolderError,
 )
 from thumbindex.model import Changes, Progress
-from thumbindex.opening import Opening, is_here, open_library
+from thumbindex.opening import OpenOptions, is_local_path, open_library
 from thumbindex.process import resume_garbage_collection
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def never() -> bool:
 class _State:
     """What a background and its views have in common, and what changes."""
 
-    opening: Opening
+    opening: OpenOptions
     library: Future[Library] = field(default_factory=Future)
     indexer: IndexerSupervisor | None = None
     command_server: Closeable | None = None
@@ -183,8 +183,8 @@ class LibraryHost:
 
     def __init__(
         self,
-        opening: Opening,
-        open_it: Callable[[Opening], Library] = open_library,
+        opening: OpenOptions,
+        open_it: Callable[[OpenOptions], Library] = open_library,
         command: Sequence[str] | None = None,
         start_command_server: StartCommandServer | None = None,
     ) -> None:
@@ -222,7 +222,7 @@ class LibraryHost:
         return self.follower.revision(self._only)
 
     @property
-    def opening(self) -> Opening:
+    def opening(self) -> OpenOptions:
         """What is served, as a command of its own would open it."""
         return self._state.opening
 
@@ -391,7 +391,7 @@ class LibraryHost:
         if library is None:
             return
         # of a database a builder takes care
-        own = [each for each in library.opened if is_here(each.root)]
+        own = [each for each in library.opened if is_local_path(each.root)]
         if self._command or (self._command is None and own):
             with self._lock:
                 if not self._stopping.is_set():

@@ -21,7 +21,7 @@ from thumbindex.background.supervisor import Message, MessageKind, postponed_mes
 from thumbindex.background.watch import Watch
 from thumbindex.errors import IndexDamagedError, ModelError, ThumbindexError, UnknownFolderError
 from thumbindex.library import Folder, Library
-from thumbindex.opening import Opening, open_library
+from thumbindex.opening import OpenOptions, open_library
 from thumbindex.present.failures import FOUND, run_command
 from thumbindex.process import (
     defer_garbage_collection,
@@ -307,7 +307,7 @@ def run_indexer(arguments: Sequence[str]) -> int:
         # as the server reads it; Windows writes pipes in the encoding of its region
         sys.stderr.reconfigure(encoding="utf-8")
     names_at = arguments.index("--")
-    opening, names = Opening.from_arguments(arguments[:names_at]), arguments[names_at + 1 :]
+    opening, names = OpenOptions.from_arguments(arguments[:names_at]), arguments[names_at + 1 :]
 
     def work() -> int:
         keep_up_to_date(lambda: open_library(opening), names)

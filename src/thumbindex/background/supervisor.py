@@ -15,7 +15,7 @@ from typing import IO, Literal
 
 from thumbindex.errors import StorageError
 from thumbindex.library import Folder, WatchLock
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.text import one_line
 
 MessageKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"]
@@ -263,7 +263,7 @@ class IndexerSupervisor:
         self._began = time.monotonic()
 
 
-def indexer_command(opening: Opening, names: Sequence[str]) -> list[str]:
+def indexer_command(opening: OpenOptions, names: Sequence[str]) -> list[str]:
     """Return how to start the child that indexes these folders of what an opening describes; all
     if none is named.
     """

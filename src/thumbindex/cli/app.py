@@ -15,7 +15,7 @@ from thumbindex.cli.evaluate import evaluate_queries
 from thumbindex.cli.folders import add, folders, forget, index, remove, status
 from thumbindex.cli.last_answer import open_result
 from thumbindex.cli.notes import broken, orphans, outline, read, related, unlinked, verify
-from thumbindex.cli.program import PROGRAM, Program, shown_examples
+from thumbindex.cli.program import PROGRAM, Program, examples_epilog
 from thumbindex.cli.serve import page, serve, token
 from thumbindex.cli.setup import doctor, install
 
@@ -122,7 +122,7 @@ app = Program(
     help="Answer questions from folders of Markdown with the right passages, cited to the line.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog=shown_examples(FIRST_STEPS),
+    epilog=examples_epilog(FIRST_STEPS),
 )
 
 
@@ -146,6 +146,6 @@ def _program(
 
 for _name, _command, _examples in _COMMANDS:
     if isinstance(_command, typer.Typer):
-        app.add_typer(_command, name=_name, epilog=shown_examples(_examples))
+        app.add_typer(_command, name=_name, epilog=examples_epilog(_examples))
     else:
         app.command(_name, examples=_examples)(_command)

@@ -10,8 +10,8 @@ import typer
 
 from thumbindex.cli.last_answer import remember_answer
 from thumbindex.cli.notes import (
-    index_words,
-    named_here,
+    resolve_from_cwd,
+    update_index,
 )
 from thumbindex.cli.options import (
     AlsoOption,
@@ -22,9 +22,9 @@ from thumbindex.cli.options import (
     TagOption,
     UntilOption,
     open_for,
-    takes_opening_or_engine,
+    opening_or_engine_options,
 )
-from thumbindex.cli.print_answers import first_of_notes, print_answer, print_files
+from thumbindex.cli.print_answers import best_of_each_note, print_answer, print_files
 from thumbindex.cli.terminal import (
     print_json,
     print_list,
@@ -36,7 +36,7 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.model import Answer, Filters, Query
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import (
     answer_payload,
     list_payload,
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def why_note(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="A note, as for `read`, or path#heading.")
     ],
@@ -91,7 +91,7 @@ def why_note(
     )
     with open_for(ctx, opening) as library:
         _load_models(library)
-        found = library.why(named_here(path, library), asked)
+        found = library.why(resolve_from_cwd(path, library), asked)
         several = len(library.folders) > 1
     if as_json:
         print_json(to_json(found))
@@ -118,10 +118,10 @@ _WAIT_FRESH = (
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def query(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     words: Annotated[
         list[str],
         typer.Argument(
@@ -182,7 +182,7 @@ def query(
         if as_json:
             print_json(answer_payload(answer, explain))
         elif files:
-            answer = first_of_notes(
+            answer = best_of_each_note(
                 library.with_marks(answer)
             )  # the Nth path is what `open N` opens
             remember_answer(answer, library.folders, opening)
@@ -204,10 +204,10 @@ def query(
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def list_command(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     tag: TagOption = None,
     path: GlobOption = None,
     since: SinceOption = None,
@@ -221,7 +221,7 @@ def list_command(
     """List notes by tag, path and date, the newest first."""
     filters = Filters.of(tag=tag, path=path, since=since, until=until)
     with open_for(ctx, opening) as library:
-        index_words(library)
+        update_index(library)
         found = library.listing(filters)
         several = len(library.folders) > 1
     if as_json:
@@ -249,7 +249,7 @@ def _make_ready(library: Library, wait: bool) -> None:
     vectors to search.
     """
     try:
-        index_words(library, wait)
+        update_index(library, wait)
     except ModelError as error:
         print_error(f"{error} {library.words_only_sentence}")
         return

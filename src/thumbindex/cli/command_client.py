@@ -21,12 +21,12 @@ from thumbindex.process import environment
 COMMANDS = ("query", "list", "read", "outline", "related", "why")
 """Commands that only read and show no progress."""
 
-ALONE = ("-h", "--help", "--explain", "--wait", "--wait-fresh", "--engine")
+NOT_SERVED_OPTIONS = ("-h", "--help", "--explain", "--wait", "--wait-fresh", "--engine")
 """Options with which a command runs by itself: it prints help or times, waits, or asks a
 database.
 """
 
-SURROUNDINGS = (
+SHARED_VARIABLES = (
     "HOME",
     "TZ",
     "XDG_CONFIG_HOME",
@@ -42,13 +42,13 @@ SURROUNDINGS = (
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables that decide how a terminal is written to."""
 
-TAKE_SECONDS = 0.2
+ACCEPT_SECONDS = 0.2
 """A server says within this time that it takes a command, or the command runs by itself."""
 
 ANSWER_SECONDS = 5.0
 """Opening the index instead takes one to three seconds."""
 
-TAKEN = b"taken"
+ACCEPTED = b"taken"
 """A server's first message about a command that it works on."""
 
 
@@ -57,7 +57,7 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
     streams = (sys.stdout, sys.stderr)
     if (
         sys.platform == "win32"
-        or not may_be_asked(arguments)
+        or not can_be_served(arguments)
         or any(each is None or each.encoding != "utf-8" for each in streams)
     ):
         return None
@@ -79,12 +79,12 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
     return None
 
 
-def may_be_asked(arguments: Sequence[str]) -> bool:
+def can_be_served(arguments: Sequence[str]) -> bool:
     """Tell whether a server may answer a command."""
     return bool(
         arguments
         and arguments[0] in COMMANDS
-        and not any(each.partition("=")[0] in ALONE for each in arguments)
+        and not any(each.partition("=")[0] in NOT_SERVED_OPTIONS for each in arguments)
     )
 
 
@@ -96,7 +96,7 @@ def socket_folder() -> str:
     return f"{base}/thumbindex/run"
 
 
-def is_owners(folder: str) -> bool:
+def is_private_directory(folder: str) -> bool:
     """Tell whether a directory is this user's own, closed to others, and no symlink."""
     found = os.lstat(folder)
     is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
@@ -110,7 +110,7 @@ def fingerprint() -> list[object]:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     installed = [os.stat(each).st_mtime_ns for each in (package, os.path.dirname(package))]
     around = environment()
-    return [sys.version, package, installed, [around.get(name) for name in SURROUNDINGS]]
+    return [sys.version, package, installed, [around.get(name) for name in SHARED_VARIABLES]]
 
 
 def _servers() -> Iterator[tuple[str, bytes]]:
@@ -118,7 +118,7 @@ def _servers() -> Iterator[tuple[str, bytes]]:
     process.
     """
     folder = socket_folder()
-    for name in sorted(os.listdir(folder)) if is_owners(folder) else []:
+    for name in sorted(os.listdir(folder)) if is_private_directory(folder) else []:
         if name.endswith(".json"):
             # the server has just ended, or begins, or runs another version
             with suppress(Exception), open(f"{folder}/{name}", encoding="utf-8") as file:
@@ -133,7 +133,7 @@ def _answer(stem: str, key: bytes, request: bytes) -> Mapping[str, Any] | None:
     # a server that hangs may keep the thread
     Thread(target=_ask, args=(stem, key, request, messages), daemon=True).start()
     try:
-        if messages.get(timeout=TAKE_SECONDS) == TAKEN:
+        if messages.get(timeout=ACCEPT_SECONDS) == ACCEPTED:
             answer: Mapping[str, Any] | None = json.loads(messages.get(timeout=ANSWER_SECONDS))
             return answer
     except (Empty, ValueError):

@@ -21,15 +21,15 @@ from threading import Thread
 from typing import Any, TextIO, cast
 
 from thumbindex.cli.command_client import (
-    TAKEN,
+    ACCEPTED,
+    can_be_served,
     fingerprint,
-    is_owners,
-    may_be_asked,
+    is_private_directory,
     socket_folder,
 )
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.opening import Opening, open_library
+from thumbindex.opening import OpenOptions, open_library
 from thumbindex.present.failures import FAILURE
 from thumbindex.process import REMOTE_COMMAND, RemoteCommand, remote_command
 
@@ -48,13 +48,13 @@ class CommandServer:
         self,
         library: Library,
         program: Any,
-        open_it: Callable[[Opening], Library] = open_library,
+        open_it: Callable[[OpenOptions], Library] = open_library,
     ) -> None:
         self._library, self._program, self._open = library, program, open_it
         self._key = secrets.token_bytes(32)
         folder = Path(socket_folder())
         folder.mkdir(0o700, parents=True, exist_ok=True)
-        if not is_owners(str(folder)):
+        if not is_private_directory(str(folder)):
             raise PermissionError(f"{folder} is open to others")
         self.path = folder / f"{secrets.token_hex(4)}.json"
         address = self.path.with_suffix(".sock")
@@ -65,7 +65,7 @@ class CommandServer:
             to.write(stated)
         for handler in (*logging.root.handlers, logging.lastResort):
             if handler:
-                handler.addFilter(_is_for_the_log)
+                handler.addFilter(_decline_on_warning)
         Thread(target=self._listen, name="local socket", daemon=True).start()
 
     def close(self) -> None:
@@ -88,8 +88,8 @@ class CommandServer:
             deliver_challenge(connection, self._key)
             answer_challenge(connection, self._key)
             asked = json.loads(connection.recv_bytes(LONGEST_REQUEST))
-            if may_be_asked(asked["arguments"]):
-                connection.send_bytes(TAKEN)
+            if can_be_served(asked["arguments"]):
+                connection.send_bytes(ACCEPTED)
                 connection.send_bytes(json.dumps(self._answer(asked)).encode())
 
     def _answer(self, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -111,7 +111,7 @@ class CommandServer:
             return None
         return None
 
-    def _lend(self, opening: Opening) -> AbstractContextManager[Library]:
+    def _lend(self, opening: OpenOptions) -> AbstractContextManager[Library]:
         """Return the open library if a command would open the same folders and settings, and would
         find nothing to index; leaving the context closes nothing.
         """
@@ -159,7 +159,7 @@ def listen(library: Library, program: Any) -> CommandServer | None:
         return None
 
 
-def _is_for_the_log(record: logging.LogRecord) -> bool:
+def _decline_on_warning(record: logging.LogRecord) -> bool:
     """Have a command that warns run by itself, so that its user reads the warning."""
     if remote_command() is not None:
         raise CommandDeclined

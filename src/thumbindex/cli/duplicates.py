@@ -13,19 +13,19 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from thumbindex.cli.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
+from thumbindex.cli.options import JsonOption, open_for, opening_options, opening_or_engine_options
 from thumbindex.cli.program import Program
 from thumbindex.cli.terminal import (
     ProgressDisplay,
-    output,
-    plain,
     print_json,
     print_line,
     print_text,
+    stdout_console,
+    strip_controls,
 )
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicateReport, Verdict
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import diff_texts
 from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
@@ -42,7 +42,7 @@ _MARKS = ("[", "]")
 """What stands around differing words where there are no colors."""
 
 
-def print_found(found: DuplicateReport, grey: bool) -> None:
+def print_duplicates(found: DuplicateReport, grey: bool) -> None:
     """Print all clusters, what has lapsed, and how much it is of all."""
     for cluster in found.clusters:
         print_cluster(cluster)
@@ -70,11 +70,13 @@ def print_cluster(cluster: Cluster) -> None:
         table.add_column(ratio=1)
         table.add_column(ratio=1)
         table.add_row(
-            *differing_words(
-                _shortened(texts[0].text), _shortened(other.text), color=output().is_terminal
+            *highlight_differences(
+                _shortened(texts[0].text),
+                _shortened(other.text),
+                color=stdout_console().is_terminal,
             )
         )
-        output().print(table)
+        stdout_console().print(table)
     print_line("")
 
 
@@ -97,7 +99,7 @@ def print_summary(cluster: Cluster) -> None:
         )
 
 
-def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text]:
+def highlight_differences(first: str, second: str, *, color: bool) -> tuple[Text, Text]:
     """Return two texts with the words marked that the other one has not: in color, or in brackets
     where there is none.
     """
@@ -114,7 +116,7 @@ def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text
 
 
 def _shortened(text: str) -> str:
-    lines = plain(text.strip("\n")).split("\n")
+    lines = strip_controls(text.strip("\n")).split("\n")
     shown = "\n".join(lines[:_LINES_SHOWN])
     more = len(lines) - _LINES_SHOWN
     return f"{shown}\n… and {plural(more, 'line')} more" if more > 0 else shown
@@ -136,9 +138,9 @@ _QUIT = ("q", "", "\x03", "\x04")
 
 
 @duplicates.callback(invoke_without_command=True)
-@takes_opening_or_engine
-def list_or_go_on(
-    ctx: typer.Context, opening: Opening, grey: GreyOption = False, as_json: JsonOption = False
+@opening_or_engine_options
+def list_clusters(
+    ctx: typer.Context, opening: OpenOptions, grey: GreyOption = False, as_json: JsonOption = False
 ) -> None:
     """List what says the same: side by side, with what differs marked, where each stands, and the
     rule that decided.
@@ -148,14 +150,14 @@ def list_or_go_on(
 
 
 @exits_with_code
-def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> int:
+def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, as_json: bool) -> int:
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         found = library.duplicates(grey=grey)
     if as_json:
         print_json(duplicates_payload(found))
     else:
-        print_found(found, grey)
+        print_duplicates(found, grey)
     return FOUND if found.clusters else NOT_FOUND
 
 
@@ -167,10 +169,10 @@ def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> in
     ),
 )
 @exits_with_code
-@takes_opening
+@opening_options
 def decide_cluster(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     cluster: ClusterArgument,
     verdict: Annotated[
         str, typer.Argument(metavar="same|apart", help="Come once in an answer, or each by itself.")
@@ -192,12 +194,12 @@ def decide_cluster(
     return FOUND
 
 
-@duplicates.command(examples=("duplicates undo 3f2a --folder notes",))
+@duplicates.command("undo", examples=("duplicates undo 3f2a --folder notes",))
 @exits_with_code
-@takes_opening
-def undo(
+@opening_options
+def undo_decision(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     cluster: ClusterArgument,
     as_json: JsonOption = False,
 ) -> int:
@@ -209,10 +211,10 @@ def undo(
 
 @duplicates.command(examples=("duplicates review --folder notes",))
 @exits_with_code
-@takes_opening
+@opening_options
 def review(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
 ) -> int:
     """Go through what is not decided, a key for each.
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex import postgres
-from thumbindex.cli.options import JsonOption, open_for, takes_opening_or_engine
+from thumbindex.cli.options import JsonOption, open_for, opening_or_engine_options
 from thumbindex.cli.program import Program
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_line
 from thumbindex.errors import StorageError, UnknownFolderError, UsageError
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.text import plural
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from thumbindex.library import Folder, Library
     from thumbindex.model import Progress
 
-LOOK_SECONDS = 0.1
+PUBLISH_POLL_SECONDS = 0.1
 """How often a builder looks for a new generation: a file's facts are compared, nothing is read."""
 
 RETRY_SECONDS = 5.0
 """After a failure: a database that is started again takes seconds."""
 
-TIDY_SECONDS = 60.0
+CLEANUP_SECONDS = 60.0
 """Between two looks for what nobody reads any more, and for folders that have grown."""
 
 engine = Program(help="Publish folders to a PostgreSQL database.")
 
 
-def database_of(opening: Opening) -> str:
+def database_url(opening: OpenOptions) -> str:
     """Return the address of the database that is meant. Raises UsageError where none is named."""
     if not (url := opening.database):
         raise UsageError(
@@ -50,17 +50,17 @@ def database_of(opening: Opening) -> str:
 
 @engine.command(examples=("engine migrate --engine postgresql://db.example.org/notes",))
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def migrate(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     as_json: JsonOption = False,
 ) -> int:
     """Make the tables in a database.
 
     Those of an earlier version are made anew: builders publish again what was there.
     """
-    url = database_of(opening)
+    url = database_url(opening)
     with closing(postgres.Engine(url, writes=True)) as database:
         before, after = database.migrate(), database.version()
     if as_json:
@@ -84,10 +84,10 @@ def migrate(
     )
 )
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def publish(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, follow the notes, and publish each change.")
     ] = False,
@@ -97,7 +97,7 @@ def publish(
 
     Servers see all of a generation, or the one before.
     """
-    url, here = database_of(opening), replace(opening, engine=None)
+    url, here = database_url(opening), replace(opening, engine=None)
     if not (opening.folder or opening.load().folders):
         raise UsageError(
             "Which folders are meant? Name them by --folder, or as [[folders]] in your "
@@ -120,13 +120,13 @@ def publish(
         )
     else:
         for each in done:
-            print_line(_said(each))
+            print_line(_publication_line(each))
         for name in sorted({*names} - {each.name for each in done}):
             print_line(f"{name}: published already, nothing has changed")
     return FOUND
 
 
-def _said(published: Any) -> str:
+def _publication_line(published: Any) -> str:
     size = f"{plural(published.documents, 'document')}, {plural(published.chunks, 'chunk')}"
     return (
         f"{published.name}: generation {published.generation:,} published, {size}; "
@@ -134,7 +134,7 @@ def _said(published: Any) -> str:
     )
 
 
-def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None:
+def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> None:
     """Have the indexes kept up to the disk, by a child or whoever does it already, and publish each
     generation until this is interrupted.
     """
@@ -193,10 +193,10 @@ class Builder:
                 if self._as_json:
                     print_json(asdict(each))
                 else:
-                    print_line(_said(each))
+                    print_line(_publication_line(each))
             if time.monotonic() >= self._tidy_at:
                 self._publishing.create_vector_indexes()
-                self._tidy_at = time.monotonic() + TIDY_SECONDS
+                self._tidy_at = time.monotonic() + CLEANUP_SECONDS
             if self._publishing.failure:
                 raise self._publishing.failure
         except StorageError as error:
@@ -207,7 +207,7 @@ class Builder:
         if self._failure:
             print_line("Publishing goes on.")
         self._failure = ""
-        return LOOK_SECONDS
+        return PUBLISH_POLL_SECONDS
 
     def close(self) -> None:
         """Close the files and connections."""
@@ -215,15 +215,15 @@ class Builder:
             self._publishing.close()
 
 
-@engine.command(examples=("engine folders --engine postgresql://db.example.org/notes",))
+@engine.command("folders", examples=("engine folders --engine postgresql://db.example.org/notes",))
 @exits_with_code
-@takes_opening_or_engine
-def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -> int:
+@opening_or_engine_options
+def list_published(ctx: typer.Context, opening: OpenOptions, as_json: JsonOption = False) -> int:
     """List what is published.
 
     Shows each folder's generation, size, and when a builder last confirmed it.
     """
-    url = database_of(opening)
+    url = database_url(opening)
     with closing(postgres.Engine(url)) as database:
         there = postgres.list_published(database)
     found = [each for each in there if not opening.folder or each.name in opening.folder]
@@ -244,12 +244,14 @@ def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -
     return FOUND if found else NOT_FOUND
 
 
-@engine.command(examples=("engine forget notes --engine postgresql://db.example.org/notes",))
+@engine.command(
+    "forget", examples=("engine forget notes --engine postgresql://db.example.org/notes",)
+)
 @exits_with_code
-@takes_opening_or_engine
-def forget(
+@opening_or_engine_options
+def forget_published(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     name: Annotated[
         str,
         typer.Argument(
@@ -262,7 +264,7 @@ def forget(
 
     Its notes and its index on the builder's machine stay.
     """
-    url = database_of(opening)
+    url = database_url(opening)
     if not postgres.forget_folder(url, name):
         raise UnknownFolderError(
             f"Nothing is published under the name {name!r}: `thumbindex engine folders` lists "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.cli.options import JsonOption, chosen_here, open_for, takes_opening
+from thumbindex.cli.options import JsonOption, open_for, opening_options, with_enclosing_folder
 from thumbindex.cli.terminal import (
     ProgressDisplay,
     print_json,
@@ -24,7 +24,7 @@ from thumbindex.evaluation.measures import check_ids, write_run
 from thumbindex.evaluation.queries import QuerySet, load_set
 from thumbindex.evaluation.report import EvaluationReport, report_json, tables
 from thumbindex.evaluation.runner import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
-from thumbindex.opening import Opening, named_folders
+from thumbindex.opening import OpenOptions, named_folders
 from thumbindex.present.failures import FOUND, exits_with_code, print_error
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ whoever made it.
 
 
 @exits_with_code
-@takes_opening
+@opening_options
 def evaluate_queries(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     queries: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -92,7 +92,9 @@ def evaluate_queries(
             check_baseline(earlier, sets)
 
     check(sets)  # before anything is opened: an index may have to be made
-    with _sources(sets, chosen_here(opening), lambda which: open_for(ctx, which)) as sources:
+    with _sources(
+        sets, with_enclosing_folder(opening), lambda which: open_for(ctx, which)
+    ) as sources:
         if from_links:
             check([QuerySet(each.name, each.queries) for each in sources])
         if keep:
@@ -142,8 +144,8 @@ def _load_sets(paths: Sequence[Path], as_typed: bool) -> list[QuerySet]:
 @contextmanager
 def _sources(
     sets: Sequence[QuerySet],
-    opening: Opening,
-    open_it: Callable[[Opening], AbstractContextManager[Library]],
+    opening: OpenOptions,
+    open_it: Callable[[OpenOptions], AbstractContextManager[Library]],
 ) -> Iterator[tuple[QuerySource, ...]]:
     """Open what the sets are asked of, each library once, indexed and with its models: the folder
     of a set's name, else all folders together.
@@ -153,7 +155,7 @@ def _sources(
     folders = dict(named_folders(opening))
     with ExitStack() as opened:
 
-        def ready(which: Opening) -> Library:
+        def ready(which: OpenOptions) -> Library:
             library = opened.enter_context(open_it(which))
             with ProgressDisplay() as show:
                 library.index(progress=show, after_others=True)
@@ -163,7 +165,7 @@ def _sources(
         libraries: dict[str, Library] = {}
         sources = []
         for name, root in () if sets else folders.items():
-            library = ready(Opening((str(root),)).over(opening))
+            library = ready(OpenOptions((str(root),)).over(opening))
             sources.append(
                 QuerySource(f"{name}.from-links", library, read_own_queries(library), own=True)
             )
@@ -171,7 +173,7 @@ def _sources(
             own = each.folder if each.folder in folders else ""
             if own not in libraries:
                 libraries[own] = ready(
-                    Opening((str(folders[own]),)).over(opening) if own else opening
+                    OpenOptions((str(folders[own]),)).over(opening) if own else opening
                 )
             sources.append(QuerySource(each.name, libraries[own], each.queries))
         for source in sources:

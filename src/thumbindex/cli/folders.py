@@ -19,8 +19,8 @@ from thumbindex.cli.options import (
     JsonOption,
     open_for,
     open_named,
-    takes_opening,
-    takes_opening_or_engine,
+    opening_options,
+    opening_or_engine_options,
 )
 from thumbindex.cli.terminal import (
     ProgressDisplay,
@@ -45,7 +45,7 @@ from thumbindex.install.edit import (
     write_text,
 )
 from thumbindex.model import FolderStatus
-from thumbindex.opening import Opening, open_everywhere
+from thumbindex.opening import OpenOptions, open_everywhere
 from thumbindex.present.as_json import (
     report_payload,
     status_payload,
@@ -96,7 +96,7 @@ def add(
 
     Commands and servers take it when they are given no --folder.
     """
-    path, present, root = _file(config), Opening(config=config).load(), real_folder(directory)
+    path, present, root = _file(config), OpenOptions(config=config).load(), real_folder(directory)
     if not root.is_dir():
         raise UsageError(f"{directory}: there is no folder {root}: check the path.")
     if str(root) != str(root).encode("utf-8", "replace").decode("utf-8"):
@@ -172,7 +172,7 @@ def folders(
 
     Shows where each is, what it is about, and how far its index is.
     """
-    opening = Opening(index=index, config=config)
+    opening = OpenOptions(index=index, config=config)
     present = opening.load()
     roots = configured_roots(present)
     indexed = _indexed(opening, roots)
@@ -201,7 +201,7 @@ def remove(
     as_json: JsonOption = False,
 ) -> int:
     """Remove a folder's name; notes and index stay."""
-    present = Opening(config=config).load()
+    present = OpenOptions(config=config).load()
     path, roots = _file(config), configured_roots(present)
     found = (
         name
@@ -237,7 +237,7 @@ def remove(
 # ------------------------------------------------------------------ what the list says
 
 
-def _indexed(opening: Opening, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
+def _indexed(opening: OpenOptions, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
     """Return the state of each of the folders that has an index."""
     from thumbindex.library import Library, index_paths_of  # as above
 
@@ -324,10 +324,10 @@ def _change(path: Path, edit: Callable[[str], str]) -> None:
 
 
 @exits_with_code
-@takes_opening
+@opening_options
 def index(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     words_only: Annotated[
         bool,
         typer.Option(
@@ -367,10 +367,10 @@ def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def status(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     as_json: JsonOption = False,
 ) -> int:
     """List the indexes, their size, model and state.
@@ -394,10 +394,10 @@ def status(
 
 
 @exits_with_code
-@takes_opening
+@opening_options
 def forget(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     yes: Annotated[
         bool,
         typer.Option(
@@ -437,7 +437,7 @@ def forget(
     return FOUND
 
 
-def _to_forget(ctx: typer.Context, opening: Opening) -> AbstractContextManager[Library]:
+def _to_forget(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
     """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old
     path or name.
     """

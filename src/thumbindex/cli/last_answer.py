@@ -23,12 +23,12 @@ import typer
 from platformdirs import user_state_path
 
 from thumbindex.cli.options import open_for
-from thumbindex.cli.print_answers import place_line
+from thumbindex.cli.print_answers import location_line
 from thumbindex.cli.terminal import print_line
 from thumbindex.config import absolute_path
 from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
-from thumbindex.opening import Opening, is_here
+from thumbindex.opening import OpenOptions, is_local_path
 from thumbindex.owner_file import write_owner_file
 from thumbindex.present.editor_links import obsidian_vault, vscode_link
 from thumbindex.present.failures import FAILURE, FOUND, exits_with_code, print_error
@@ -44,21 +44,23 @@ class LastAnswer:
     question nor a text.
     """
 
-    opening: Opening
+    opening: OpenOptions
     places: tuple[tuple[str, str, int], ...]  # folder's root, path in it and line, best first
 
 
-def remember_answer(answer: Answer, folders: Sequence[tuple[str, Path]], opening: Opening) -> None:
+def remember_answer(
+    answer: Answer, folders: Sequence[tuple[str, Path]], opening: OpenOptions
+) -> None:
     """Keep where the passages of an answer stand, for `open`; where that cannot be written, the
     answer before is gone all the same.
 
     Nothing of a database can be opened: of such an answer nothing is kept.
     """
-    roots = {name: str(root) for name, root in folders if is_here(root)}
+    roots = {name: str(root) for name, root in folders if is_local_path(root)}
     index, config = (each and absolute_path(each) for each in (opening.index, opening.config))
-    asked = Opening(tuple(roots.values()), index, config, opening.overrides).arguments()
+    asked = OpenOptions(tuple(roots.values()), index, config, opening.overrides).arguments()
     places = [
-        (roots[each.folder], each.path, place_line(each))
+        (roots[each.folder], each.path, location_line(each))
         for each in answer.passages
         if len(roots) == len(folders)
     ]
@@ -89,7 +91,7 @@ def read_answer() -> LastAnswer | None:
         kept = json.loads(_file().read_bytes())
         places = tuple((str(root), str(path), int(line)) for root, path, line in kept["places"])
         if kept["format"] == _FORMAT:
-            return LastAnswer(Opening.from_arguments(kept["opening"]), places)
+            return LastAnswer(OpenOptions.from_arguments(kept["opening"]), places)
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -102,7 +104,7 @@ def _file() -> Path:
 # ------------------------------------------------------------------ open N
 
 
-class With(StrEnum):
+class OpenWith(StrEnum):
     """What a result is opened with."""
 
     EDITOR = "editor"
@@ -126,7 +128,7 @@ def open_result(
         ),
     ] = 1,
     program: Annotated[
-        With | None, typer.Option("--with", metavar="|".join(With), help=_WITH)
+        OpenWith | None, typer.Option("--with", metavar="|".join(OpenWith), help=_WITH)
     ] = None,
     only_print: Annotated[
         bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")
@@ -139,18 +141,18 @@ def open_result(
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())
     if program is None:
-        program = With.OBSIDIAN if not set_editor and obsidian_vault(path) else With.EDITOR
-    if program is With.EDITOR and (only_print or set_editor):
+        program = OpenWith.OBSIDIAN if not set_editor and obsidian_vault(path) else OpenWith.EDITOR
+    if program is OpenWith.EDITOR and (only_print or set_editor):
         return _print(f"{path}:{line}") if only_print else _edit(set_editor, path, line)
     address = str(path)
-    if program is With.OBSIDIAN:
+    if program is OpenWith.OBSIDIAN:
         if not obsidian_vault(path):
             raise UsageError(
                 f"{path} is in no Obsidian vault: no folder above it has a `.obsidian`. Leave "
                 "--with out, or choose another program."
             )
         address = f"obsidian://open?path={quote(os.fsencode(path), safe='')}"
-    elif program is With.VSCODE:
+    elif program is OpenWith.VSCODE:
         address = vscode_link(path, line)
     return _print(address) if only_print else _start(address)
 

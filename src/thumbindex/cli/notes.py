@@ -18,18 +18,18 @@ from thumbindex.cli.options import (
     JsonOption,
     TagOption,
     open_for,
-    takes_opening_or_engine,
+    opening_or_engine_options,
 )
 from thumbindex.cli.terminal import (
     WARNING,
     ProgressDisplay,
-    output,
-    place_text,
-    plain_line,
+    location_text,
     print_json,
     print_line,
     print_list,
     print_text,
+    printable_line,
+    stdout_console,
 )
 from thumbindex.config import absolute_path
 from thumbindex.errors import (
@@ -39,7 +39,7 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.model import Excerpt, read_limit
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.as_json import (
     excerpt_payload,
@@ -75,10 +75,10 @@ PathArgument = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def read(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help=_PATH_HELP)],
     heading: Annotated[
         str | None,
@@ -103,11 +103,11 @@ def read(
             "or path:12-40."
         )
     with open_for(ctx, opening) as library:
-        index_words(library)
+        update_index(library)
         if len(paths) > 1:
-            found, errors = library.read_each([named_here(path, library) for path in paths])
+            found, errors = library.read_each([resolve_from_cwd(path, library) for path in paths])
             return _print_several(found, errors, len(library.folders) > 1, as_json)
-        excerpt = library.read(named_here(paths[0], library), heading=heading, lines=asked)
+        excerpt = library.read(resolve_from_cwd(paths[0], library), heading=heading, lines=asked)
     if as_json:
         print_json(excerpt_payload(excerpt))
     else:
@@ -151,10 +151,10 @@ def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def outline(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     path: Annotated[
         str | None,
         typer.Argument(
@@ -172,8 +172,8 @@ def outline(
             f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`."
         )
     with open_for(ctx, opening) as library:
-        index_words(library)
-        entries = library.outline(path and named_here(path, library))
+        update_index(library)
+        entries = library.outline(path and resolve_from_cwd(path, library))
     if as_json:
         print_json({"entries": to_json(entries)})
     else:
@@ -183,10 +183,10 @@ def outline(
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def related(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     path: PathArgument,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", help="Notes of each kind, 1 to 100.")
@@ -199,8 +199,8 @@ def related(
     """
     read_limit(limit)
     with open_for(ctx, opening) as library:
-        index_words(library)
-        found = library.related(named_here(path, library), limit=limit)
+        update_index(library)
+        found = library.related(resolve_from_cwd(path, library), limit=limit)
         has_vectors = library.states()[found.folder].vectors > 0
     if as_json:
         print_json(related_payload(found, limit))
@@ -217,10 +217,10 @@ def related(
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def verify(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     text: Annotated[
         str | None,
         typer.Argument(
@@ -242,7 +242,7 @@ def verify(
     """
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
-        index_words(library)
+        update_index(library)
         found, several = library.verify(replace_surrogates(draft)), len(library.folders) > 1
     if as_json:
         print_json(to_json(found))
@@ -283,10 +283,10 @@ def _draft(text: str | None, file: Path | None) -> str:
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def broken(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     tag: TagOption = None,
     path: GlobOption = None,
     as_json: JsonOption = False,
@@ -298,15 +298,15 @@ def broken(
     Changed notes are indexed first, words only.
     """
     with open_for(ctx, opening) as library:
-        index_words(library)
+        update_index(library)
         found = library.broken(path=path, tag=tag)
         roots = dict(library.folders)
     if as_json:
         print_json(to_json(found))
         return FOUND if found.links else NOT_FOUND
     for each in found.links:
-        place = place_text(roots[each.folder] / each.path, each.line)
-        output().print(place.append(f"  {plain_line(each.written)}"), soft_wrap=True)
+        place = location_text(roots[each.folder] / each.path, each.line)
+        stdout_console().print(place.append(f"  {printable_line(each.written)}"), soft_wrap=True)
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
@@ -318,10 +318,10 @@ def broken(
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def orphans(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     tag: TagOption = None,
     path: GlobOption = None,
     as_json: JsonOption = False,
@@ -333,7 +333,7 @@ def orphans(
     Changed notes are indexed first, words only.
     """
     with open_for(ctx, opening) as library:
-        index_words(library)
+        update_index(library)
         found = library.orphans(path=path, tag=tag)
     if as_json:
         print_json(list_payload(found, None))
@@ -346,10 +346,10 @@ def orphans(
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def unlinked(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="Pairs that are listed.")
     ] = 20,
@@ -362,7 +362,7 @@ def unlinked(
     Changed notes are indexed first, with their vectors.
     """
     with open_for(ctx, opening) as library:
-        index_words(library, vectors=True)
+        update_index(library, vectors=True)
         found = library.unlinked()
         several = len(library.folders) > 1
     if as_json:
@@ -381,7 +381,7 @@ def unlinked(
 # ------------------------------------------------------------------ what is named, and where
 
 
-def named_here(given: str, library: Library) -> str:
+def resolve_from_cwd(given: str, library: Library) -> str:
     """Return the absolute path, with what stands behind it, of a note that is named from the
     current directory; else what was given.
     """
@@ -396,13 +396,13 @@ def named_here(given: str, library: Library) -> str:
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
     named = [root / each for root in roots for each in (written, file)]
     # a name may be too long for the system
-    is_held, is_here = any(map(os.path.exists, named)), os.path.exists(here)  # noqa: PTH110
-    if is_from_here or (is_here and not is_held):
+    is_held, is_local_path = any(map(os.path.exists, named)), os.path.exists(here)  # noqa: PTH110
+    if is_from_here or (is_local_path and not is_held):
         return f"{here}{given[len(file) :]}"
     return given
 
 
-def index_words(library: Library, vectors: bool = False) -> None:
+def update_index(library: Library, vectors: bool = False) -> None:
     """Bring the words up to date, or say why what was indexed before has to do."""
     if remote_command():  # a server lends what is up to date
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex.errors import UsageError
-from thumbindex.opening import Opening, enclosing_folder, open_library
+from thumbindex.opening import OpenOptions, enclosing_folder, open_library
 from thumbindex.present.failures import print_error
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ _ENGINE = Annotated[
 _GROUP = "thumbindex.opening"
 
 
-def takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
+def opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name what is to be opened, in place of its second parameter;
     a group's are its commands' too.
     """
     return _taking(command, _OPTIONS)
 
 
-def takes_opening_or_engine(command: Callable[..., Any]) -> Callable[..., Any]:
+def opening_or_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Do the same for a command that can as well ask the folders that are published to a database:
     to the configured one where none is named.
     """
@@ -79,14 +79,14 @@ def _taking(command: Callable[..., Any], options: dict[str, Any]) -> Callable[..
     @functools.wraps(command)
     def run(ctx: typer.Context, **given: Any) -> Any:
         folder, index, config, overrides, *engine = (given.pop(name) for name in options)
-        named = Opening(
+        named = OpenOptions(
             tuple(folder or ()),
             index,
             config,
             tuple(overrides or ()),
             engine[0] or "" if engine else None,
         )
-        group = ctx.meta.get(_GROUP, Opening())
+        group = ctx.meta.get(_GROUP, OpenOptions())
         if group.engine and not engine:
             raise UsageError(
                 "That is done where the folders are indexed, not in the database that they "
@@ -104,14 +104,14 @@ def _taking(command: Callable[..., Any], options: dict[str, Any]) -> Callable[..
     return run
 
 
-def open_for(ctx: typer.Context, opening: Opening) -> AbstractContextManager[Library]:
+def open_for(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
     """Open the folders that are named, else the one around the current directory, and say which
     that is.
     """
-    return open_named(ctx, chosen_here(opening))
+    return open_named(ctx, with_enclosing_folder(opening))
 
 
-def chosen_here(opening: Opening) -> Opening:
+def with_enclosing_folder(opening: OpenOptions) -> OpenOptions:
     """Return the opening of the folder around the current directory where none is named, and say
     which that is.
     """
@@ -121,11 +121,11 @@ def chosen_here(opening: Opening) -> Opening:
     return chosen
 
 
-def open_named(ctx: typer.Context, opening: Opening) -> AbstractContextManager[Library]:
+def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
     """Open just what an opening names, with what the caller of the program brought along (a test
     brings models of its own).
     """
-    opener: Callable[[Opening], AbstractContextManager[Library]] = ctx.obj or open_library
+    opener: Callable[[OpenOptions], AbstractContextManager[Library]] = ctx.obj or open_library
     return opener(opening)
 
 

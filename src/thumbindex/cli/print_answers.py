@@ -14,14 +14,14 @@ from rich.text import Text
 
 from thumbindex.cli.terminal import (
     WARNING,
-    number,
-    output,
-    path_here,
-    place_text,
-    plain,
-    plain_line,
+    location_text,
     print_line,
-    rank_of,
+    printable_line,
+    rank_text,
+    relative_path,
+    score_text,
+    stdout_console,
+    strip_controls,
     table,
 )
 from thumbindex.model import Answer, Explanation, Passage, TraceStep
@@ -58,7 +58,7 @@ MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
 on a dark background.
 """
 
-MOST_ROWS = 40
+MAX_ROWS = 40
 """Rows of an answer with five passages: the first one is seen without scrolling back."""
 
 _ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
@@ -96,7 +96,7 @@ def print_answer(
     `roots` has each folder's path by its name, `indexing` is the command that makes vectors of
     these folders.
     """
-    console = output()
+    console = stdout_console()
     width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
     _print_head(answer, narrowed)
     if full:
@@ -104,7 +104,7 @@ def print_answer(
             _print_whole(console, passage, roots, width)
             _print_explanation(passage.explanation)
     else:
-        room = min(MOST_ROWS, console.height) if console.is_terminal else MOST_ROWS
+        room = min(MAX_ROWS, console.height) if console.is_terminal else MAX_ROWS
         share = (room - _ROWS_AROUND) // max(1, len(answer.passages))
         rows = max(1, min(_PASSAGE_ROWS, share - _LEAD_ROWS))
         for passage in answer.passages:
@@ -120,7 +120,7 @@ def print_answer(
     _print_foot(answer, has_model, full or explain, indexing)
 
 
-def first_of_notes(answer: Answer) -> Answer:
+def best_of_each_note(answer: Answer) -> Answer:
     """Return an answer with the best passage of each note alone."""
     best = {(each.folder, each.path): each for each in reversed(answer.passages)}
     return replace(
@@ -136,10 +136,10 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
     One line is one path: a line feed in a name, or what turns it around, is escaped, and a program
     finds no file then.
     """
-    console = output()
+    console = stdout_console()
     for each in answer.passages:
         console.print(
-            Text(escape_breaks(path_here(roots[each.folder] / each.path))), soft_wrap=True
+            Text(escape_breaks(relative_path(roots[each.folder] / each.path))), soft_wrap=True
         )
     if answer.confidence_level == "low" or not answer.answerable:
         print_error(confidence_sentence(answer))
@@ -193,7 +193,7 @@ def _lead(
         *((each, WARNING) for each in warnings),
     ]
     below = [
-        Text(_INDENT) + _cut(Text(plain_line(each), style), width - len(_INDENT))
+        Text(_INDENT) + _cut(Text(printable_line(each), style), width - len(_INDENT))
         for each, style in said
     ]
     return _above(passage, roots, width, line, f"({day})" if day else ""), below
@@ -219,7 +219,7 @@ def _above(
     return (place, Text(_INDENT) + _cut(forms[0], width - len(_INDENT)))
 
 
-def place_line(passage: Passage) -> int:
+def location_line(passage: Passage) -> int:
     """Return the number in the note of a passage's best line."""
     best = best_line(passage)
     return lines_between(passage, best, best).start_line
@@ -227,7 +227,7 @@ def place_line(passage: Passage) -> int:
 
 def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
     """Return the number of the first line that is shown of a passage, and the rows."""
-    room, console = width - len(_INDENT), output()
+    room, console = width - len(_INDENT), stdout_console()
     shown = best_lines(passage, lambda each: len(_rows(each, console, room)) <= rows)
     return shown.start_line, [Text(_INDENT) + row for row in _rows(shown, console, room)]
 
@@ -266,7 +266,7 @@ def _line_text(line: Line) -> Text:
     """Return a line with the query's words marked, without what could move a terminal's cursor."""
     text = Text(tab_size=1)
     for piece, is_mark in line.pieces:
-        text.append(plain(piece), style=MARK if is_mark else "")
+        text.append(strip_controls(piece), style=MARK if is_mark else "")
     text.expand_tabs(4)
     return text
 
@@ -287,13 +287,13 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
         passage,
         roots,
         width,
-        place_line(passage),
+        location_line(passage),
         f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})",
     ):
         console.print(head, soft_wrap=True)
     warnings = (*passage_flag_lines(passage), *disagreement_lines(passage))
     said = [
-        Text(plain_line(each), style=WARNING if each in warnings else "")
+        Text(printable_line(each), style=WARNING if each in warnings else "")
         for each in (*passage_flag_lines(passage), *passage_context_lines(passage))
     ]
     for indent, line in (
@@ -311,14 +311,14 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
 
 def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
     """Return a passage's rank and its place as `path:line`."""
-    return Text(f"{passage.rank}. ") + place_text(roots[passage.folder] / passage.path, line)
+    return Text(f"{passage.rank}. ") + location_text(roots[passage.folder] / passage.path, line)
 
 
 def _headings(passage: Passage) -> list[str]:
     """Return the headings above a passage; of a note's own title nothing where its path says it."""
     title, *headings = passage.heading_path or ("",)
     is_told = name_key(title) == name_key(Path(passage.path).stem)
-    return [plain_line(each) for each in headings or ([] if is_told else [title]) if each]
+    return [printable_line(each) for each in headings or ([] if is_told else [title]) if each]
 
 
 # ------------------------------------------------------------------ how it came about
@@ -335,7 +335,7 @@ def print_trace(trace: Sequence[TraceStep]) -> None:
             f"{step.moved:,}",
             f"{step.seconds * 1000:.1f}",
         )
-    output().print(stages)
+    stdout_console().print(stages)
     for step in trace:
         for each in step.dropped[:_DROPPED_SHOWN]:
             print_line(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
@@ -362,11 +362,11 @@ def _print_explanation(found: Explanation | None) -> None:
             f"{evidence.score:.3f}",
             f"{evidence.weight:.2f}",
         )
-    output().print(retrievers)
+    stdout_console().print(retrievers)
     stages = table("  stage", "rank", "score")
     for each in found.effects:
-        stages.add_row(f"  {each.stage}", rank_of(each), number(each.score))
-    output().print(stages)
+        stages.add_row(f"  {each.stage}", rank_text(each), score_text(each.score))
+    stdout_console().print(stages)
     for line in explanation_details(found):
         print_line(f"  {line}", "dim")
     print_line("")

@@ -22,9 +22,9 @@ class Program(typer.Typer):
         self, name: str | None = None, *, examples: Sequence[str] = (), **given: Any
     ) -> Callable[[_Command], _Command]:
         """Add a command. An example is what follows `thumbindex` on the command line."""
-        return super().command(name, epilog=shown_examples(examples), **given)
+        return super().command(name, epilog=examples_epilog(examples), **given)
 
 
-def shown_examples(examples: Sequence[str]) -> str:
+def examples_epilog(examples: Sequence[str]) -> str:
     """Return the end of a command's help: its examples, a line each."""
     return "\b\nExamples:\n" + "\n".join(f"  {PROGRAM} {each}" for each in examples)

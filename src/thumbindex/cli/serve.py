@@ -10,16 +10,16 @@ import typer
 from thumbindex.background.host import Closeable, StartCommandServer
 from thumbindex.cli.options import (
     JsonOption,
-    chosen_here,
-    takes_opening,
-    takes_opening_or_engine,
+    opening_options,
+    opening_or_engine_options,
+    with_enclosing_folder,
 )
 from thumbindex.cli.terminal import (
     print_json,
 )
 from thumbindex.errors import UsageError
 from thumbindex.mcp.stdio import serve_stdio
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.failures import FOUND, exits_with_code, print_error
 from thumbindex.web.token_file import add_token, default_token_file
 
@@ -45,10 +45,10 @@ def _command_server(ctx: typer.Context) -> StartCommandServer:
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def serve(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     http: Annotated[
         bool,
         typer.Option(
@@ -110,10 +110,10 @@ def serve(
 
 
 @exits_with_code
-@takes_opening
+@opening_options
 def page(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     port: Annotated[
         int | None,
         typer.Option(
@@ -137,7 +137,7 @@ def page(
     from thumbindex.web.app import serve_page
 
     return serve_page(
-        chosen_here(opening),
+        with_enclosing_folder(opening),
         port,
         _command_server(ctx),
         opens_browser=not no_browser,
@@ -146,10 +146,10 @@ def page(
 
 
 @exits_with_code
-@takes_opening
+@opening_options
 def token(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")
     ],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.cli.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
+from thumbindex.cli.options import JsonOption, open_for, opening_options, opening_or_engine_options
 from thumbindex.cli.terminal import print_json
 from thumbindex.config import absolute_path, real_folder
 from thumbindex.install.clients import CLIENTS, Client, Machine
@@ -33,7 +33,7 @@ from thumbindex.install.plan import (
     serve_command,
     this_machine,
 )
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code
 from thumbindex.text import one_line, redact_passwords
 
@@ -45,10 +45,10 @@ _CLIENT_HELP = f"One of {', '.join(each.name for each in CLIENTS)}."
 
 
 @exits_with_code
-@takes_opening
+@opening_options
 def install(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     client: Annotated[str | None, typer.Argument(metavar="CLIENT", help=_CLIENT_HELP)] = None,
     project: Annotated[
         bool,
@@ -168,7 +168,7 @@ _PROJECT_CLIENT = "claude-code"
 
 def _list_clients(machine: Machine, as_json: bool) -> int:
     """List the clients that are found on this machine, each with its command."""
-    found = [each for each in CLIENTS if each.is_here(machine)]
+    found = [each for each in CLIENTS if each.is_local_path(machine)]
     if as_json:
         facts = [
             {
@@ -197,10 +197,10 @@ _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.
 
 
 @exits_with_code
-@takes_opening_or_engine
+@opening_or_engine_options
 def doctor(
     ctx: typer.Context,
-    opening: Opening,
+    opening: OpenOptions,
     as_json: JsonOption = False,
 ) -> int:
     """Check the installation, the folders and the clients.

@@ -40,7 +40,7 @@ from thumbindex.model import (
     RankChange,
     WhyReport,
 )
-from thumbindex.opening import is_here
+from thumbindex.opening import is_local_path
 from thumbindex.present.sentences import (
     NO_MARKDOWN,
     database_sentence,
@@ -69,7 +69,7 @@ class ProgressDisplay:
     """Shows how far a run is; call it with each Progress, inside a `with`."""
 
     def __init__(self) -> None:
-        self._console = Console(**streams(stderr=True), soft_wrap=True, highlight=False)
+        self._console = Console(**console_streams(stderr=True), soft_wrap=True, highlight=False)
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -214,7 +214,7 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
             size,
             folder_state_sentence(each),
         )
-    output().print(rows)
+    stdout_console().print(rows)
     for each in folders:
         print_line(f"{each.folder}: notes in {each.root}, index in {each.location}", "dim")
         _print_ingestion(each.ingestion)
@@ -257,7 +257,7 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
         rows = table(*each.columns)
         for row in each.rows:
             rows.add_row(*row)
-        output().print(rows)
+        stdout_console().print(rows)
         for note in each.notes:
             print_line(note, "dim")
         print_line("")
@@ -285,19 +285,19 @@ def print_why(found: WhyReport, several: bool = False) -> None:
         rows = table("stage", "rank", "score", "line")
         for each in found.stages:
             line = "-" if each.line is None else str(each.line)
-            rows.add_row(each.stage, rank_of(each), number(each.score), line)
-        output().print(rows)
+            rows.add_row(each.stage, rank_text(each), score_text(each.score), line)
+        stdout_console().print(rows)
         print_line("")
     for line in why_details(found):
         print_line(line)
 
 
-def rank_of(found: RankChange) -> str:
+def rank_text(found: RankChange) -> str:
     """Return a rank and among how many it is."""
     return f"{'-' if found.rank is None else found.rank} of {found.of}"
 
 
-def number(value: float | None) -> str:
+def score_text(value: float | None) -> str:
     """Return a score as it is printed."""
     return "-" if value is None else f"{value:.3f}"
 
@@ -308,7 +308,7 @@ class _OneLineTable(Table):
     def add_row(self, *cells: Any, **how: Any) -> None:
         """Add a row."""
         super().add_row(
-            *(plain_line(each) if isinstance(each, str) else each for each in cells), **how
+            *(printable_line(each) if isinstance(each, str) else each for each in cells), **how
         )
 
 
@@ -334,15 +334,17 @@ class _Output(Console):
         raise BrokenPipeError
 
 
-def output() -> Console:
+def stdout_console() -> Console:
     """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
-    console = _Output(**streams(), highlight=False, markup=False, emoji=False)
+    console = _Output(**console_streams(), highlight=False, markup=False, emoji=False)
     if console.is_terminal:
         return console
-    return _Output(**streams(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+    return _Output(
+        **console_streams(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH
+    )
 
 
-def streams(stderr: bool = False) -> dict[str, Any]:
+def console_streams(stderr: bool = False) -> dict[str, Any]:
     """Return for a console where it prints: on this process's streams, or on those of a command
     that this one answers.
     """
@@ -354,20 +356,20 @@ def streams(stderr: bool = False) -> dict[str, Any]:
 
 def print_line(text: str, style: str = "") -> None:
     """Print one line, whatever names are in it."""
-    output().print(Text(plain_line(text), style=style), soft_wrap=True)
+    stdout_console().print(Text(printable_line(text), style=style), soft_wrap=True)
 
 
 def print_text(text: str) -> None:
     """Print lines of a note, without what could move a terminal's cursor."""
-    output().print(Text(plain(text)), soft_wrap=True)
+    stdout_console().print(Text(strip_controls(text)), soft_wrap=True)
 
 
-def plain_line(text: str) -> str:
+def printable_line(text: str) -> str:
     """Return a text as part of one line, as a terminal may show it."""
-    return plain(one_line(text))
+    return strip_controls(one_line(text))
 
 
-def plain(text: str) -> str:
+def strip_controls(text: str) -> str:
     """Return a text without what could move a terminal's cursor."""
     return _CONTROL.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
@@ -380,26 +382,27 @@ background.
 """
 
 
-def place_text(path: Path, line: int) -> Text:
+def location_text(path: Path, line: int) -> Text:
     """Return a place as `path:line`, on a terminal a link to a file of this machine."""
-    link = file_address(path) if is_here(path) else None
+    link = file_url(path) if is_local_path(path) else None
     return Text.assemble(
-        (plain_line(path_here(path)), Style.parse(PATH) + Style(link=link)), (f":{line}", LINE)
+        (printable_line(relative_path(path)), Style.parse(PATH) + Style(link=link)),
+        (f":{line}", LINE),
     )
 
 
-def path_here(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """Return a path as it is opened from the current directory: whole where it lies outside of
     that, behind its folder's name in a database.
     """
-    if not is_here(path):
+    if not is_local_path(path):
         return path.relative_to(NO_ROOT).as_posix()
     here = Path(current_folder())
     near = str(path.relative_to(here)) if here in path.parents else str(path)
     return f".{os.sep}{near}" if near.startswith("-") else near
 
 
-def file_address(path: PurePath) -> str:
+def file_url(path: PurePath) -> str:
     """Return a file's address with the name of its machine: a terminal that shows another machine's
     screen must not open a file of its own.
     """

@@ -22,7 +22,7 @@ from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexE
 from thumbindex.install.clients import CLIENTS, Client, Machine
 from thumbindex.install.plan import entry_command, entry_location, option_values, read_entry
 from thumbindex.model import FolderStatus
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.present.sentences import (
     CHECK_GLOB,
     folder_state_sentence,
@@ -188,7 +188,7 @@ def check_database(url: str) -> Iterator[Check]:
 
 
 def run_checks(
-    opening: Opening, machine: Machine, opener: Callable[[Opening], Any]
+    opening: OpenOptions, machine: Machine, opener: Callable[[OpenOptions], Any]
 ) -> Iterator[Check]:
     """Yield what is found, one subject after another; the server that is started last writes what
     every server does, and nothing else does.
@@ -236,7 +236,7 @@ def run_checks(
             prefix="thumbindex-doctor-", ignore_cleanup_errors=True
         ) as made:
             (Path(made) / "empty").mkdir()
-            empty = Opening(
+            empty = OpenOptions(
                 (str(Path(made).resolve() / "empty"),),
                 Path(made).resolve() / "index",
                 None,
@@ -246,7 +246,10 @@ def run_checks(
 
 
 def _examine_folders(
-    openings: Sequence[Opening], source: str, config: Config, opener: Callable[[Opening], Any]
+    openings: Sequence[OpenOptions],
+    source: str,
+    config: Config,
+    opener: Callable[[OpenOptions], Any],
 ) -> Generator[Check, None, tuple[str, ...]]:
     """Yield what is found; return the folders that a server can be started with."""
     # Imported here: `--help` must not pay for the rooms behind it.

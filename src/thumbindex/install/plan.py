@@ -27,7 +27,7 @@ from thumbindex.install.edit import (
     read_text,
     write_text,
 )
-from thumbindex.opening import Opening
+from thumbindex.opening import OpenOptions
 from thumbindex.process import environment
 
 
@@ -189,7 +189,7 @@ def project_location(client: Client, project: Path) -> EntryLocation:
     return EntryLocation(project.joinpath(*client.project), JSON, (*client.keys, ENTRY))
 
 
-def project_command(client: Client, opening: Opening, project: Path) -> list[str]:
+def project_command(client: Client, opening: OpenOptions, project: Path) -> list[str]:
     """Return the command line of a server for all who work on a project: by name, with folders
     inside the project.
 
@@ -231,7 +231,7 @@ def this_machine() -> Machine:
     return Machine(sys.platform, Path.home(), environment())
 
 
-def folders_to_serve(opening: Opening) -> tuple[tuple[str, Path], ...]:
+def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
     """Return name and path of the folders to be named to the server; none where it takes the
     configured ones.
 
@@ -256,7 +256,7 @@ def folders_to_serve(opening: Opening) -> tuple[tuple[str, Path], ...]:
     return folders if opening.folder or is_current else ()
 
 
-def serve_command(opening: Opening, folders: Sequence[tuple[str, Path]]) -> list[str]:
+def serve_command(opening: OpenOptions, folders: Sequence[tuple[str, Path]]) -> list[str]:
     """Return the command line of the server, with every path absolute: a client starts it in any
     folder.
 

@@ -39,7 +39,7 @@ from thumbindex.mcp.resources import (
 )
 from thumbindex.mcp.tools import TOOLS, check_arguments
 from thumbindex.model import Progress
-from thumbindex.opening import MayNameDirectory
+from thumbindex.opening import NameableDirectories
 from thumbindex.present.failures import describe_unexpected
 from thumbindex.present.sentences import indexing_sentence, progress_sentence
 from thumbindex.settings import MAX_QUERY_CHARS
@@ -128,7 +128,7 @@ _MAX_INSTRUCTION_CHARS = 6_000
 
 def server_instructions(
     folders: Sequence[tuple[str, Path]],
-    may_name: MayNameDirectory | None = None,
+    may_name: NameableDirectories | None = None,
     about: Mapping[str, str] | None = None,
 ) -> str:
     """Return what is in the index: the folders, their owner's sentences (`about`), and their top
@@ -209,7 +209,7 @@ class _NotesServer(Server[Subscribers]):
 def build_server(
     background: LibraryHost,
     folders: Sequence[tuple[str, Path]],
-    may_name: MayNameDirectory | None = None,
+    may_name: NameableDirectories | None = None,
     about: Mapping[str, str] | None = None,
     is_local: bool = True,
 ) -> Server[Subscribers]:
@@ -485,7 +485,7 @@ def _subscribers(ctx: Any) -> Subscribers:
 def serve_client(
     background: LibraryHost,
     folders: Sequence[tuple[str, Path]],
-    may_name: MayNameDirectory,
+    may_name: NameableDirectories,
     about: Mapping[str, str],
     output: TextIO,
 ) -> None:

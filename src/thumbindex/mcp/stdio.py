@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from thumbindex.background.host import LibraryHost, StartCommandServer
-from thumbindex.opening import Opening, names_allowed, served_folders
+from thumbindex.opening import OpenOptions, nameable_directories, served_folders
 from thumbindex.process import limit_numeric_threads, return_freed_memory, switch_threads_often
 from thumbindex.text import one_line
 
 
-def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> int:
+def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
     outgoing = claim_output()
     limit_numeric_threads()  # the child that indexes, too
@@ -29,7 +29,7 @@ def serve_stdio(opening: Opening, start_command_server: StartCommandServer) -> i
     # process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
-    may_name = names_allowed(opening, folders)
+    may_name = nameable_directories(opening, folders)
     database = opening.database_in(config)
     background = LibraryHost(
         opening, start_command_server=None if database else start_command_server

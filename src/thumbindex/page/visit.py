@@ -13,7 +13,7 @@ from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
 from thumbindex.config import absolute_path
 from thumbindex.errors import UsageError
 from thumbindex.model import read_whole_number
-from thumbindex.opening import is_here
+from thumbindex.opening import is_local_path
 from thumbindex.text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Visit:
             return [f"--folder={each}" for each in folder]
         own, roots = (
             self.background.opening,
-            {name: root for name, root in self.library.folders if is_here(root)},
+            {name: root for name, root in self.library.folders if is_local_path(root)},
         )
         chosen = folder or (tuple(roots) if own.folder else ())
         index, config = (path and absolute_path(path) for path in (own.index, own.config))

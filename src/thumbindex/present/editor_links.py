@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from thumbindex.model import Passage
-from thumbindex.opening import is_here
+from thumbindex.opening import is_local_path
 
 
 def obsidian_vault(path: Path) -> Path | None:
@@ -42,7 +42,7 @@ def passage_link(passage: Passage, root: Path, form: str) -> str:
     """Return the link to a passage in the form of `serve.links`; empty for "none", and for notes in
     a database.
     """
-    if form == "none" or not is_here(path := root / passage.path):
+    if form == "none" or not is_local_path(path := root / passage.path):
         return ""
     if form == "obsidian":
         return obsidian_link(path, passage.heading)

@@ -22,7 +22,7 @@ from starlette.types import Scope
 
 from thumbindex.config import configured_roots
 from thumbindex.errors import ConfigError
-from thumbindex.opening import is_here
+from thumbindex.opening import is_local_path
 from thumbindex.settings import Config, HttpSettings
 from thumbindex.web.token_file import hash_token, read_hashes
 
@@ -85,7 +85,9 @@ def check_rights(
             "asked for: give --token-file or `serve.http.issuer`."
         )
     # In a database others may publish what they like: nobody sees it.
-    unseen = {name for name, root in folders if granted and name not in here and not is_here(root)}
+    unseen = {
+        name for name, root in folders if granted and name not in here and not is_local_path(root)
+    }
     names = tuple(name for name, _ in folders if name not in unseen)
     for name in names:
         # as soon as one folder has rights, another one without any is an oversight

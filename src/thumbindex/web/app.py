@@ -46,10 +46,10 @@ from thumbindex.mcp.server import build_server
 from thumbindex.mcp.stdio import claim_output
 from thumbindex.model import DatabaseStatus, IndexState
 from thumbindex.opening import (
-    MayNameDirectory,
-    Opening,
+    NameableDirectories,
+    OpenOptions,
+    nameable_directories,
     named_folders,
-    names_allowed,
     served_folders,
 )
 from thumbindex.page.session import (
@@ -267,7 +267,7 @@ class HttpApp:
         background: LibraryHost,
         folders: Folders,
         config: Config,
-        may_name: MayNameDirectory | None = None,
+        may_name: NameableDirectories | None = None,
         key: OneTimeKey | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
@@ -482,7 +482,7 @@ def connection_hint(address: str, *, requires_token: bool, has_page: bool = Fals
 
 
 def serve_http(
-    opening: Opening,
+    opening: OpenOptions,
     given: Mapping[str, Any],
     start_command_server: StartCommandServer,
     *,
@@ -513,7 +513,7 @@ def serve_http(
     background = LibraryHost(
         opening, start_command_server=None if database else start_command_server
     )
-    site = HttpApp(background, folders, config, names_allowed(opening, folders))
+    site = HttpApp(background, folders, config, nameable_directories(opening, folders))
     for warning in site.warnings():
         print_error(warning)
 
@@ -535,7 +535,7 @@ PAGE_PORT = 8378
 
 
 def serve_page(
-    opening: Opening,
+    opening: OpenOptions,
     port: int | None,
     start_command_server: StartCommandServer,
     *,
