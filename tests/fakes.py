@@ -231,16 +231,16 @@ class MemoryCatalog:
         """Return some chunks as a selection."""
         return self.selection([n in set(chunks) for n in range(len(self))])
 
-    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+    def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
         """Return every so manieth chunk of a selection."""
         every = self.everything() if within is None else within
         return every.first(len(self))[start::step]
 
-    def meeting(self, condition: Condition) -> Selection:
+    def chunks_matching(self, condition: Condition) -> Selection:
         """Return the chunks of the documents that meet a condition."""
         return self._of(lambda document: _meets(document, condition))
 
-    def is_met(self, condition: Condition) -> bool:
+    def has_match(self, condition: Condition) -> bool:
         """Tell whether a document meets a condition."""
         return any(_meets(each, condition) for each in self.documents)
 
@@ -258,7 +258,7 @@ class MemoryCatalog:
             names = [*directories, *paths]
         return nearest(field, value, by_form(field, names))
 
-    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a name of these letters."""
         return [
             n
@@ -269,7 +269,7 @@ class MemoryCatalog:
             )
         ]
 
-    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+    def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""
         every = Counter(each for document in self.documents for each in document.abbreviations)
         return {
@@ -283,7 +283,7 @@ class MemoryCatalog:
         documents it has.
         """
         first: dict[DocumentId, ChunkId] = {}
-        for n in self.every(1, within):
+        for n in self.every_nth(1, within):
             first.setdefault(self.document_of(n), n)
         return [first[n] for n in newest_first(self.documents, first)[:limit]], len(first)
 
@@ -291,7 +291,7 @@ class MemoryCatalog:
         """Count the documents of a selection of which no day is known."""
         return sum(
             day_of(self.documents[n]) is None
-            for n in set(map(self.document_of, self.every(1, within)))
+            for n in set(map(self.document_of, self.every_nth(1, within)))
         )
 
 
@@ -308,7 +308,7 @@ class MemoryVectorIndex:
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best chunks by cosine, ties by id."""
         cosines = inner_products(self._matrix, query)
-        found = [n for n in self._catalog.every(1, within) if not np.isnan(cosines[n])]
+        found = [n for n in self._catalog.every_nth(1, within) if not np.isnan(cosines[n])]
         best = sorted(found, key=lambda n: (-cosines[n], n))[:limit]
         return tuple(
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n]))
@@ -333,11 +333,11 @@ class MemoryLinkGraph:
         }
         self._edges = sorted((a, b) for a, b in made if a != b)
 
-    def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that this one links to."""
         return tuple(b for a, b in self._edges if a == document)
 
-    def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that link to this one."""
         return tuple(a for a, b in self._edges if b == document)
 
@@ -368,7 +368,7 @@ class MemoryKeywordIndex:
         document's score.
         """
         allowed = [
-            n for n in self._catalog.every(1, within) if _holds_phrases(self._chunks[n], terms)
+            n for n in self._catalog.every_nth(1, within) if _holds_phrases(self._chunks[n], terms)
         ]
         hits = []
         for n, (score, share) in _scores(self._chunks, terms, weights).items():
@@ -386,7 +386,7 @@ class MemoryKeywordIndex:
             tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores
         )
 
-    def holding(self, text: str, fields: Collection[str]) -> Selection:
+    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
         """Return the chunks that hold all words of a text in any of the fields."""
         wanted = [text] if "code" in fields else [_singular(word) for word in words(text)]
         holds = [
@@ -395,7 +395,7 @@ class MemoryKeywordIndex:
         ]
         return self._catalog.selection(holds)
 
-    def holding_phrase(self, text: str) -> Selection:
+    def chunks_with_phrase(self, text: str) -> Selection:
         """Return the chunks that hold a phrase."""
         return self._catalog.selection(
             [_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks]
@@ -405,7 +405,7 @@ class MemoryKeywordIndex:
         """Count the chunks that hold the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
 
-    def adjacent(self, text: str) -> int:
+    def count_adjacent(self, text: str) -> int:
         """Count the chunks in whose text words stand one after the other."""
         form = [_singular(each) for each in words(text)]
         return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
@@ -423,7 +423,7 @@ class MemoryKeywordIndex:
 class NoDuplicates(Duplicates):
     """Knows of none."""
 
-    def repeated(self) -> None:
+    def repeats(self) -> None:
         """Return None."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:

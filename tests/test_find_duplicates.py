@@ -93,7 +93,7 @@ def test_what_a_note_says_twice_is_left_out_and_stays_readable(library):
     assert REWORDED in library.read("a.md").text
     (reader,) = library._readers
     duplicates = reader.opened().snapshot.duplicates
-    assert list(duplicates.repeated().first(9)) == [2, 3]
+    assert list(duplicates.repeats().first(9)) == [2, 3]
     assert (
         duplicates.copies(0),
         duplicates.salience([0])[0] > reader.opened().snapshot.catalog.chunks([0])[0].salience,

@@ -1,4 +1,4 @@
-"""The seams to the outside: what the pipeline asks of models and indexes.
+"""Ports: the interfaces of models and indexes that the pipeline uses.
 
 Fake and real pass one contract suite.
 """
@@ -61,7 +61,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Selection:
-    """Some of the chunks of one snapshot: what filters let through, or what holds a word.
+    """A set of chunks of one snapshot.
 
     `mask` has them among all chunks, `document_ids` the document of each chunk, ascending.
     """
@@ -74,31 +74,31 @@ class Selection:
         return int(np.count_nonzero(self.mask))
 
     def among(self, chunks: Sequence[ChunkId]) -> Mask:
-        """Tell which of these chunks it has."""
+        """Return which of these chunks are selected."""
         if isinstance(chunks, range):
             return self.mask[chunks.start : chunks.stop]
         return self.mask[np.array(chunks, dtype=np.int64)]
 
     def first(self, most: int) -> Sequence[ChunkId]:
-        """Return the first chunks, ascending, at most so many."""
+        """Return the first `most` chunks, ascending."""
         return [ChunkId(n) for n in np.flatnonzero(self.mask)[:most].tolist()]
 
     def of_documents(self) -> Selection:
-        """Return all chunks of each document of which it has one."""
+        """Return all chunks of the documents with a selected chunk."""
         whole = np.zeros(int(self._of[-1]) + 1 if len(self._of) else 0, dtype=np.bool_)
         whole[self._of[self.mask]] = True
         return Selection(whole[self._of], self._of)
 
     def __and__(self, other: Selection) -> Selection:
-        """Return what both have; the other is of the same snapshot, as below."""
+        """Return the intersection with a selection of the same snapshot."""
         return Selection(self.mask & other.mask, self._of)
 
     def __or__(self, other: Selection) -> Selection:
-        """Return what either has."""
+        """Return the union."""
         return Selection(self.mask | other.mask, self._of)
 
     def __sub__(self, other: Selection) -> Selection:
-        """Return what the other has not."""
+        """Return the difference."""
         return Selection(self.mask & ~other.mask, self._of)
 
 
@@ -135,9 +135,7 @@ class Embedder(Protocol):
         """
 
     def knows(self, word: str) -> bool:
-        """Tell whether a word is one token of the model's vocabulary: then it is a word, whether
-        any text holds it or not.
-        """
+        """Return whether a word is one token of the model's vocabulary."""
 
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Count the texts that are longer than the window, of which only the beginning is
@@ -174,9 +172,7 @@ class KeywordIndex(Protocol):
 
     @property
     def languages(self) -> frozenset[str]:
-        """The languages beside English that some of the texts are in, of those whose endings are
-        taken off.
-        """
+        """The languages of the texts with a stemmer, English left out."""
 
     def search(
         self,
@@ -189,25 +185,23 @@ class KeywordIndex(Protocol):
         documents' own scores.
         """
 
-    def holding(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that hold all words of a text, themselves or by their document, in any
-        of the fields, as `search` would find them.
+    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
+        """Return the chunks with all words of a text in any of the fields, as `search` finds them;
+        fields of their document count.
         """
 
-    def holding_phrase(self, text: str) -> Selection:
-        """Return the chunks that hold the words of a text one after the other, or whose document
-        does in its title or an alias.
-        """
+    def chunks_with_phrase(self, text: str) -> Selection:
+        """Return the chunks with a phrase in their text or their document's title or aliases."""
 
     def frequency(self, word: str) -> int:
-        """Count the chunks that hold the word in its surface form (lower-cased)."""
+        """Count the chunks with a word in its surface form (lower-cased)."""
 
-    def adjacent(self, text: str) -> int:
-        """Count the chunks in whose text words stand one after the other, endings aside."""
+    def count_adjacent(self, text: str) -> int:
+        """Count the chunks with adjacent words, as stems."""
 
     def words(self, lengths: range) -> Collection[str]:
-        """Return the surface forms (lower-cased, letters alone) of these lengths that some chunk
-        holds, or held not long ago.
+        """Return the surface forms (lower-cased, letters only) of these lengths in the index; words
+        deleted lately may be among them.
         """
 
 
@@ -225,12 +219,12 @@ class VectorIndex(Protocol):
 
 
 class LinkGraph(Protocol):
-    """Knows which document links to which."""
+    """The links between documents."""
 
-    def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that this one links to, each once, in ascending order."""
 
-    def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that link to this one, each once, in ascending order."""
 
 
@@ -242,9 +236,7 @@ class Documents(Protocol):
 
 
 class Catalog(Protocol):
-    """Knows each document and chunk of the snapshot by its id, and which ones filters, names and
-    days mean.
-    """
+    """The documents and chunks of a snapshot by id, and their selection by filter or name."""
 
     def __len__(self) -> int:
         """Count the chunks."""
@@ -278,7 +270,7 @@ class Catalog(Protocol):
         """Load the parent of each chunk; one that is gone meanwhile is missing from the result."""
 
     def select(self, filters: Filters) -> Selection | None:
-        """Return the chunks that filters let through; None when that is all of them."""
+        """Return the chunks that pass filters; None for all."""
 
     def everything(self) -> Selection:
         """Return all chunks."""
@@ -286,32 +278,26 @@ class Catalog(Protocol):
     def only(self, chunks: Sequence[ChunkId]) -> Selection:
         """Return some chunks as a selection."""
 
-    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every so manieth chunk of a selection (of all where None) in the order of ids,
-        from the one at position `start` on.
-        """
+    def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+        """Return every `step`-th chunk of a selection (None: of all), from position `start`."""
 
-    def meeting(self, condition: Condition) -> Selection:
-        """Return the chunks of the documents that meet what is asked of their tags, path, file or
-        title; whether it excludes them is not asked.
-        """
+    def chunks_matching(self, condition: Condition) -> Selection:
+        """Return the chunks of documents that match a condition; `excludes` is ignored."""
 
-    def is_met(self, condition: Condition) -> bool:
-        """Tell whether a document meets that, with chunks or without."""
+    def has_match(self, condition: Condition) -> bool:
+        """Return whether any document matches a condition."""
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or the directories and paths, that are most like a value, the nearest
-        first.
-        """
+        """Return the tags, or directories and paths, most similar to a value, nearest first."""
 
-    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a file name (without suffix), a title or an alias of these
         letters (`text.name_key`), ascending.
 
         A name in ASCII has no more than `longest` characters.
         """
 
-    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+    def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these short forms, or a long one with one of these
         keys (`text.form_key`).
 
@@ -319,12 +305,13 @@ class Catalog(Protocol):
         """
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, those without a
-        day last, and how many documents it has.
+        """Return the first selected chunk of each of the newest documents, undated ones last.
+
+        The second value is the number of documents.
         """
 
     def undated(self, within: Selection | None) -> int:
-        """Count the documents of a selection (of all where None) of which no day is known."""
+        """Count the documents of a selection (None: of all) without a known day."""
 
 
 class FolderCatalog(Catalog, Protocol):
@@ -347,23 +334,19 @@ Salience = npt.NDArray[np.float64]
 
 
 class Duplicates(Protocol):
-    """Knows which chunks say the same, found when the index was written or decided by its owner."""
+    """The duplicate chunks, found by indexing or decided by the owner."""
 
-    def repeated(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document and are no search units of
-        their own; None where there are none.
-        """
+    def repeats(self) -> Selection | None:
+        """Return the chunks that repeat another one of their document; None if there are none."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return how much chunks matter in their documents, raised by what repeats them."""
+        """Return the salience of chunks, raised by their repeats."""
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks that say what this one says: the repeats it stands for, and its copies
-        in other documents; ascending, itself left out.
-        """
+        """Return the repeats of a chunk and its copies in other documents, ascending."""
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        """Return what the owner decided of two chunks' texts, if anything."""
+        """Return the owner's decision about two chunks' texts, or None."""
 
 
 @dataclass(frozen=True, slots=True)

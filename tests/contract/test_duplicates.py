@@ -86,7 +86,10 @@ class Known:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.duplicates, self.chunks = snapshot.duplicates, list(snapshot.catalog.every(1, None))
+        self.duplicates, self.chunks = (
+            snapshot.duplicates,
+            list(snapshot.catalog.every_nth(1, None)),
+        )
 
     def positions(self, chunks: Iterable[ChunkId]) -> list[int]:
         return [self.chunks.index(n) for n in chunks]
@@ -97,7 +100,7 @@ class Known:
 
 class TestDuplicates:
     def test_repeats_are_no_search_units(self, known: Known) -> None:
-        repeated = known.duplicates.repeated()
+        repeated = known.duplicates.repeats()
         assert repeated is not None
         assert known.positions(repeated.first(9)) == [1]
 
@@ -134,6 +137,6 @@ def test_an_index_without_duplicates_masks_nothing(tmp_path):
     snapshot = on_disk(tmp_path / "index")
     with closing(Store(IndexPaths(tmp_path / "index").store)) as store, store.transaction():
         store.duplicates.forget_findings()
-    assert snapshot.duplicates.repeated() is not None
+    assert snapshot.duplicates.repeats() is not None
     with closing(Store(IndexPaths(tmp_path / "index").store, read_only=True)) as store:
-        assert open_snapshot(store, "").snapshot.duplicates.repeated() is None
+        assert open_snapshot(store, "").snapshot.duplicates.repeats() is None

@@ -49,7 +49,7 @@ def snapshot(make: Make) -> Snapshot:
 
 def chunks_of(snapshot: Snapshot) -> list[ChunkId]:
     """Return the ids of all chunks, in order: an index gives what numbers it likes."""
-    return list(snapshot.catalog.every(1, None))
+    return list(snapshot.catalog.every_nth(1, None))
 
 
 def documents_of(snapshot: Snapshot) -> list[DocumentId]:
@@ -109,7 +109,7 @@ class TestKeywordIndex:
 
     def test_words_that_stand_one_after_the_other_are_counted(self, snapshot: Snapshot) -> None:
         assert [
-            snapshot.keyword.adjacent(text)
+            snapshot.keyword.count_adjacent(text)
             for text in ("in spring", "in springs", "spring in", "zebra in", "plant")
         ] == [2, 2, 0, 0, 3]
 
@@ -176,14 +176,14 @@ class TestKeywordIndex:
 
     def test_holding_returns_chunks_with_a_word_in_any_field(self, snapshot: Snapshot) -> None:
         known = {
-            text: held(snapshot, snapshot.keyword.holding(text, tuple(BODY.fields)))
+            text: held(snapshot, snapshot.keyword.chunks_with_words(text, tuple(BODY.fields)))
             for text in ("trees", "spring moss", "overview", "zz")
         }
         assert known == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
 
     def test_the_chunks_that_hold_a_whole_identifier_are_known(self, snapshot: Snapshot) -> None:
         assert [
-            held(snapshot, snapshot.keyword.holding(text, ("code",)))
+            held(snapshot, snapshot.keyword.chunks_with_words(text, ("code",)))
             for text in ("parse_json", "parse_xml")
         ] == [[1], []]
 
@@ -285,11 +285,14 @@ class TestVectorIndex:
 class TestLinkGraph:
     def test_links_are_known_both_ways_each_once(self, snapshot: Snapshot) -> None:
         index, _, trees = documents_of(snapshot)
-        assert (snapshot.graph.linked(index), snapshot.graph.linking(index)) == ((trees,), (trees,))
+        assert (snapshot.graph.outgoing(index), snapshot.graph.incoming(index)) == (
+            (trees,),
+            (trees,),
+        )
 
     def test_a_document_without_links_has_no_neighbors(self, snapshot: Snapshot) -> None:
         moss = documents_of(snapshot)[MOSS]
-        assert (snapshot.graph.linked(moss), snapshot.graph.linking(moss)) == ((), ())
+        assert (snapshot.graph.outgoing(moss), snapshot.graph.incoming(moss)) == ((), ())
 
 
 class TestCatalog:
@@ -380,8 +383,8 @@ class TestCatalog:
     def test_a_condition_selects_chunks_of_matching_notes(
         self, snapshot: Snapshot, condition: Condition, chunks: list[int]
     ) -> None:
-        assert held(snapshot, snapshot.catalog.meeting(condition)) == chunks
-        assert snapshot.catalog.is_met(condition) is bool(chunks)
+        assert held(snapshot, snapshot.catalog.chunks_matching(condition)) == chunks
+        assert snapshot.catalog.has_match(condition) is bool(chunks)
 
     def test_near_suggests_similar_names(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
@@ -394,7 +397,8 @@ class TestCatalog:
     def test_notes_are_found_by_the_letters_of_their_names(self, snapshot: Snapshot) -> None:
         index, moss, _ = documents_of(snapshot)
         assert [
-            list(snapshot.catalog.named(letters, 8)) for letters in ("overview", "moss", "mo")
+            list(snapshot.catalog.documents_named(letters, 8))
+            for letters in ("overview", "moss", "mo")
         ] == [[index], [moss], []]
 
     def test_the_days_of_notes_are_known(self, snapshot: Snapshot) -> None:
@@ -428,7 +432,8 @@ class TestCatalog:
         ]
         catalog = make(notes).catalog
         assert [
-            dict(catalog.defined({form})) for form in ("sso", "single sign on", "kubernete", "on")
+            dict(catalog.abbreviations_with({form}))
+            for form in ("sso", "single sign on", "kubernete", "on")
         ] == [{sso: 2}, {sso: 2}, {k8s: 1}, {}]
 
     def test_documents_are_counted_by_language(self, make: Make) -> None:
@@ -443,7 +448,7 @@ class TestSelection:
     def test_selections_are_combined_as_sets(self, snapshot: Snapshot) -> None:
         first, second = (
             only(snapshot, 0, 2, 3),
-            snapshot.keyword.holding("spring", tuple(BODY.fields)),
+            snapshot.keyword.chunks_with_words("spring", tuple(BODY.fields)),
         )
         assert [
             held(snapshot, each)
@@ -468,9 +473,9 @@ class TestSelection:
     def test_every_takes_each_nth_chunk_in_order(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         taken = [
-            catalog.every(2, None),
-            catalog.every(2, None, 1),
-            catalog.every(2, only(snapshot, 0, 1, 4)),
-            catalog.every(3, only(snapshot), 2),
+            catalog.every_nth(2, None),
+            catalog.every_nth(2, None, 1),
+            catalog.every_nth(2, only(snapshot, 0, 1, 4)),
+            catalog.every_nth(3, only(snapshot), 2),
         ]
         assert [positions(snapshot, each) for each in taken] == [[0, 2, 4], [1, 3], [0, 4], []]

@@ -83,7 +83,7 @@ def answers(opened):
         ],
         np.nan_to_num(vector.vectors(range(size)), nan=9).tolist(),
         [
-            (snapshot.graph.linked(n), snapshot.graph.linking(n))
+            (snapshot.graph.outgoing(n), snapshot.graph.incoming(n))
             for n in range(len(snapshot.catalog.documents))
         ],
     )

@@ -102,17 +102,19 @@ def test_vectors_of_both_folders_are_searched():
 def test_links_stay_in_their_folder():
     _, united = two()
     assert (
-        united.graph.linked(DocumentId(0)),
-        united.graph.linking(DocumentId(1)),
-        united.graph.linked(DocumentId(2)),
+        united.graph.outgoing(DocumentId(0)),
+        united.graph.incoming(DocumentId(1)),
+        united.graph.outgoing(DocumentId(2)),
     ) == ((1,), (0,), ())
 
 
 def test_a_folder_s_chunks_and_documents_come_behind_those_of_the_one_before_it():
     _, united = two()
     catalog = united.catalog
-    met = catalog.meeting(Condition("file", "c")) | catalog.meeting(Condition("file", "a"))
-    assert (catalog.every(1, None), met.first(9)) == ([0, 1, SECOND], [0, SECOND])
+    met = catalog.chunks_matching(Condition("file", "c")) | catalog.chunks_matching(
+        Condition("file", "a")
+    )
+    assert (catalog.every_nth(1, None), met.first(9)) == ([0, 1, SECOND], [0, SECOND])
     assert [catalog.documents[catalog.document_of(n)].path for n in (0, 1, SECOND)] == [
         "a.md",
         "b.md",

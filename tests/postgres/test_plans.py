@@ -136,7 +136,7 @@ def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(
         recording = Recording(session)
         index, state = opened(recording)
         exact, near = index.snapshot.vector, opened(recording, exact=10)[0].snapshot.vector
-        sampled = index.snapshot.catalog.every(97, None)
+        sampled = index.snapshot.catalog.every_nth(97, None)
         queries = [
             vector
             for vector in index.snapshot.vector.vectors(sampled)

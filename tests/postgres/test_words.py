@@ -94,14 +94,17 @@ class Both:
         """Ask both which chunks hold some words, as words and as phrases, and compare."""
         embedded, published = self.opened.keyword, self.published_words
         for text, fields in product(texts, (("body", "title"), ("code",))):
-            mine, yours = published.holding(text, fields), embedded.holding(text, fields)
+            mine, yours = (
+                published.chunks_with_words(text, fields),
+                embedded.chunks_with_words(text, fields),
+            )
             assert mine.mask.tolist() == yours.mask.tolist()
         for text in texts:
-            mine, yours = published.holding_phrase(text), embedded.holding_phrase(text)
+            mine, yours = published.chunks_with_phrase(text), embedded.chunks_with_phrase(text)
             assert mine.mask.tolist() == yours.mask.tolist()
-            assert (published.frequency(text), published.adjacent(text)) == (
+            assert (published.frequency(text), published.count_adjacent(text)) == (
                 embedded.frequency(text),
-                embedded.adjacent(text),
+                embedded.count_adjacent(text),
             )
         assert published.languages == embedded.languages
         assert set(published.words(range(4, 6))) == set(embedded.words(range(4, 6)))

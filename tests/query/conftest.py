@@ -47,7 +47,7 @@ class Known(NoDuplicates):
             verdicts or {},
         )
 
-    def repeated(self) -> Selection | None:  # type: ignore[override]
+    def repeats(self) -> Selection | None:  # type: ignore[override]
         return self._repeated or None
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
@@ -107,7 +107,7 @@ def candidates() -> Callable[..., tuple[Candidate, ...]]:
     """
 
     def make(snapshot: Snapshot, *scores: float) -> tuple[Candidate, ...]:
-        ids = list(snapshot.catalog.every(1, None))
+        ids = list(snapshot.catalog.every_nth(1, None))
         chunks = snapshot.catalog.chunks(ids)
         given = scores or [1.0 - 0.001 * n for n in ids]
         made = [

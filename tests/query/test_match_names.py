@@ -370,7 +370,7 @@ def test_a_name_that_very_many_notes_have_is_looked_up_in_no_more_than_their_num
     note = document("README.md", "# Read me").document
     names = DocumentNames([replace(note, path=f"{n}/README.md") for n in range(40_000)])
     began = time.process_time()
-    assert len(names.named("readme", 6)) == 40_000
+    assert len(names.documents_named("readme", 6)) == 40_000
     assert time.process_time() - began < 5  # by the square of their number it were half a minute
 
 

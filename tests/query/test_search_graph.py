@@ -21,7 +21,7 @@ def test_documents_that_several_retrievers_rank_high_come_first():
 
 def test_a_hubs_neighbors_are_bounded_and_in_order():
     graph = memory_snapshot(HUB).graph
-    hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
+    hub = next(DocumentId(n) for n in range(10) if len(graph.outgoing(DocumentId(n))) > 1)
     assert list(link_scores([hub], graph, SearchGraphSettings(neighbors=3))) == [0, 1, 2]
 
 

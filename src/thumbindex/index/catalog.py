@@ -139,11 +139,11 @@ class StoreCatalog(CatalogLayout):
     def _filters(self) -> FilterIndex:
         return FilterIndex(self.documents)
 
-    def meeting(self, condition: Condition) -> Selection:
-        return self.of_documents(self._filters.meeting(condition))
+    def chunks_matching(self, condition: Condition) -> Selection:
+        return self.of_documents(self._filters.chunks_matching(condition))
 
-    def is_met(self, condition: Condition) -> bool:
-        return self._filters.is_met(condition)
+    def has_match(self, condition: Condition) -> bool:
+        return self._filters.has_match(condition)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         return self._filters.near(field, value)
@@ -152,8 +152,8 @@ class StoreCatalog(CatalogLayout):
     def _names(self) -> DocumentNames:
         return DocumentNames(self.documents)
 
-    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        return self._names.named(letters, longest)
+    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+        return self._names.documents_named(letters, longest)
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
@@ -166,7 +166,7 @@ class StoreCatalog(CatalogLayout):
                 found[form][each] = count
         return found
 
-    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+    def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         return {
             each: count
             for form in forms

@@ -51,7 +51,7 @@ class CatalogLayout:
         mask[np.array(chunks, dtype=np.int64)] = True
         return self.selection(mask)
 
-    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+    def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
         if within is None:
             return [ChunkId(n) for n in range(start, len(self), step)]
         return [ChunkId(n) for n in np.flatnonzero(within.mask)[start::step].tolist()]

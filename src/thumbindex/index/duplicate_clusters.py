@@ -162,7 +162,7 @@ class StoreDuplicates(Duplicates):
                     (found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0]
                 )
 
-    def repeated(self) -> Selection | None:
+    def repeats(self) -> Selection | None:
         return self._repeated
 
     @cached_property

@@ -32,7 +32,7 @@ class FilterIndex:
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
 
-    def meeting(self, condition: Condition) -> Mask:
+    def chunks_matching(self, condition: Condition) -> Mask:
         """Tell which documents meet what is asked of their tags, path or title, case and accents
         aside; whether that excludes them is not asked.
         """
@@ -60,9 +60,9 @@ class FilterIndex:
             held[numbers] = True
         return held
 
-    def is_met(self, condition: Condition) -> bool:
+    def has_match(self, condition: Condition) -> bool:
         """Tell whether a document meets a condition."""
-        return bool(self.meeting(condition).any())
+        return bool(self.chunks_matching(condition).any())
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or the directories and paths, that are most like a value."""

@@ -28,11 +28,11 @@ class NetworkxLinkGraph:
         else:
             self._graph = _graph(links)
 
-    def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
         path = self._paths[document]
         return self._positions(self._graph.successors(path)) if path in self._graph else ()
 
-    def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
         path = self._paths[document]
         return self._positions(self._graph.predecessors(path)) if path in self._graph else ()
 

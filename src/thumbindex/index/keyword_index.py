@@ -227,7 +227,7 @@ class WhooshKeywordIndex:
         )
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.best_documents(mask)})
 
-    def holding(self, text: str, fields: Collection[str]) -> Selection:
+    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
 
         def columns_by_word(columns: TermPostings) -> list[dict[str, Any]]:
             return [
@@ -239,13 +239,13 @@ class WhooshKeywordIndex:
         mask = np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=bool)
         return self._catalog.selection(mask)
 
-    def holding_phrase(self, text: str) -> Selection:
+    def chunks_with_phrase(self, text: str) -> Selection:
         return self._catalog.selection(self._held(self._ask(lambda columns: columns.phrase(text))))
 
     def frequency(self, word: str) -> int:
         return len(self._ask(lambda columns: columns.posting_list("code", (word,))).ids)
 
-    def adjacent(self, text: str) -> int:
+    def count_adjacent(self, text: str) -> int:
         return len(self._ask(lambda columns: columns.form_postings("body", text)).ids)
 
     def _held(self, found: Mapping[str, Any]) -> Mask:

@@ -23,7 +23,7 @@ class DocumentNames:
             for key, (n, name) in zip(letters, own, strict=True):
                 self._called.setdefault(key, []).append((n, len(name) if is_ascii else 0))
 
-    def named(self, letters: str, longest: int) -> list[DocumentId]:
+    def documents_named(self, letters: str, longest: int) -> list[DocumentId]:
         """Return the documents with a name of these letters and digits, ascending; one in ASCII has
         no more than `longest` characters.
         """

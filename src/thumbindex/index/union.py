@@ -175,25 +175,28 @@ class UnionCatalog(CatalogLayout):
             for each, part in zip(found, self.parts, strict=True)
         )
 
-    def meeting(self, condition: Condition) -> Selection:
-        return self.joined(part.meeting(condition) for part in self.parts)
+    def chunks_matching(self, condition: Condition) -> Selection:
+        return self.joined(part.chunks_matching(condition) for part in self.parts)
 
-    def is_met(self, condition: Condition) -> bool:
-        return any(part.is_met(condition) for part in self.parts)
+    def has_match(self, condition: Condition) -> bool:
+        return any(part.has_match(condition) for part in self.parts)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         names = [name for part in self.parts for name in part.near(field, value)]
         return nearest(field, value, by_form(field, names)) if names else ()
 
-    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         return [
             self.document(number, n)
             for number, part in enumerate(self.parts)
-            for n in part.named(letters, longest)
+            for n in part.documents_named(letters, longest)
         ]
 
-    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        return sum((Counter(part.defined(forms)) for part in self.parts), Counter[Abbreviation]())
+    def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+        return sum(
+            (Counter(part.abbreviations_with(forms)) for part in self.parts),
+            Counter[Abbreviation](),
+        )
 
 
 class UnionKeywordIndex:
@@ -238,19 +241,21 @@ class UnionKeywordIndex:
     @staticmethod
     def _holding_any(part: KeywordIndex, term: Term, fields: Collection[str]) -> Selection:
         """Return the chunks of a folder that hold a term in any of its forms."""
-        return reduce(or_, [part.holding(each.text, fields) for each in (term, *term.others)])
+        return reduce(
+            or_, [part.chunks_with_words(each.text, fields) for each in (term, *term.others)]
+        )
 
-    def holding(self, text: str, fields: Collection[str]) -> Selection:
-        return self._catalog.joined(part.holding(text, fields) for part in self._parts)
+    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
+        return self._catalog.joined(part.chunks_with_words(text, fields) for part in self._parts)
 
-    def holding_phrase(self, text: str) -> Selection:
-        return self._catalog.joined(part.holding_phrase(text) for part in self._parts)
+    def chunks_with_phrase(self, text: str) -> Selection:
+        return self._catalog.joined(part.chunks_with_phrase(text) for part in self._parts)
 
     def frequency(self, word: str) -> int:
         return sum(part.frequency(word) for part in self._parts)
 
-    def adjacent(self, text: str) -> int:
-        return sum(part.adjacent(text) for part in self._parts)
+    def count_adjacent(self, text: str) -> int:
+        return sum(part.count_adjacent(text) for part in self._parts)
 
     def words(self, lengths: range) -> Collection[str]:
         """Return the word forms of these lengths."""
@@ -297,13 +302,13 @@ class UnionLinkGraph:
     def __init__(self, parts: Sequence[LinkGraph], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
 
-    def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
         part, own = self._catalog.own_document(document)
-        return tuple(self._catalog.document(part, n) for n in self._parts[part].linked(own))
+        return tuple(self._catalog.document(part, n) for n in self._parts[part].outgoing(own))
 
-    def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
+    def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
         part, own = self._catalog.own_document(document)
-        return tuple(self._catalog.document(part, n) for n in self._parts[part].linking(own))
+        return tuple(self._catalog.document(part, n) for n in self._parts[part].incoming(own))
 
 
 class UnionDuplicates(Duplicates):
@@ -314,8 +319,8 @@ class UnionDuplicates(Duplicates):
     def __init__(self, parts: Sequence[Duplicates], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
 
-    def repeated(self) -> Selection | None:
-        found = [part.repeated() for part in self._parts]
+    def repeats(self) -> Selection | None:
+        found = [part.repeats() for part in self._parts]
         if all(each is None for each in found):
             return None
         return self._catalog.joined(

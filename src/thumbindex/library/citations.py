@@ -668,7 +668,7 @@ class _Checker:
             if reader.indexed:
                 self._spend(_SEARCH_COST)
                 snapshot = reader.opened().snapshot
-                held = snapshot.keyword.holding_phrase(phrase)
+                held = snapshot.keyword.chunks_with_phrase(phrase)
                 ids = dict.fromkeys(map(snapshot.catalog.document_of, held.first(len(held))))
                 documents = {snapshot.catalog.documents[n].path: n for n in ids}
                 for each in islice(

@@ -58,7 +58,7 @@ def related_to(found: FoundNote, limit: int) -> RelatedNotes:
     reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
     links = (link for _, _, link in reader.store.links([document.path]))
     dangling = {link.target for link in links if not link.resolved}
-    linked, linking = snapshot.graph.linked(own), snapshot.graph.linking(own)
+    linked, linking = snapshot.graph.outgoing(own), snapshot.graph.incoming(own)
     similar = _nearest_documents(snapshot, own, limit)
     around = (*linked, *linking, *(n for n, _ in similar))
     paths = {n: snapshot.catalog.documents[n].path for n in around}
@@ -166,7 +166,7 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
 
     def is_linked(first: DocumentId, second: DocumentId) -> bool:
         graph = snapshot.graph
-        return second in graph.linked(first) or first in graph.linked(second)
+        return second in graph.outgoing(first) or first in graph.outgoing(second)
 
     found = []
     for (a, b), cosine in sorted(nearest.items(), key=lambda item: (-item[1], item[0])):

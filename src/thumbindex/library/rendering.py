@@ -73,7 +73,7 @@ def note_page(
     documents = catalog.documents
     links = [link for _, _, link in reader.store.links([path])]
     sources = reader.store.links_to(path)
-    around = _around(own, lambda n: (*graph.linked(n), *graph.linking(n)))
+    around = _around(own, lambda n: (*graph.outgoing(n), *graph.incoming(n)))
     states = note_states(
         {
             *((folder, link.resolved) for link in links if link.resolved),
@@ -121,7 +121,7 @@ def note_page(
         edges=tuple(
             (places[n], places[other])
             for n in shown
-            for other in graph.linked(n)
+            for other in graph.outgoing(n)
             if other in places
         ),
         neighbors_left=len(nodes) - len(shown),

@@ -313,7 +313,7 @@ class PrivacyFilter:
         terms = [term for way in search.all_phrasings for term in (*way.terms, *way.identifiers)]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.others))}
         held = (
-            keyword.holding(text, (*KEYWORD_FIELDS, "code"))
+            keyword.chunks_with_words(text, (*KEYWORD_FIELDS, "code"))
             for text in (texts if self._readers else ())
             if not asked.issuperset(words(text))
         )
@@ -326,23 +326,23 @@ class PrivacyFilter:
         """
         catalog = self._tools.snapshot.catalog
 
-        def is_met(one: Filters) -> bool:
+        def has_match(one: Filters) -> bool:
             within = catalog.select(one)
             return within is None or self._has_visible_note(within)
 
-        filters = unmet_filters(self._search.query.filters, catalog.near, is_met)
+        filters = unmet_filters(self._search.query.filters, catalog.near, has_match)
         typed = (
             UnmetFilter(each.field, each.value, catalog.near(each.field, each.value))
             for each in self._search.conditions
             if each.field != "words"
-            and (held := catalog.meeting(each))
+            and (held := catalog.chunks_matching(each))
             and not self._has_visible_note(held)
         )
         by_filter = {(each.field, each.value): each for each in (*filters, *typed, *unmet)}
         return tuple(map(self._with_visible_names, by_filter.values()))
 
     def _with_visible_names(self, unmet: UnmetFilter) -> UnmetFilter:
-        meeting = self._tools.snapshot.catalog.meeting
+        meeting = self._tools.snapshot.catalog.chunks_matching
         names = (
             name
             for name in unmet.nearest

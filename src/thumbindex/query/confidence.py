@@ -126,7 +126,7 @@ def _names_missing_daily_note(search: Search, tools: Tools) -> bool:
     other days hold most of its words.
     """
     day = _DAILY_NOTE.fullmatch(search.text.strip())
-    return day is not None and not tools.snapshot.keyword.holding_phrase(day[1])
+    return day is not None and not tools.snapshot.keyword.chunks_with_phrase(day[1])
 
 
 def _has_only_function_words(search: Search, tools: Tools) -> bool:
@@ -265,7 +265,7 @@ def _draw_sample(
     step: int, within: Selection | None, tools: Tools
 ) -> tuple[Sequence[ChunkId], Matrix, float]:
     """Return every `step`-th chunk that has a vector, the vectors, and the share that has one."""
-    chunks = tools.snapshot.catalog.every(step, within)
+    chunks = tools.snapshot.catalog.every_nth(step, within)
     vectors = tools.snapshot.vector.vectors(chunks)
     has_vector = ~np.isnan(vectors[:, 0])
     return (
@@ -282,7 +282,7 @@ _SAMPLES: WeakKeyDictionary[VectorIndex, _Sample] = WeakKeyDictionary()
 def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
     """Return a sample of the searchable chunks, cached for a whole index."""
     snapshot = tools.snapshot
-    repeated = snapshot.duplicates.repeated()
+    repeated = snapshot.duplicates.repeats()
     repeats = 0 if repeated is None else len(repeated)
     if within is not None and len(within) < len(snapshot.catalog) - repeats:
         return _Sample(within, tools)
@@ -333,8 +333,10 @@ def query_terms(
 
     def holding(text: str, verbatim: bool) -> Selection:
         if (text, verbatim) not in cache:
-            found = keyword.holding(text, ("code",))
-            cache[text, verbatim] = found if verbatim else found | keyword.holding(text, fields)
+            found = keyword.chunks_with_words(text, ("code",))
+            cache[text, verbatim] = (
+                found if verbatim else found | keyword.chunks_with_words(text, fields)
+            )
         return cache[text, verbatim]
 
     words = {term.text: tuple(other.text for other in term.others) for term in phrasing.terms}

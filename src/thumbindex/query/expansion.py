@@ -39,7 +39,7 @@ _MAX_QUERY_WORDS = 40
 def synonyms(search: Search, tools: Tools) -> Search:
     """Add other forms of the query's words, at a lower weight: abbreviations and compounds."""
     runs = list(word_runs(search.text))
-    found = abbreviation_forms(runs, tools.snapshot.catalog.defined)
+    found = abbreviation_forms(runs, tools.snapshot.catalog.abbreviations_with)
     found += split_compounds(runs, tools.snapshot.keyword)
     terms = tuple(_add_forms(term, found) for term in search.terms)
     identifiers = tuple(
@@ -127,14 +127,16 @@ def spell_out_abbreviations(
 def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[OtherForm]:
     """Yield unknown words that notes write as two: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.holding(word, KEYWORD_FIELDS):
+        if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.chunks_with_words(
+            word, KEYWORD_FIELDS
+        ):
             cuts = ((word[:at], word[at:]) for at in range(_MIN_PART_LETTERS, len(word)))
             halves = (
                 f"{left} {right}"
                 for left, right in cuts
                 if _is_compound_part(left) and _is_compound_part(right)
             )
-            if found := next(filter(keyword.adjacent, halves), None):
+            if found := next(filter(keyword.count_adjacent, halves), None):
                 yield OtherForm(word, found)
 
 

@@ -122,7 +122,9 @@ def _asks_about_date(search: Search, tools: Tools) -> bool:
     stops = stop_weights(search.text, keyword.languages)
     other_words = dict.fromkeys(words(without_dates(fold_line(search.text))))
     asked = [word for word in other_words if stops.get(word, 1.0)]
-    holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked[:_MAX_WORDS_CHECKED]]
+    holding = [
+        keyword.chunks_with_words(word, KEYWORD_FIELDS) for word in asked[:_MAX_WORDS_CHECKED]
+    ]
 
     def held(document: DocumentId) -> int:
         chunks = chunks_of(document, tools)
@@ -179,7 +181,7 @@ def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
         {
             n
             for form, key in letters.items()
-            for n in catalog.named(key, len(form) + len(key) // 3 + _MAX_SYMBOLS)
+            for n in catalog.documents_named(key, len(form) + len(key) // 3 + _MAX_SYMBOLS)
         }
     )
     if len(found) > _MAX_SAME_NAME:
@@ -289,7 +291,7 @@ def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
         )
         for n in {
             catalog.document_of(n)
-            for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))
+            for n in catalog.every_nth(1, catalog.chunks_matching(Condition("file", f"{iso}*")))
         }:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
                 matches.setdefault(
@@ -363,7 +365,7 @@ def _chunks_under_heading(text: str, within: Selection | None, tools: Tools) -> 
     asked = {word for word in found if len(word) > 1} or found  # "team s" is "team's"
     # long ones are rare: mostly the first two leave nothing
     for word in sorted(asked, key=lambda each: (-len(each), each)):
-        if holding := tools.snapshot.keyword.holding(word, ("headings",)):
+        if holding := tools.snapshot.keyword.chunks_with_words(word, ("headings",)):
             before = within if held is None else held
             held = holding if before is None else before & holding
             if not held:

@@ -77,7 +77,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     alone = not words(others)
 
     def nearest(condition: Condition) -> tuple[str, ...] | None:
-        if condition.field == "words" or catalog.is_met(condition):
+        if condition.field == "words" or catalog.has_match(condition):
             return None
         return catalog.near(condition.field, condition.value)
 
@@ -99,7 +99,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
             unmet.append(UnmetFilter(each.field, each.value, names, as_words))
         read += [] if as_words else [operator]
     taken = [*read, *idle] if read or not alone else []
-    held = [keyword.holding_phrase(each.value) for each in phrases]
+    held = [keyword.chunks_with_phrase(each.value) for each in phrases]
     unmet += [
         UnmetFilter("words", each.value, as_words=True)
         for each, found in zip(phrases, held, strict=True)
@@ -160,8 +160,8 @@ def _occurs(operator: _Operator, keyword: KeywordIndex) -> bool:
     """Return whether a note holds the excluded word or phrase."""
     value = operator.condition.value
     if operator.is_quoted:
-        return bool(keyword.holding_phrase(value))
-    return bool(keyword.holding(value, KEYWORD_FIELDS))
+        return bool(keyword.chunks_with_phrase(value))
+    return bool(keyword.chunks_with_words(value, KEYWORD_FIELDS))
 
 
 def _intersect_all(held: Sequence[Selection]) -> Selection:
@@ -177,7 +177,8 @@ def _is_flag(text: str, operator: _Operator, keyword: KeywordIndex) -> bool:
     it with its dash.
     """
     return not operator.is_quoted and (
-        _has_flag(text) or bool(keyword.holding(f"-{fold(operator.condition.value)}", ("code",)))
+        _has_flag(text)
+        or bool(keyword.chunks_with_words(f"-{fold(operator.condition.value)}", ("code",)))
     )
 
 
@@ -204,11 +205,11 @@ def select_chunks(conditions: Sequence[Condition], snapshot: Snapshot) -> Select
     within: Selection | None = None
     for each in conditions:
         if each.field != "words":
-            held = snapshot.catalog.meeting(each)
+            held = snapshot.catalog.chunks_matching(each)
         elif each.excludes and len(words(each.value)) == 1:
-            held = snapshot.keyword.holding(each.value, KEYWORD_FIELDS).of_documents()
+            held = snapshot.keyword.chunks_with_words(each.value, KEYWORD_FIELDS).of_documents()
         else:
-            held = snapshot.keyword.holding_phrase(each.value)
+            held = snapshot.keyword.chunks_with_phrase(each.value)
             held = held.of_documents() if each.excludes else held
         if each.excludes:
             within = (snapshot.catalog.everything() if within is None else within) - held

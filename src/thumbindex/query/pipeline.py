@@ -146,7 +146,7 @@ def start_search(query: Query, tools: Tools) -> Search:
 
 def _without_repeats(within: Selection | None, snapshot: Snapshot) -> Selection | None:
     """Remove chunks that repeat another one of their document; None means all chunks."""
-    repeated = snapshot.duplicates.repeated()
+    repeated = snapshot.duplicates.repeats()
     if repeated is None:
         return within
     return (snapshot.catalog.everything() if within is None else within) - repeated

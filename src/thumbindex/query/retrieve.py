@@ -142,7 +142,7 @@ def neighbors(
     seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
 ) -> tuple[DocumentId, ...]:
     """Return the documents that one links to, ascending, up to the limit."""
-    return graph.linked(seed)[: settings.neighbors]
+    return graph.outgoing(seed)[: settings.neighbors]
 
 
 def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:

@@ -320,7 +320,7 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
 def correction(word: str, tools: Tools) -> str | None:
     """Return the correction of a word, None if stemming finds it."""
     keyword = tools.snapshot.keyword
-    if keyword.holding(word, KEYWORD_FIELDS):
+    if keyword.chunks_with_words(word, KEYWORD_FIELDS):
         return None
     return closest_word(word, keyword.words, keyword.frequency)
 
