@@ -24,6 +24,7 @@ from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.errors import UnknownPathError
 from thumbindex.index.locks import hold_lock
+from thumbindex.index.private_files import private_states
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed
 from thumbindex.library import Library
@@ -624,7 +625,7 @@ def test_the_state_of_a_private_file_is_kept_until_it_is_public_or_gone(
 
     def kept() -> dict[str, int]:
         with closing(Store(library.opened[0].places.at().store, read_only=True)) as store:
-            return {path: state.mtime_ns for path, state in store.private_files(paths).items()}
+            return {path: state.mtime_ns for path, state in private_states(store, paths).items()}
 
     for path in paths:
         write(vault / path, BY_KEY)

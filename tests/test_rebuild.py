@@ -12,6 +12,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from folders import open_library, write, write_notes
+from thumbindex.index.chunk_vectors import embedded_keys
 from thumbindex.index.files import VECTORS_FOLDER
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore
@@ -42,7 +43,7 @@ def paths(library: Library) -> set[str]:
 def unneeded(library: Library) -> int:
     """Count the vectors that no text of the index has."""
     with closing(Store(library.opened[0].places.at().store, read_only=True)) as store:
-        texts = store.texts()
+        texts = embedded_keys(store)
     found = 0
     for path in (library.opened[0].places.folder.with_name(VECTORS_FOLDER)).glob("*.sqlite3"):
         with closing(VectorStore(path, read_only=True)) as vectors:

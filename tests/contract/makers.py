@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
@@ -34,7 +35,7 @@ def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder:
             dimensions=str(embedder.dimensions),
             model=embedder.name,
         )
-        pending = writer.store.pending()
+        pending = unique_keys(chunks_without_vector(writer.store))
         chunks = writer.store.chunks([row for _, row in pending])
         texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
         writer.keep_vectors(

@@ -22,6 +22,7 @@ from faults.vault import old_notes, sizes, write_notes
 from servers import ServerProcess, children_of, is_alive, is_found
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
+from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
@@ -76,7 +77,7 @@ class Vault:
                 return (
                     known.is_settled
                     and len(known.manifest) == 24
-                    and not store.pending()
+                    and not unique_keys(chunks_without_vector(store))
                     and bool(store.meta("fingerprint"))
                 )
             finally:

@@ -14,6 +14,12 @@ import pytest
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
 from thumbindex.index.builds import delete_index, finish_vector_sweep, repair_index
+from thumbindex.index.chunk_vectors import (
+    chunk_matrix,
+    chunk_vectors,
+    chunks_without_vector,
+    unique_keys,
+)
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
@@ -35,7 +41,7 @@ def embed(folder, fingerprint="m", seed=1):
     with Writer.open(folder) as writer:
         writer.note("fingerprint", fingerprint, dimensions="3", model=fingerprint)
         chance = np.random.default_rng(seed)
-        pending = [key for key, _ in writer.store.pending()]
+        pending = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
         writer.keep_vectors({key: chance.normal(size=3) for key in pending})
     return len(pending)
 
@@ -58,10 +64,10 @@ def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(
     build(note("a.md", "apples"))
     with Writer.open(tmp_path / "index") as writer:
         writer.note("fingerprint", "m")
-        keys = [key for key, _ in writer.store.pending()]
+        keys = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
         with pytest.raises(ModelError, match="Name another model"):
             writer.keep_vectors({keys[0]: np.array([number, 1], dtype=np.float32)})
-        assert [key for key, _ in writer.store.pending()] == keys
+        assert [key for key, _ in unique_keys(chunks_without_vector(writer.store))] == keys
 
 
 def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
@@ -72,7 +78,7 @@ def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
     )
     embed(places.folder)
     with closing(Store(places.store, read_only=True)) as store:
-        rows, matrix = store.chunk_matrix(sorted(row for row in store.rows() if row > 0))
+        rows, matrix = chunk_matrix(store, sorted(row for row in store.rows() if row > 0))
         view = stored_vectors(store)
     order = np.argsort(view.rows())
     assert (len(rows), view.rows()[order].tolist()) == (1003, rows)
@@ -124,7 +130,7 @@ def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_ho
             for row, chunk in writer.store.chunks([r for r in writer.store.rows() if r > 0]).items()
             if "mellon" in chunk.text
         ]
-        (vector,) = writer.store.chunk_vectors(hidden).values()
+        (vector,) = chunk_vectors(writer.store, hidden).values()
         erased = packed(vector[None]).tobytes()
         assert files_with(erased, tmp_path) != []
         paths = ("secret.md", "shared.md")

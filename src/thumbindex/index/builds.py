@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
+from thumbindex.index.chunk_vectors import embedded_keys
 from thumbindex.index.files import (
     VECTORS_FOLDER,
     IndexPaths,
@@ -180,7 +181,7 @@ def sweep_vectors(indexes: Path) -> bool:
                 if store.meta(INCOMPLETE):
                     _LOG.info("Vectors are not swept: the index in %s is not complete yet.", folder)
                     return False
-                used.setdefault(store.meta("fingerprint"), set()).update(store.texts())
+                used.setdefault(store.meta("fingerprint"), set()).update(embedded_keys(store))
         except StorageError as error:
             _LOG.info("Vectors are not swept: %s", error)
             return False

@@ -16,7 +16,7 @@ import numpy as np
 from thumbindex.index.catalog_layout import CatalogLayout
 from thumbindex.index.filters import FilterIndex, passes
 from thumbindex.index.names import DocumentNames
-from thumbindex.index.store import document_from_row
+from thumbindex.index.row_codec import document_from_row
 from thumbindex.model import (
     Abbreviation,
     Chunk,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.chunk_vectors import all_matrices, chunk_matrix
 from thumbindex.index.duplicate_clusters import StoreDuplicates, duplicates_of
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword_index import WhooshKeywordIndex
@@ -112,7 +113,7 @@ def _vectors(
     held = view.rows()
     at = catalog.chunks_of_rows(held)
     gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
-    new, matrix = store.chunk_matrix(lacking.tolist())
+    new, matrix = chunk_matrix(store, lacking.tolist())
     if not new and not len(gone):
         return view
     return view.changed(gone, new, matrix)
@@ -121,7 +122,7 @@ def _vectors(
 def stored_vectors(store: Store) -> VectorView:
     """Load the vectors of all chunks that have one of the index's model."""
     with store.read_transaction():
-        count, parts = store.all_matrices() if store.meta("fingerprint") else (0, iter(()))
+        count, parts = all_matrices(store) if store.meta("fingerprint") else (0, iter(()))
         return VectorView(int(store.meta("dimensions", "1")), count, parts)
 
 

@@ -6,32 +6,38 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
-from zlib import crc32
 
 import numpy as np
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexMissingError, StorageError
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import KEYWORD_FOLDER, VECTORS_FOLDER
+from thumbindex.index.row_codec import (
+    aliases_from_facts,
+    chunk_checksum,
+    chunk_from_row,
+    chunk_values,
+    document_from_row,
+    signed_inode,
+    state_from_row,
+    text_checksum,
+    text_keys,
+    text_span,
+)
 from thumbindex.index.segments import SegmentFile
 from thumbindex.index.sqlite import (
     BUSY_SECONDS,
-    KEYS_PER_STATEMENT,
     SqliteFile,
     SqlRow,
     damage_message,
 )
 from thumbindex.index.vector_store import VectorStore, vector_file
 from thumbindex.model import (
-    Abbreviation,
-    BlockKind,
     Chunk,
     Decision,
     Document,
@@ -44,8 +50,7 @@ from thumbindex.model import (
     Problem,
     Section,
 )
-from thumbindex.ports import Matrix, Vector
-from thumbindex.text import embedded_text, text_digest, text_key
+from thumbindex.text import text_digest
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,7 +59,8 @@ _DOCUMENT = (
     "first_commit, last_commit"
 )
 
-_TIMES = ", ".join(FileTimes._fields)
+TIMES = ", ".join(FileTimes._fields)
+"""The columns of a document's times."""
 
 _FACTS = tuple(
     f.name
@@ -75,21 +81,6 @@ _SECTIONS = (
 
 _DOCUMENTS_AT_ONCE = 200
 """Of which all texts are loaded: a few megabytes."""
-
-
-def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
-    """Return the digest of each chunk's text that is embedded: half of the time that storing a
-    document takes, and needs no lock.
-    """
-    return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
-
-
-def each_once(rows: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
-    """Return each key with the first of the row ids that it comes with."""
-    first: dict[bytes, int] = {}
-    for key, row in rows:
-        first.setdefault(key, row)
-    return list(first.items())
 
 
 class Store(SqliteFile):
@@ -164,41 +155,6 @@ class Store(SqliteFile):
                     damage_message(self.path, "a chunk is not found by its row")
                 )
 
-    # -------------------------------------------------------------- private files
-
-    def private_files(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the file states of those paths that are private, when they were read."""
-        columns = "mark, size, mtime_ns, inode, digest, ctime_ns"
-        kept = {mark: facts for mark, *facts in self.fetch(f"SELECT {columns} FROM private")}
-        marks = self._marks(paths) if kept else {}
-        return {path: _state((path, *kept[mark])) for mark, path in marks.items() if mark in kept}
-
-    def add_private(self, states: Sequence[FileState]) -> None:
-        """Take note of private files."""
-        if states and not self.meta("salt"):
-            self.set_meta("salt", secrets.token_hex(16))
-        by_path = {state.path: state for state in states}
-        self.execute_many(
-            "INSERT OR REPLACE INTO private VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (mark, each.size, each.mtime_ns, _signed(each.inode), each.digest, each.ctime_ns)
-                for mark, path in self._marks(by_path).items()
-                for each in (by_path[path],)
-            ],
-        )
-
-    def remove_private(self, *, public: Iterable[str] = (), listed: Iterable[str] | None) -> None:
-        """Drop the notes of files that are public, or are not listed any more."""
-        gone = set(self._marks(public))
-        if listed is not None:
-            marks = {mark for (mark,) in self.fetch("SELECT mark FROM private")}
-            gone |= marks.difference(self._marks(listed) if marks else ())
-        self.execute_many("DELETE FROM private WHERE mark = ?", [(mark,) for mark in gone])
-
-    def _marks(self, paths: Iterable[str]) -> dict[bytes, str]:
-        salt = self.meta("salt")
-        return {text_key(f"{salt} {path}"): path for path in paths}
-
     # -------------------------------------------------------------- documents
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
@@ -209,7 +165,7 @@ class Store(SqliteFile):
             if paths is None
             else self.fetch_in(f"{sql} WHERE path IN ({{}})", paths)
         )
-        return {row[0]: _state(row) for row in rows}
+        return {row[0]: state_from_row(row) for row in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
         """Remove documents with all that hangs on them."""
@@ -227,9 +183,9 @@ class Store(SqliteFile):
             ensure_ascii=False,
             sort_keys=True,
         )
-        row, keys = self.last_row + 1, parsed.keys or digests(parsed)
+        row, keys = self.last_row + 1, parsed.keys or text_keys(parsed)
         modified, *days = FileTimes(*(getattr(document, name) for name in FileTimes._fields))
-        facts_of_file = (state.size, state.mtime_ns, _signed(state.inode), state.digest)
+        facts_of_file = (state.size, state.mtime_ns, signed_inode(state.inode), state.digest)
         values = (
             row,
             state.path,
@@ -246,7 +202,7 @@ class Store(SqliteFile):
         self._insert_texts(
             [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
             [
-                (row + n, row, *_chunk_values(chunk), key)
+                (row + n, row, *chunk_values(chunk), key)
                 for n, (chunk, key) in enumerate(zip(parsed.chunks, keys, strict=True), 1)
             ],
         )
@@ -268,7 +224,7 @@ class Store(SqliteFile):
         )
         self.execute_many(
             "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(*row, paths.get(row[1]), _sum(row[4])) for row in sections],
+            [(*row, paths.get(row[1]), text_checksum(row[4])) for row in sections],
         )
         rows = []
         for row in chunks:
@@ -278,9 +234,9 @@ class Store(SqliteFile):
                     *row[:5],
                     path,
                     *row[6:8],
-                    *_place(row[8], texts.get(row[3], "")),
+                    *text_span(row[8], texts.get(row[3], "")),
                     *row[9:],
-                    _chunk_sum(row),
+                    chunk_checksum(row),
                 )
             )
         self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 15)})", rows)
@@ -290,7 +246,7 @@ class Store(SqliteFile):
         values = (
             state.size,
             state.mtime_ns,
-            _signed(state.inode),
+            signed_inode(state.inode),
             state.digest,
             float(modified),
             state.ctime_ns,
@@ -308,7 +264,7 @@ class Store(SqliteFile):
         """Return row id, path, title, times and facts (JSON) of every document, or of those with
         these row ids, by path.
         """
-        sql = f"SELECT id, path, title, facts, {_TIMES} FROM documents"
+        sql = f"SELECT id, path, title, facts, {TIMES} FROM documents"
         found = (
             self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
         )
@@ -323,7 +279,8 @@ class Store(SqliteFile):
         """
         found = self.documents(None if paths is None else self._ids(paths))
         return [
-            Document(path, title, aliases=_aliases(facts)) for _, path, title, _, facts in found
+            Document(path, title, aliases=aliases_from_facts(facts))
+            for _, path, title, _, facts in found
         ]
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
@@ -364,8 +321,8 @@ class Store(SqliteFile):
         found = {}
         for row in self.fetch_in(_CHUNK + _SECTIONS, rows):
             try:
-                found[row[0]] = _chunk(row[2:-2])
-                is_whole = _chunk_sum(row) == row[-1]
+                found[row[0]] = chunk_from_row(row[2:-2])
+                is_whole = chunk_checksum(row) == row[-1]
             except (AttributeError, TypeError, ValueError):  # a flipped place leads to no text
                 is_whole = False
             if not is_whole:
@@ -385,7 +342,7 @@ class Store(SqliteFile):
         """Load the section of each chunk, by the chunk's row id, in the same way."""
         sql = f"SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum{_SECTIONS}"
         found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
-        if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
+        if any(not isinstance(row[4], str) or text_checksum(row[4]) != row[5] for row in found):
             raise IndexDamagedError(damage_message(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}
 
@@ -449,53 +406,8 @@ class Store(SqliteFile):
         since all are read after each commit.
         """
         return {
-            row[0]: row[1:] for row in self.fetch(f"SELECT id, {_TIMES} FROM documents NOT INDEXED")
+            row[0]: row[1:] for row in self.fetch(f"SELECT id, {TIMES} FROM documents NOT INDEXED")
         }
-
-    def versions(self, paths: Iterable[str]) -> dict[str, tuple[str, FileTimes]]:
-        """Return the digest and the times of the documents at some paths."""
-        return {
-            path: (digest, FileTimes(*times))
-            for path, digest, *times in self.fetch_in(
-                f"SELECT path, digest, {_TIMES} FROM documents WHERE path IN ({{}})", list(paths)
-            )
-        }
-
-    def newest(self) -> float:
-        """Return when the newest of the files was modified, in seconds; 0 where there is none."""
-        return float(self.fetch("SELECT coalesce(max(modified), 0) FROM documents")[0][0])
-
-    def keep_commits(self, days: Mapping[str, tuple[str, str]]) -> None:
-        """Keep the days of first and last commits, by path.
-
-        A new commit of a document takes the place of the edits that were seen before it.
-        """
-        for path, _, edited, *known in self.fetch(f"SELECT path, {_TIMES} FROM documents"):
-            # macOS may keep letters and accents apart
-            found = list(days.get(normalize("NFC", path), ("", "")))
-            if found != known:
-                is_new = found[1] not in ("", known[1])
-                values = (0.0 if is_new else edited, *found, path)
-                self.execute(
-                    "UPDATE documents SET edited = ?, first_commit = ?, last_commit = ? WHERE "
-                    "path = ?",
-                    values,
-                )
-
-    def give_up_dates(self) -> None:
-        """Take the commits of documents that nobody has looked for as unknown; leave the known
-        days.
-        """
-        self.execute(
-            "UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL"
-        )
-
-    def undated(self) -> frozenset[str]:
-        """Return the paths (NFC) of documents whose commits nobody has looked for."""
-        return frozenset(
-            normalize("NFC", path)
-            for (path,) in self.fetch("SELECT path FROM documents WHERE last_commit IS NULL")
-        )
 
     # -------------------------------------------------------------- vectors of the chunks' texts
 
@@ -530,79 +442,7 @@ class Store(SqliteFile):
                 _LOG.warning("%s Until then words are searched alone.", error)
         self._vectors_are = _identity(path)
 
-    def texts(self) -> set[bytes]:
-        """Return the digests of all texts that are embedded: of chunks, and of the words that
-        `expand` chooses from.
-        """
-        terms = json.loads(self.meta("vocabulary", "[]"))
-        return {key for (key,) in self.fetch("SELECT DISTINCT key FROM chunks")}.union(
-            map(text_key, terms)
-        )
-
-    def texts_among(self, keys: Collection[bytes], rows: Sequence[int]) -> set[bytes]:
-        """Return which of these digests are of a chunk's text, looked for at the chunks of these
-        row ids first.
-        """
-        found = set(keys).intersection(
-            key for (key,) in self.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows)
-        )
-        if len(found) == len(keys):
-            return found
-        return set(keys).intersection(key for (key,) in self.fetch("SELECT key FROM chunks"))
-
-    def pending(self) -> list[tuple[bytes, int]]:
-        """Return each text key without a vector, with one chunk that has it; newest documents
-        first.
-        """
-        return each_once(self.lacking())
-
-    def lacking(self) -> list[tuple[bytes, int]]:
-        """Return text key and row id of each chunk without a vector; newest documents first."""
-        held = vectors.keys() if (vectors := self.vectors) else set()
-        chunks = self.fetch("SELECT key, id FROM chunks")
-        found = self.fetch_in(
-            "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d "
-            "ON d.id = c.document WHERE c.id IN ({})",
-            [row for key, row in chunks if key not in held],
-        )
-        return [row[:2] for row in sorted(found, key=lambda row: (-row[2], row[3], row[4]))]
-
-    def chunk_vectors(self, rows: Sequence[int]) -> dict[int, Vector]:
-        """Load the vectors of those of the chunks that have one, by row id."""
-        held, matrix = self.chunk_matrix(rows)
-        return dict(zip(held, matrix, strict=True))
-
-    def chunk_matrix(self, rows: Sequence[int]) -> tuple[list[int], Matrix]:
-        """Load the vectors of those of the chunks that have one: their row ids, and shape (row ids,
-        dimensions).
-        """
-        parts = list(
-            self._matrices(self.fetch_in("SELECT key, id FROM chunks WHERE id IN ({})", rows))
-        )
-        held = [row for part, _ in parts for row in part]
-        return held, np.concatenate(
-            [matrix for _, matrix in parts] or [np.zeros((0, 0), dtype=np.float32)]
-        )
-
-    def all_matrices(self) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
-        """Return how many chunks there are, and load the vectors of those that have one part by
-        part.
-        """
-        chunks = self.fetch("SELECT key, id FROM chunks NOT INDEXED")
-        return len(chunks), self._matrices(chunks)
-
-    def _matrices(self, chunks: Sequence[SqlRow]) -> Iterator[tuple[list[int], Matrix]]:
-        """Load the vectors of chunks (key and row id) part by part: of all of them together,
-        float32 alone is four times what is stored.
-        """
-        vectors = self.vectors
-        for start in range(0, len(chunks) if vectors else 0, KEYS_PER_STATEMENT):
-            part = chunks[start : start + KEYS_PER_STATEMENT]
-            found = vectors.get([key for key, _ in part]) if vectors else {}
-            if held := [(row, found[key]) for key, row in part if key in found]:
-                yield [row for row, _ in held], np.stack([vector for _, vector in held])
-
-    # -------------------------------------------------------------- files of the index of words
+    # -------------------------------------------------------------- segments
 
     @property
     def keyword(self) -> Path:
@@ -723,21 +563,6 @@ class Store(SqliteFile):
         return True
 
 
-def _sum(text: str) -> int:
-    """Return the checksum of a text."""
-    return crc32(text.encode("utf-8", "surrogatepass"))
-
-
-def _chunk_sum(row: SqlRow) -> int:
-    """Return the checksum of a chunk's heading path, text and key, in the order of _CHUNK."""
-    path, text, key = (
-        row[5].encode("utf-8", "surrogatepass"),
-        row[8].encode("utf-8", "surrogatepass"),
-        row[11],
-    )
-    return crc32(key, crc32(text, crc32(path)))
-
-
 def _identity(path: Path) -> tuple[Path, int, int] | None:
     """Return what tells a file from another one that takes its place; None where there is none."""
     try:
@@ -745,58 +570,3 @@ def _identity(path: Path) -> tuple[Path, int, int] | None:
     except OSError:
         return None
     return path, found.st_dev, found.st_ino
-
-
-def _aliases(facts: str) -> tuple[str, ...]:
-    """Return the aliases among a document's facts; most have none: to read the facts of a thousand
-    to find that out costs an edit 10 ms.
-    """
-    return tuple(json.loads(facts).get("aliases", ())) if '"aliases": ' in facts else ()
-
-
-def _state(row: SqlRow) -> FileState:
-    path, size, mtime, inode, digest, ctime = row
-    return FileState(path, size, mtime, inode % 2**64, digest, ctime)
-
-
-def _signed(inode: int) -> int:
-    """Return an inode of 64 bits as SQLite counts."""
-    return inode - 2**64 if inode >= 2**63 else inode
-
-
-def _place(text: str, of: str) -> tuple[int | None, int | None, str | None]:
-    """Return where a text stands in its section's, or the text itself; what comes after a NUL
-    SQLite does not count.
-    """
-    at = of.find(text) if "\0" not in of else -1
-    return (at, len(text), None) if at >= 0 else (None, None, text)
-
-
-def _chunk_values(chunk: Chunk) -> tuple[Any, ...]:
-    path = json.dumps(chunk.heading_path, ensure_ascii=False)
-    return (
-        chunk.ordinal,
-        chunk.section,
-        chunk.kind,
-        path,
-        chunk.start_line,
-        chunk.end_line,
-        chunk.text,
-        chunk.salience,
-        chunk.language,
-    )
-
-
-def _chunk(row: tuple[Any, ...]) -> Chunk:
-    ordinal, section, kind, path, *rest = row
-    return Chunk(ordinal, section, BlockKind(kind), tuple(json.loads(path)), *rest)
-
-
-def document_from_row(path: str, title: str, times: FileTimes, facts: str, folder: str) -> Document:
-    """Build a document's record from its row."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in json.loads(facts).items()
-    }
-    values["abbreviations"] = tuple(Abbreviation(*each) for each in values.get("abbreviations", ()))
-    return Document(path=path, title=title, folder=folder, **times._asdict(), **values)

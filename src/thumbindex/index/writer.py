@@ -8,13 +8,19 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, build_in_progress, open_store, sweep_vectors
+from thumbindex.index.chunk_vectors import chunk_keys_among
+from thumbindex.index.document_dates import (
+    document_versions,
+    mark_dates_unknown,
+    set_commit_days,
+    with_history,
+)
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.files import IndexPaths, as_storage_errors, fsync_files, make_folder
 from thumbindex.index.keyword_index import (
@@ -22,8 +28,17 @@ from thumbindex.index.keyword_index import (
     word_counts,
 )
 from thumbindex.index.locks import hold_lock
+from thumbindex.index.private_files import (
+    WIPE_DUE,
+    add_private,
+    forget_notes,
+    is_wiped,
+    private_states,
+    remove_private,
+)
+from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.segments import open_segments, verify_segments
-from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.store import Store
 from thumbindex.model import (
     Chunk,
     Decision,
@@ -40,7 +55,6 @@ from thumbindex.ports import Vector
 
 _LOG = logging.getLogger(__name__)
 
-_DUE = "wipe_due"
 GIT_FAILURE = "git_failure"
 """The fact that says why commits could not be read."""
 
@@ -50,55 +64,9 @@ there are with one, and a few in any case.
 """
 
 
-def forget_private(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
-    """Remove documents in a transaction, with decisions on their texts and the words of `expand`.
-
-    Then `wipe` is due, for what the files still hold. `is_new`: a file is private for the first
-    time, and a document of its path may have been removed before.
-    """
-    held = store.manifest(paths)
-    if not (held or is_new):
-        return
-    # Imported here: rarely needed, and a server that only reads does without them.
-    from thumbindex.index.judgment_file import forget_judgments
-
-    places = IndexPaths(store.decisions_file.parent)
-    for forget in (
-        partial(_forget_decisions, store),
-        partial(forget_judgments, places),
-    ):
-        try:
-            forget(paths)
-        except StorageError as error:  # the owner's own file keeps no note from becoming private
-            _LOG.warning("%s It may name notes that are private now.", error)
-    store.remove_documents(list(held))
-    store.set_meta("vocabulary", "[]")
-    store.set_meta("vocabulary_of", "")
-    store.set_meta(_DUE, "yes")
-
-
-def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
-    texts, places = store.duplicates.texts_of(list(paths)), tuple(f"{path}:" for path in paths)
-    named = [
-        (each.first, each.second)
-        for each in store.decisions()
-        if {each.first, each.second} & texts
-        or each.first_place.startswith(places)
-        or each.second_place.startswith(places)
-    ]
-    if named:
-        write_decisions(store.decisions_file, (), named)
-        store.duplicates.note_change()
-
-
 def note_words(store: Store) -> None:
     """Note in a transaction that rows or their words change."""
     store.set_meta("words", str(store.generation + 1))
-
-
-def is_wiped(store: Store) -> bool:
-    """Tell whether nothing is left to be wiped."""
-    return store.meta(_DUE) != "yes"
 
 
 Resolve = Callable[[Link, str], str | None]
@@ -210,19 +178,19 @@ class Writer:
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.forgotten])
-        known = self.store.private_files([state.path for state in batch.private])
-        forget_private(
+        known = private_states(self.store, [state.path for state in batch.private])
+        forget_notes(
             self.store,
             [path for path in batch.removed if path in batch.forgotten],
             is_new=len(known) < len(batch.private),
         )
         paths = [state.path for state, _ in batch.documents]
-        self.store.add_private(batch.private)
-        self.store.remove_private(public=paths, listed=batch.listed)
+        add_private(self.store, batch.private)
+        remove_private(self.store, public=paths, listed=batch.listed)
         versions = self._versions(paths)
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
-            document = _with_history(
+            document = with_history(
                 parsed.document, state.digest, versions.get(state.path), batch.newest
             )
             self.store.add_document(state, replace(parsed, document=document))
@@ -245,8 +213,8 @@ class Writer:
                     Store(self.places.at(self.places.current_build).store, read_only=True)
                 ) as present,
             ):
-                known = present.versions(paths)
-        return known | self.store.versions(paths)
+                known = document_versions(present, paths)
+        return known | document_versions(self.store, paths)
 
     def keep_commits(
         self, days: Mapping[str, tuple[str, str]] | None, commit: str, failure: str = ""
@@ -256,9 +224,9 @@ class Writer:
         """
         with self.store.transaction():
             if days is None:
-                self.store.give_up_dates()
+                mark_dates_unknown(self.store)
             else:
-                self.store.keep_commits(days)
+                set_commit_days(self.store, days)
             self.store.set_meta("commit", commit)
             self.store.set_meta(GIT_FAILURE, failure)
             note_words(self.store)  # readers open the days
@@ -317,7 +285,7 @@ class Writer:
         sweep_vectors(self.places.folder.parent)
         is_out = [self.places.sweep(build_in_progress(self.places)), self.store.truncate_log()]
         if all(is_out):
-            self.note(_DUE, "")
+            self.note(WIPE_DUE, "")
         return all(is_out)
 
     def merge_keyword(self, idle: IdleTime = "long") -> None:
@@ -346,7 +314,7 @@ class Writer:
         if not (vectors and self.store.vectors):
             return
         if not words:
-            there = self.store.texts_among(vectors.keys(), rows)
+            there = chunk_keys_among(self.store, vectors.keys(), rows)
         else:
             there = set(vectors) if words == self.store.meta("words", "0") else set()
         if kept := [key for key in vectors if key in there]:
@@ -401,7 +369,7 @@ def _as_seen(batch: Batch, store: Store) -> Batch:
         *(state.path for state, _ in (*batch.documents, *batch.touched)),
         *(state.path for state in batch.private),
     }
-    now = store.manifest(list(paths)) | store.private_files(paths)
+    now = store.manifest(list(paths)) | private_states(store, paths)
     same = {path for path in paths if now.get(path) == seen.get(path)}
     return replace(
         batch,
@@ -409,28 +377,6 @@ def _as_seen(batch: Batch, store: Store) -> Batch:
         removed=[path for path in batch.removed if path in same],
         touched=[(state, modified) for state, modified in batch.touched if state.path in same],
         private=[state for state in batch.private if state.path in same],
-    )
-
-
-def _with_history(
-    document: Document, digest: str, version: tuple[str, FileTimes] | None, newest: float
-) -> Document:
-    """Give a document what is known of its days.
-
-    One whose text was another one was edited, at the time of its file unless that is an older one.
-
-    So was a new one whose file is newer than the `newest` that was known: a folder's first index
-    and what is copied with its times show no edit.
-    """
-    if version is None:
-        if 0 < newest < document.modified:
-            return replace(document, edited=document.modified)
-        return document
-    before, times = version
-    last = document.modified if document.modified > times.modified else 0.0
-    edited = times.edited if digest == before else last
-    return replace(
-        document, edited=edited, first_commit=times.first_commit, last_commit=times.last_commit
     )
 
 

@@ -14,6 +14,7 @@ from thumbindex.corpus.git import (
     read_commit_days,
     read_tracked_paths,
 )
+from thumbindex.index.document_dates import undated_paths
 from thumbindex.index.store import Store
 from thumbindex.index.writer import GIT_FAILURE, Writer
 from thumbindex.library.folders import Folder
@@ -53,7 +54,11 @@ def commit_dates_state(
     """Return whether the current commit is stored, undated documents, the last failure."""
     with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
         is_known = store.meta("commit") == (repository.commit if repository else "")
-        return is_known, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
+        return (
+            is_known,
+            undated_paths(store) if repository else frozenset(),
+            store.meta(GIT_FAILURE),
+        )
 
 
 def commit_dates_problem(folder: Folder, store: Store) -> str:

@@ -13,10 +13,11 @@ from thumbindex.corpus.read import read_digest
 from thumbindex.corpus.walk import find_changes, walk
 from thumbindex.errors import UnknownFolderError
 from thumbindex.index.builds import INCOMPLETE
+from thumbindex.index.document_dates import newest_time
 from thumbindex.index.files import IndexPaths
+from thumbindex.index.private_files import is_wiped, private_states
 from thumbindex.index.segments import verify_segments
 from thumbindex.index.store import Store
-from thumbindex.index.writer import is_wiped
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.text import plural
@@ -74,8 +75,8 @@ def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
             problems,
             settled,
             store.generation,
-            store.private_files(paths),
-            store.newest(),
+            private_states(store, paths),
+            newest_time(store),
         )
 
 

@@ -14,7 +14,7 @@ from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.duplicate_clusters import clusters
 from thumbindex.index.duplicate_tables import Alike
 from thumbindex.index.judgment_file import change_judgments, read_judgments
-from thumbindex.index.store import document_from_row
+from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.writer import Writer
 from thumbindex.library.note_lookup import NoteLookup
 from thumbindex.library.reader import DiskReader, Reader

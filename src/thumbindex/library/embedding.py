@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from thumbindex.encode.embed import default_workers
 from thumbindex.index.builds import finish_vector_sweep
-from thumbindex.index.store import each_once
+from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.model import Progress
@@ -63,7 +63,7 @@ def embed_folder(
             or (settings.model in {"auto", known} and settings.runtime == "auto")
         )
         lacking, seen = (
-            store.lacking() if wanted else [],
+            chunks_without_vector(store) if wanted else [],
             (writer.places.build, store.generation, store.meta("fingerprint")),
         )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
@@ -81,9 +81,9 @@ def embed_folder(
             model=embedder.name,
             model_setting=setting,
         )
-        lacking = lacking if is_same else writer.store.lacking()
+        lacking = lacking if is_same else chunks_without_vector(writer.store)
         had = writer.store.count_chunks() - len(lacking)
-    return _embed_pending(folder, embedder, each_once(lacking), had, on_progress, interrupted)
+    return _embed_pending(folder, embedder, unique_keys(lacking), had, on_progress, interrupted)
 
 
 def _embed_pending(

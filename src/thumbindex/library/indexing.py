@@ -18,7 +18,8 @@ from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import current_run, hold_lock
-from thumbindex.index.store import Store, digests
+from thumbindex.index.row_codec import text_keys
+from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library.commit_dates import store_commit_dates
 from thumbindex.library.comparison import (
@@ -419,7 +420,7 @@ def _parse_files(
             if parsed.private:
                 private.append(read)
             else:
-                documents.append((read, replace(parsed, keys=digests(parsed))))
+                documents.append((read, replace(parsed, keys=text_keys(parsed))))
     return documents, failed, gone, private
 
 

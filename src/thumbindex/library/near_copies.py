@@ -17,6 +17,7 @@ import numpy as np
 from thumbindex.compare.differences import judge_pair
 from thumbindex.compare.tokens import tokenize
 from thumbindex.errors import StorageError
+from thumbindex.index.chunk_vectors import chunk_matrix, chunk_vectors, chunks_without_vector
 from thumbindex.index.duplicate_tables import Alike, DuplicateFindings, DuplicateTables
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
@@ -89,7 +90,7 @@ def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_Cach
     near.gone.clear()
     new = np.array([row for row, _ in store.documents_between(near.last, last)], dtype=np.int64)
     lacking = np.setdiff1d(new, np.setdiff1d(near.view.rows(), gone)).tolist()
-    near.view = near.view.changed(gone, *store.chunk_matrix(lacking))
+    near.view = near.view.changed(gone, *chunk_matrix(store, lacking))
     near.last = max(near.last, last)
     try:
         yield near
@@ -116,7 +117,7 @@ class _Comparison:
         plain = {row: _plain_digest(chunks[row]) for row in own}
         repeats, boosts = list[Repeat](), list[Boost]()
         if self.settings.ingest.enabled:
-            vectors = self.store.chunk_vectors(list(own))
+            vectors = chunk_vectors(self.store, list(own))
             documents: dict[int, dict[int, Chunk]] = defaultdict(dict)
             for row, document in own.items():
                 documents[document][row] = chunks[row]
@@ -136,7 +137,7 @@ class _Comparison:
         self, own: _ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
     ) -> Generator[None, None, list[Alike]]:
         """Return pairs of these chunks with other documents' that are duplicates or grey."""
-        vectors, pairs = self.store.chunk_vectors(list(own)), set[tuple[int, int]]()
+        vectors, pairs = chunk_vectors(self.store, list(own)), set[tuple[int, int]]()
         same = defaultdict[bytes, list[int]](list)
         rows = [row for row in own if row in vectors]
         parts = chain(
@@ -151,7 +152,7 @@ class _Comparison:
             yield
             others = sorted({row for pair in judged for row in pair} - texts.keys())
             texts.update(self.store.chunks(others))
-            vectors.update(self.store.chunk_vectors(others))
+            vectors.update(chunk_vectors(self.store, others))
             found += self._judged(judged, texts, vectors)
         return found
 
@@ -250,7 +251,7 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
             anew = before != version  # other settings or another model decided so far
             first = 0 if anew else int(row)
             # up to the first document that lacks a vector
-            lacking = store.documents_of([row for _, row in store.lacking()]).values()
+            lacking = store.documents_of([row for _, row in chunks_without_vector(store)]).values()
             last = max(first, min(lacking, default=store.last_row))
             rows = dict(store.documents_between(first, last))
         if not (anew or rows):

@@ -11,7 +11,8 @@ from thumbindex.corpus.parse import comment_lines, parse_headings
 from thumbindex.corpus.read import decode_visible
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
-from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.row_codec import document_from_row
+from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
 from thumbindex.library.note_lookup import (
     FoundNote,

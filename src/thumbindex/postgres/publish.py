@@ -18,9 +18,10 @@ from thumbindex.corpus.read import content_digest, decode_visible
 from thumbindex.errors import EngineError, IndexBusyError, StorageError, UsageError
 from thumbindex.index.builds import INCOMPLETE
 from thumbindex.index.files import IndexPaths
+from thumbindex.index.private_files import is_wiped
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Writer, is_wiped
+from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.library.visibility import folder_note_states, read_visible
 from thumbindex.model import Link, Problem, Progress

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thumbindex.index.duplicate_tables import Alike
-from thumbindex.index.store import document_from_row
+from thumbindex.index.row_codec import document_from_row
 from thumbindex.model import (
     BlockKind,
     Chunk,

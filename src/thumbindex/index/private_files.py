@@ -1,0 +1,106 @@
+"""Private files: their states, so that they are not read again, and the removal of their notes."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from thumbindex.errors import StorageError
+from thumbindex.index.duplicate_tables import write_decisions
+from thumbindex.index.files import IndexPaths
+from thumbindex.index.judgment_file import forget_judgments
+from thumbindex.index.row_codec import signed_inode, state_from_row
+from thumbindex.index.store import Store
+from thumbindex.model import FileState
+from thumbindex.text import text_key
+
+_LOG = logging.getLogger(__name__)
+
+WIPE_DUE = "wipe_due"
+"""The meta key of an index whose files may still hold the texts of forgotten notes."""
+
+
+def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
+    """Return the file states of the private files among some paths."""
+    columns = "mark, size, mtime_ns, inode, digest, ctime_ns"
+    rows = {digest: rest for digest, *rest in store.fetch(f"SELECT {columns} FROM private")}
+    digests = _path_digests(store, paths) if rows else {}
+    return {
+        path: state_from_row((path, *rows[digest]))
+        for digest, path in digests.items()
+        if digest in rows
+    }
+
+
+def add_private(store: Store, states: Sequence[FileState]) -> None:
+    """Save the states of private files, under digests of their paths."""
+    if states and not store.meta("salt"):
+        store.set_meta("salt", secrets.token_hex(16))
+    by_path = {state.path: state for state in states}
+    rows = []
+    for digest, path in _path_digests(store, by_path).items():
+        state = by_path[path]
+        file = (state.size, state.mtime_ns, signed_inode(state.inode))
+        rows.append((digest, *file, state.digest, state.ctime_ns))
+    store.execute_many("INSERT OR REPLACE INTO private VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+def remove_private(
+    store: Store, *, public: Iterable[str] = (), listed: Iterable[str] | None
+) -> None:
+    """Remove the states of files that are public now, or that are not listed any more."""
+    gone = set(_path_digests(store, public))
+    if listed is not None:
+        digests = {digest for (digest,) in store.fetch("SELECT mark FROM private")}
+        gone |= digests.difference(_path_digests(store, listed) if digests else ())
+    store.execute_many("DELETE FROM private WHERE mark = ?", [(digest,) for digest in gone])
+
+
+def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
+    salt = store.meta("salt")
+    return {text_key(f"{salt} {path}"): path for path in paths}
+
+
+def forget_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
+    """Remove documents in a transaction, with the owner's decisions and judgments of them.
+
+    Their texts are still in the files: a wipe becomes due. `is_new`: a file is private for the
+    first time, and a document of its path may have been removed before.
+    """
+    held = store.manifest(paths)
+    if not (held or is_new):
+        return
+    places = IndexPaths(store.decisions_file.parent)
+    for forget in (
+        partial(_forget_decisions, store),
+        partial(forget_judgments, places),
+    ):
+        try:
+            forget(paths)
+        except StorageError as error:  # the owner's own file keeps no note from becoming private
+            _LOG.warning("%s It may name notes that are private now.", error)
+    store.remove_documents(list(held))
+    store.set_meta("vocabulary", "[]")
+    store.set_meta("vocabulary_of", "")
+    store.set_meta(WIPE_DUE, "yes")
+
+
+def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
+    texts, places = store.duplicates.texts_of(list(paths)), tuple(f"{path}:" for path in paths)
+    named = [
+        (each.first, each.second)
+        for each in store.decisions()
+        if {each.first, each.second} & texts
+        or each.first_place.startswith(places)
+        or each.second_place.startswith(places)
+    ]
+    if named:
+        write_decisions(store.decisions_file, (), named)
+        store.duplicates.note_change()
+
+
+def is_wiped(store: Store) -> bool:
+    """Return whether no wipe is due."""
+    return store.meta(WIPE_DUE) != "yes"
