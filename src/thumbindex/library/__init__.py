@@ -40,13 +40,6 @@ from thumbindex.library.citations import verify_citations
 from thumbindex.library.comparison import is_empty_folder
 from thumbindex.library.decisions import DuplicateDecisions, Judgments, list_duplicates
 from thumbindex.library.embedding import embed_folder
-from thumbindex.library.folders import (
-    Folder,
-    find_folders,
-    find_indexes,
-    index_paths_of,
-    open_folder,
-)
 from thumbindex.library.freshness import (
     ChangeTracker,
     current_progress,
@@ -55,6 +48,13 @@ from thumbindex.library.freshness import (
     validate_wait,
     wait_for_other_run,
     wait_until_fresh,
+)
+from thumbindex.library.indexed_folders import (
+    Folder,
+    find_folders,
+    find_indexes,
+    index_paths_of,
+    open_folder,
 )
 from thumbindex.library.indexing import (
     IndexingOptions,

@@ -13,7 +13,7 @@ import numpy as np
 
 from thumbindex.index.analysis import highlight_spans
 from thumbindex.index.union import unite
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import PrivacyFilter
 from thumbindex.model import Answer, ChunkId, IndexState, Query

@@ -17,7 +17,7 @@ from thumbindex.corpus.git import (
 from thumbindex.index.document_dates import undated_paths
 from thumbindex.index.store import Store
 from thumbindex.index.writer import GIT_FAILURE, Writer
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 
 
 def store_commit_dates(

@@ -18,7 +18,7 @@ from thumbindex.index.files import IndexPaths
 from thumbindex.index.private_files import is_wiped, private_states
 from thumbindex.index.segments import verify_segments
 from thumbindex.index.store import Store
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.text import plural
 

@@ -11,7 +11,7 @@ from thumbindex.encode.embed import default_workers
 from thumbindex.index.builds import finish_vector_sweep
 from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.writer import Writer
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.model import Progress
 from thumbindex.ports import Embedder, Vector
 from thumbindex.text import embedded_text, text_key
@@ -103,7 +103,7 @@ def _embed_pending(
         texts_by_key = _texts_of(folder, batch)
         vectors: dict[bytes, Vector] = {}
         taken = 0
-        for part in batches(batch, _PART if threads == 1 else _PART_PER_THREAD * threads):
+        for part in split_batches(batch, _PART if threads == 1 else _PART_PER_THREAD * threads):
             if taken and interrupted():
                 break
             taken += len(part)
@@ -144,7 +144,7 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
         words, vectors = writer.store.meta("words", "0"), writer.store.vectors
         held = vectors.keys() if vectors else set()
     new = [key for key in by_key if key not in held]
-    for batch in batches(new, folder.config.encode.embed.batch):
+    for batch in split_batches(new, folder.config.encode.embed.batch):
         matrix = embedder.embed_passages([by_key[key] for key in batch])
         with Writer.open(folder.places.folder) as writer:
             writer.keep_vectors(dict(zip(batch, matrix, strict=True)), words=words)
@@ -176,6 +176,6 @@ def _frequent_words(folder: Folder, writer: Writer) -> list[str]:
     ]
 
 
-def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+def split_batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """Yield parts of at most `size` items."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -22,7 +22,7 @@ from thumbindex.library.comparison import (
     is_empty_folder,
     read_indexed_files,
 )
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes, Freshness, Progress
 

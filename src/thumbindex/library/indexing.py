@@ -32,7 +32,7 @@ from thumbindex.library.comparison import (
     without_private_links,
 )
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.near_copies import find_duplicates
 from thumbindex.model import (
     Changes,

@@ -23,8 +23,8 @@ from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import VectorView
 from thumbindex.index.writer import Writer
-from thumbindex.library.embedding import batches
-from thumbindex.library.folders import Folder
+from thumbindex.library.embedding import split_batches
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.repeats import (
     Boost,
     Repeat,
@@ -110,7 +110,7 @@ class _Comparison:
     def compare(self, rows: _ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
         """Compare new chunks with the store; yield between steps so that other work may run."""
         chunks = dict[int, Chunk]()
-        for part in batches(list(rows), _CHUNK_BATCH):
+        for part in split_batches(list(rows), _CHUNK_BATCH):
             chunks.update(self.store.chunks(part))
             yield
         own = {row: document for row, document in rows.items() if row in chunks}
@@ -141,14 +141,17 @@ class _Comparison:
         same = defaultdict[bytes, list[int]](list)
         rows = [row for row in own if row in vectors]
         parts = chain(
-            (self._same_words(part, own, plain, same) for part in batches(list(own), _CHUNK_BATCH)),
-            (self._nearest(part, own, vectors) for part in batches(rows, _QUERY_BATCH)),
+            (
+                self._same_words(part, own, plain, same)
+                for part in split_batches(list(own), _CHUNK_BATCH)
+            ),
+            (self._nearest(part, own, vectors) for part in split_batches(rows, _QUERY_BATCH)),
         )
         for part in parts:
             yield
             pairs.update((min(pair), max(pair)) for pair in part)
         texts, found = dict(chunks), list[Alike]()
-        for judged in batches(sorted(pairs), _PAIR_BATCH):
+        for judged in split_batches(sorted(pairs), _PAIR_BATCH):
             yield
             others = sorted({row for pair in judged for row in pair} - texts.keys())
             texts.update(self.store.chunks(others))
@@ -285,7 +288,7 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
                     if not keep(partial(DuplicateTables.forget_findings, mark=f"{version} 0")):
                         break
                     anew, mark = False, f"{version} 0"
-                for pairs in batches(found.alike, _COMMIT_BATCH):
+                for pairs in split_batches(found.alike, _COMMIT_BATCH):
                     keep(partial(DuplicateTables.put_alike, rows=pairs))
                     yield
                 if not keep(partial(DuplicateTables.keep_findings, found=found, decided=decided)):

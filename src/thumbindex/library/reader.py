@@ -12,7 +12,7 @@ from thumbindex import postgres
 from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.library.folders import Folder, with_current_privacy
+from thumbindex.library.indexed_folders import Folder, with_current_privacy
 from thumbindex.ports import FolderSnapshot
 
 PRIVACY_CHECK_SECONDS = 0.1

@@ -13,7 +13,7 @@ from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.store import Store
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.note_lookup import (
     FoundNote,
     heading_ranges,

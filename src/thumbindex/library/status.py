@@ -23,8 +23,8 @@ from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
 from thumbindex.library.answering import folder_state
 from thumbindex.library.commit_dates import commit_dates_problem
-from thumbindex.library.folders import Folder
 from thumbindex.library.freshness import PUBLISHER_TIMEOUT_SECONDS, current_progress
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import hidden_paths
 from thumbindex.model import (

@@ -24,7 +24,7 @@ from thumbindex.corpus.walk import file_state, stat_signature
 from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
 from thumbindex.library.comparison import current_parser_key, is_empty_folder
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.model import (
     Answer,

@@ -22,7 +22,7 @@ from thumbindex.index.private_files import is_wiped
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.visibility import folder_note_states, read_visible
 from thumbindex.model import Link, Problem, Progress
 from thumbindex.ports import IntArray

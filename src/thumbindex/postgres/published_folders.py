@@ -13,7 +13,7 @@ from typing import TypeVar
 from thumbindex.config import NO_ROOT
 from thumbindex.errors import EngineConnectionError, EngineError, StorageError, UnknownFolderError
 from thumbindex.index.files import IndexPaths
-from thumbindex.library.folders import Folder
+from thumbindex.library.indexed_folders import Folder
 from thumbindex.model import DatabaseStatus
 from thumbindex.postgres.database import LAG_QUERY, TABLES, VERSION, DatabaseSession, Engine
 from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
