@@ -74,7 +74,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
 
 FORMS: Mapping[tuple[str, str], Callable[[Visit], FormResult]] = {
     ("review", "decide"): upkeep.save_decision,
-    ("review", "undo"): upkeep.undo_decision,
+    ("review", "undo"): upkeep.delete_decision,
     ("judge", "mark"): judge.grade_passage,
     ("judge", "out"): judge.delete_judgment,
 }

@@ -229,7 +229,7 @@ def save_decision(visit: Visit) -> FormResult:
     return FormResult(_next_address(visit, decided), as_json(decided))
 
 
-def undo_decision(visit: Visit) -> FormResult:
+def delete_decision(visit: Visit) -> FormResult:
     """Delete the decision about a cluster, and show it."""
     cluster = visit.library.decisions().decide(_cluster_id(visit), None)
     return FormResult(
