@@ -10,7 +10,7 @@ import numpy as np
 
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.segments import FIELDS, open_segments
-from thumbindex.index.snapshot import stored_vectors
+from thumbindex.index.snapshot import load_vectors
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 
@@ -22,7 +22,7 @@ def logical_dump(store: Store, places: IndexPaths) -> dict[str, list[Any]]:
     documents = {row: (path, title, facts) for row, path, title, _, facts in store.documents()}
     name = {row: (documents[document][0], ordinal) for row, document, ordinal in store.chunk_rows()}
     chunks, sections = store.chunks(list(name)), store.sections(list(name))
-    view = stored_vectors(store)
+    view = load_vectors(store)
     rows = view.rows()
     return {
         "documents": sorted(documents.values()),

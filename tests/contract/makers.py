@@ -7,7 +7,7 @@ from pathlib import Path
 
 from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.files import IndexPaths
-from thumbindex.index.snapshot import Opened, open_snapshot
+from thumbindex.index.snapshot import OpenIndex, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import FileState, ParsedDocument
@@ -43,7 +43,7 @@ def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder:
         )
 
 
-def open_index(folder: Path) -> tuple[Opened, Store]:
+def open_index(folder: Path) -> tuple[OpenIndex, Store]:
     """Open it to be read."""
     store = Store(IndexPaths(folder).store, read_only=True)
     return open_snapshot(store, ""), store

@@ -50,8 +50,8 @@ def write(folder: Path) -> None:
                 (rows[2], rows[4], 0.9, "grey", "", ""),
             ]
             digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
-            writer.store.duplicates.put_alike(pairs)
-            writer.store.duplicates.keep_findings(
+            writer.store.duplicates.add_pairs(pairs)
+            writer.store.duplicates.save_findings(
                 DuplicateFindings(
                     "settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs
                 )
@@ -136,7 +136,7 @@ def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
 def test_an_index_without_duplicates_masks_nothing(tmp_path):
     snapshot = on_disk(tmp_path / "index")
     with closing(Store(IndexPaths(tmp_path / "index").store)) as store, store.transaction():
-        store.duplicates.forget_findings()
+        store.duplicates.clear_findings()
     assert snapshot.duplicates.repeats() is not None
     with closing(Store(IndexPaths(tmp_path / "index").store, read_only=True)) as store:
         assert open_snapshot(store, "").snapshot.duplicates.repeats() is None

@@ -53,7 +53,7 @@ def test_pairs_go_with_either_chunk(store, note):
         (2, 99, 1.0, "same", "is gone", ""),
     ]
     with store.transaction():
-        store.duplicates.put_alike(pairs)
+        store.duplicates.add_pairs(pairs)
     assert [row[:2] for row in store.duplicates.alike()] == [(2, 5), (3, 6)]
     with store.transaction():
         store.add_document(*note("b.md", "quinces"))
@@ -63,5 +63,5 @@ def test_pairs_go_with_either_chunk(store, note):
 def test_what_ingestion_did_is_counted_by_type(store, note):
     found = DuplicateFindings("", [(2, b"", b""), (3, b"", b"")], [(3, 2, 0)], [(2, 0.15, 0.65)])
     with store.transaction():
-        store.duplicates.keep_findings(found)
+        store.duplicates.save_findings(found)
     assert store.duplicates.ingestion() == (IngestionCounts("", 4, 1, 1, 0.15, 0.15),)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
-from thumbindex.index.snapshot import open_snapshot, stored_vectors
+from thumbindex.index.snapshot import load_vectors, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import Term
@@ -213,7 +213,7 @@ def test_vectors_that_are_loaded_are_of_one_moment(build, note, tmp_path):
     add_vectors(tmp_path / "index")
     store = EditedMeanwhile(places.store, read_only=True)
     before = [row for row, _, _ in store.chunk_rows()]
-    assert stored_vectors(store).rows().tolist() == before
+    assert load_vectors(store).rows().tolist() == before
     assert len(store.chunk_rows()) < len(before)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.index.vectors import HELD, VectorView
+from thumbindex.index.vectors import VECTOR_DTYPE, FaissVectors
 
 DIMENSIONS = 4
 
@@ -15,18 +15,18 @@ def unit(row: int) -> bytes:
     added.
     """
     vector = np.random.default_rng(row).normal(size=DIMENSIONS).astype(np.float32)
-    return (vector / np.linalg.norm(vector)).astype(HELD).astype(np.float32).tobytes()
+    return (vector / np.linalg.norm(vector)).astype(VECTOR_DTYPE).astype(np.float32).tobytes()
 
 
 def units(rows: list[int]) -> np.ndarray:
     return np.frombuffer(b"".join(map(unit, rows)), dtype=np.float32).reshape(-1, DIMENSIONS)
 
 
-def view_of(rows: list[int]) -> VectorView:
-    return VectorView(DIMENSIONS, len(rows), [(rows, units(rows))] if rows else [])
+def view_of(rows: list[int]) -> FaissVectors:
+    return FaissVectors(DIMENSIONS, len(rows), [(rows, units(rows))] if rows else [])
 
 
-def held(view: VectorView) -> dict[int, bytes]:
+def held(view: FaissVectors) -> dict[int, bytes]:
     rows = view.rows()
     return {
         row: vector.tobytes()
@@ -67,7 +67,7 @@ def test_a_changed_view_holds_what_was_added_and_not_what_was_removed(
 
 
 def test_a_view_of_which_fewer_vectors_were_read_than_there_are_chunks_holds_those() -> None:
-    view = VectorView(DIMENSIONS, 3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
+    view = FaissVectors(DIMENSIONS, 3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
     assert (view.rows().tolist(), view.take(np.arange(2)).tolist()) == (
         [1, 2],
         np.eye(2, DIMENSIONS).tolist(),

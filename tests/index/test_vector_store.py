@@ -21,10 +21,10 @@ from thumbindex.index.chunk_vectors import (
     unique_keys,
 )
 from thumbindex.index.files import IndexPaths
-from thumbindex.index.snapshot import stored_vectors
+from thumbindex.index.snapshot import load_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, packed, vector_file
-from thumbindex.index.writer import FEW_VECTORS, Batch, Writer
+from thumbindex.index.writer import MIN_VECTORS, Batch, Writer
 
 
 @pytest.mark.parametrize("length", [1e-44, 1e38])
@@ -79,7 +79,7 @@ def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
     embed(places.folder)
     with closing(Store(places.store, read_only=True)) as store:
         rows, matrix = chunk_matrix(store, sorted(row for row in store.rows() if row > 0))
-        view = stored_vectors(store)
+        view = load_vectors(store)
     order = np.argsort(view.rows())
     assert (len(rows), view.rows()[order].tolist()) == (1003, rows)
     assert view.take(np.arange(len(view.rows())))[order] == pytest.approx(matrix, abs=1e-3)
@@ -165,12 +165,12 @@ def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(
 
 
 def test_vectors_that_nobody_needs_are_swept_when_they_are_most_of_all(build, note, tmp_path):
-    build(note("a.md", *(f"apples {n}" for n in range(2 * FEW_VECTORS))))
+    build(note("a.md", *(f"apples {n}" for n in range(2 * MIN_VECTORS))))
     embed(tmp_path / "index")
     build(note("a.md", "pears"))
     with Writer.open(tmp_path / "index") as writer:
         writer.sweep_unused()
-        assert vectors_in(tmp_path) == 2 * FEW_VECTORS
+        assert vectors_in(tmp_path) == 2 * MIN_VECTORS
     embed(tmp_path / "index")
     with Writer.open(tmp_path / "index") as writer:
         writer.sweep_unused()
@@ -202,7 +202,7 @@ def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note,
     embed(places.folder)
     shutil.rmtree(tmp_path / "vectors")
     with closing(Store(places.store, read_only=True)) as store:
-        assert (store.counts(), len(stored_vectors(store).rows()), store.vectors) == (
+        assert (store.counts(), len(load_vectors(store).rows()), store.vectors) == (
             (1, 1, 0),
             0,
             None,
@@ -241,13 +241,13 @@ def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_all_are_made
         db.execute(f"UPDATE vectors SET {change} WHERE rowid = 700")
         db.commit()
     with closing(Store(places.store, read_only=True)) as store:
-        assert len(stored_vectors(store).rows()) == 899
+        assert len(load_vectors(store).rows()) == 899
     assert "a vector is not as it was written): its texts are embedded again" in repair_index(
         places
     )
     assert (
         embed(places.folder),
-        len(stored_vectors(Store(places.store, read_only=True)).rows()),
+        len(load_vectors(Store(places.store, read_only=True)).rows()),
     ) == (900, 900)
 
 

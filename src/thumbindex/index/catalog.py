@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from thumbindex.index.catalog_layout import CatalogLayout
-from thumbindex.index.filters import FilterIndex, passes
+from thumbindex.index.filters import FilterIndex, matches_filters
 from thumbindex.index.names import DocumentNames
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.model import (
@@ -132,7 +132,9 @@ class StoreCatalog(CatalogLayout):
             return None
         if filters.folder and self._folder not in filters.folder:
             return self.only([])
-        kept = np.array([passes(document, filters) for document in self.documents], dtype=np.bool_)
+        kept = np.array(
+            [matches_filters(document, filters) for document in self.documents], dtype=np.bool_
+        )
         return self.of_documents(kept)
 
     @cached_property

@@ -21,12 +21,12 @@ from thumbindex.ports import Duplicates, IntArray, Salience, Selection
 
 _LOG = logging.getLogger(__name__)
 
-Apart = Mapping[int, frozenset[int]]
+_Apart = Mapping[int, frozenset[int]]
 """From which texts each text is kept, by number."""
 
 
 def clusters(
-    pairs: Sequence[Sequence[int]], apart: Apart, texts: Mapping[int, int]
+    pairs: Sequence[Sequence[int]], apart: _Apart, texts: Mapping[int, int]
 ) -> dict[int, list[int]]:
     """Join pairs, the strongest first, and return the group of each of their members, ascending.
 
@@ -49,13 +49,13 @@ def clusters(
     return {n: group for group in ascending for n in group}
 
 
-def _is_apart(texts: set[int], apart: Apart) -> bool:
+def _is_apart(texts: set[int], apart: _Apart) -> bool:
     return any(apart[text] & texts for text in texts & apart.keys())
 
 
 @dataclass(frozen=True, slots=True)
-class KnownDuplicates:
-    """What a store knows of duplicates, by the chunks' row ids."""
+class DuplicateRecords:
+    """The duplicates that a store has recorded, by the chunks' row ids."""
 
     stamp: str  # the generation of the last change
     repeats: IntArray  # shape (repeats, 2): row, keeper's row
@@ -67,7 +67,7 @@ class KnownDuplicates:
     texts: Mapping[int, str]  # digests of the texts that are decided on, by row
 
 
-def read_duplicates(store: Store, last: KnownDuplicates | None) -> KnownDuplicates:
+def read_duplicates(store: Store, last: DuplicateRecords | None) -> DuplicateRecords:
     """Read what a store knows, or return the last time's if nothing has changed since."""
     stamp = store.meta("duplicates")
     if last is not None and last.stamp == stamp:
@@ -75,7 +75,7 @@ def read_duplicates(store: Store, last: KnownDuplicates | None) -> KnownDuplicat
     boosts, pairs = store.duplicates.boosts(), store.duplicates.same()
     decisions = _decisions(store)
     digests = {digest for each in decisions for digest in (each.first, each.second)}
-    return KnownDuplicates(
+    return DuplicateRecords(
         stamp,
         pairs_of_rows([pair[:2] for pair in store.duplicates.repeats()]),
         np.array(list(boosts), dtype=np.int64),
@@ -83,7 +83,7 @@ def read_duplicates(store: Store, last: KnownDuplicates | None) -> KnownDuplicat
         pairs_of_rows([pair[:2] for pair in pairs]),
         np.array([cosine for _, _, cosine in pairs], dtype=np.float64),
         decisions,
-        store.duplicates.rows_of_texts(sorted(digests)),
+        store.duplicates.rows_with_texts(sorted(digests)),
     )
 
 
@@ -104,7 +104,7 @@ def _decisions(store: Store) -> tuple[Decision, ...]:
 class StoreDuplicates(Duplicates):
     """Duplicates over one folder's store, as it was when this was made."""
 
-    def __init__(self, catalog: StoreCatalog, known: KnownDuplicates) -> None:
+    def __init__(self, catalog: StoreCatalog, known: DuplicateRecords) -> None:
         self.known = known
         self.catalog = catalog
         at = catalog.chunks_of_rows(known.repeats.ravel()).reshape(-1, 2)
@@ -182,7 +182,7 @@ class StoreDuplicates(Duplicates):
         return self._decided.get((digests[0], digests[1]))
 
 
-def duplicates_of(
+def open_duplicates(
     store: Store, catalog: StoreCatalog, last: StoreDuplicates | None
 ) -> StoreDuplicates:
     """Open what is known of duplicates; the last one is kept where nothing has changed."""

@@ -14,15 +14,15 @@ from thumbindex.index.files import read_with_retry, write_atomically
 from thumbindex.index.sqlite import SqliteFile
 from thumbindex.model import Decision, IngestionCounts
 
-Alike = tuple[int, int, float, str, str, str]
+DuplicatePair = tuple[int, int, float, str, str, str]
 """Two chunks' row ids, the lesser first, their cosine, zone, rule, and what differs."""
 
-PLAIN = 8
+WORDS_DIGEST_BYTES = 8
 """Bytes that are kept of a digest of words: where two of millions are equal by chance, their texts
 are compared and differ.
 """
 
-DECISIONS = "decisions.json"
+DECISIONS_FILE = "decisions.json"
 """The file of what the owner decided, beside the builds: no index can be made anew of it."""
 
 _ALIKE = "first, second, cosine, zone, rule, differs"
@@ -90,7 +90,7 @@ class DuplicateFindings:
     digests: Sequence[tuple[int, bytes, bytes]] = ()
     repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 where the texts are equal
     boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
-    alike: Sequence[Alike] = ()
+    alike: Sequence[DuplicatePair] = ()
 
 
 class DuplicateTables:
@@ -101,7 +101,7 @@ class DuplicateTables:
 
     # -------------------------------------------------------------- pairs across documents
 
-    def alike(self) -> list[Alike]:
+    def alike(self) -> list[DuplicatePair]:
         """Return the pairs of chunks of two documents that are one text twice or for the owner to
         decide, sorted.
         """
@@ -111,7 +111,7 @@ class DuplicateTables:
         """Return the pairs that are one text twice, with their cosines."""
         return self._db.fetch("SELECT first, second, cosine FROM alike WHERE zone = 'same'")
 
-    def put_alike(self, rows: Iterable[Alike]) -> None:
+    def add_pairs(self, rows: Iterable[DuplicatePair]) -> None:
         """Keep pairs; one that is there already stays, and one whose chunk is gone is left out."""
         for row in rows:
             first, second = sorted(row[:2])
@@ -119,7 +119,7 @@ class DuplicateTables:
             both = "(SELECT count(*) FROM chunks WHERE id IN (?, ?)) = 2"
             sql = f"INSERT OR IGNORE INTO alike ({_ALIKE}) SELECT {', '.join('?' * 6)} WHERE {both}"
             if self._db.execute(sql, (*values, first, second)):
-                self.note_change()
+                self.record_change()
 
     # -------------------------------------------------------------- repeats inside a document
 
@@ -142,7 +142,7 @@ class DuplicateTables:
             for (row,) in self._db.fetch_in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows)
         }
 
-    def rows_of_texts(self, digests: Sequence[str]) -> dict[int, str]:
+    def rows_with_texts(self, digests: Sequence[str]) -> dict[int, str]:
         """Return the digest of each chunk that has one of these texts, by row id."""
         keys = [bytes.fromhex(digest) for digest in digests]
         return {
@@ -152,7 +152,7 @@ class DuplicateTables:
             )
         }
 
-    def rows_of_words(self, plain: bytes, document: int, limit: int) -> list[int]:
+    def rows_with_words(self, plain: bytes, document: int, limit: int) -> list[int]:
         """Return the newest chunks of other documents that have these words and repeat nothing, so
         many at most.
         """
@@ -161,7 +161,9 @@ class DuplicateTables:
             "c.document <> ?"
             " AND d.chunk NOT IN (SELECT chunk FROM repeats) ORDER BY d.chunk DESC LIMIT ?"
         )
-        return [row for (row,) in self._db.fetch(sql, (plain[:PLAIN], document, limit))]
+        return [
+            row for (row,) in self._db.fetch(sql, (plain[:WORDS_DIGEST_BYTES], document, limit))
+        ]
 
     def texts_of(self, paths: Sequence[str]) -> set[str]:
         """Return the digests of the texts of the documents at these paths."""
@@ -171,8 +173,8 @@ class DuplicateTables:
         )
         return {exact.hex() for (exact,) in self._db.fetch_in(sql, paths)}
 
-    def keep_findings(self, found: DuplicateFindings, decided: Collection[str] = ()) -> None:
-        """Keep what was found out about chunks but for the pairs, which `put_alike` has kept
+    def save_findings(self, found: DuplicateFindings, decided: Collection[str] = ()) -> None:
+        """Keep what was found out about chunks but for the pairs, which `add_pairs` has kept
         before; nothing of those that are gone meanwhile. `decided` are texts with a decision.
         """
         rows = [row for row, *_ in found.digests]
@@ -180,7 +182,9 @@ class DuplicateTables:
             row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows)
         }
         digests = [
-            (row, exact, plain[:PLAIN]) for row, exact, plain in found.digests if row in there
+            (row, exact, plain[:WORDS_DIGEST_BYTES])
+            for row, exact, plain in found.digests
+            if row in there
         ]
         self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
         self._db.execute_many(
@@ -201,14 +205,14 @@ class DuplicateTables:
             or found.alike
             or any(exact.hex() in decided for _, exact, _ in found.digests)
         ):
-            self.note_change()
+            self.record_change()
 
-    def forget_findings(self, mark: str = "") -> None:
+    def clear_findings(self, mark: str = "") -> None:
         """Forget all that was found out about duplicates, and begin anew with a mark."""
         for table in ("digests", "repeats", "boosts", "alike"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.set_meta("looked", mark)
-        self.note_change()
+        self.record_change()
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:
         """Return what ingestion did, by the documents' type."""
@@ -221,7 +225,7 @@ class DuplicateTables:
         )
         return tuple(IngestionCounts(*row) for row in rows)
 
-    def note_change(self) -> None:
+    def record_change(self) -> None:
         """Take note in which generation what is known of duplicates changed last: readers keep
         theirs until then.
         """

@@ -18,7 +18,7 @@ _SUFFIX = re.compile(r"\.\w+$")
 
 _WILD = re.compile(r"\*\.\w+$|[*?]")
 
-_NEAREST, _ALIKE = 20, 60.0
+_MAX_SUGGESTIONS, _MIN_SIMILARITY = 20, 60.0
 """Names that come near, before those of private notes are left out; and how alike they are at
 least, of 100 (by edits).
 """
@@ -97,12 +97,12 @@ class FilterIndex:
     @cached_property
     def _tag_names(self) -> Mapping[str, str]:
         return by_form(
-            "tag", tag_names(tag for document in self._documents for tag in document.tags)
+            "tag", _tag_names(tag for document in self._documents for tag in document.tags)
         )
 
     @cached_property
     def _place_names(self) -> Mapping[str, str]:
-        return by_form("path", place_names([document.path for document in self._documents]))
+        return by_form("path", _path_names([document.path for document in self._documents]))
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +127,7 @@ def _form(path: str) -> str:
     return _SUFFIX.sub("", fold_line(path)).strip("/")
 
 
-def tag_names(written: Iterable[str]) -> Sequence[str]:
+def _tag_names(written: Iterable[str]) -> Sequence[str]:
     """Return each tag, and what it is nested in, as it is first written; they come by their
     documents' paths.
     """
@@ -136,7 +136,7 @@ def tag_names(written: Iterable[str]) -> Sequence[str]:
     return list(dict.fromkeys([*tags, *above]))
 
 
-def place_names(paths: Sequence[str]) -> Sequence[str]:
+def _path_names(paths: Sequence[str]) -> Sequence[str]:
     """Return each directory, with a slash behind it, and each of these paths of documents."""
     directories = dict.fromkeys(
         path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/"
@@ -163,16 +163,21 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
         (wanted.rpartition("/")[2], [form.rpartition("/")[2] for form in forms]),
     ):
         for _, score, at in extract(
-            asked, compared, scorer=ratio, processor=None, score_cutoff=_ALIKE, limit=_NEAREST
+            asked,
+            compared,
+            scorer=ratio,
+            processor=None,
+            score_cutoff=_MIN_SIMILARITY,
+            limit=_MAX_SUGGESTIONS,
         ):
             scores[at] = max(score, scores.get(at, 0.0))
     return tuple(
         names[forms[at]]
-        for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_NEAREST]
+        for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_MAX_SUGGESTIONS]
     )
 
 
-def passes(document: Document, filters: Filters) -> bool:
+def matches_filters(document: Document, filters: Filters) -> bool:
     """Tell whether a document passes path globs (any), tags (all, nested ones too) and the
     dates.
     """

@@ -98,7 +98,7 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
     ]
     if named:
         write_decisions(store.decisions_file, (), named)
-        store.duplicates.note_change()
+        store.duplicates.record_change()
 
 
 def is_wiped(store: Store) -> bool:

@@ -11,25 +11,25 @@ import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.chunk_vectors import all_matrices, chunk_matrix
-from thumbindex.index.duplicate_clusters import StoreDuplicates, duplicates_of
+from thumbindex.index.duplicate_clusters import StoreDuplicates, open_duplicates
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword_index import WhooshKeywordIndex
 from thumbindex.index.segments import open_segments
 from thumbindex.index.store import Store
-from thumbindex.index.vectors import FaissVectorIndex, VectorView
+from thumbindex.index.vectors import FaissVectorIndex, FaissVectors
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A snapshot, and what it is a snapshot of."""
+class OpenIndex:
+    """A snapshot, with the parts that it was made of."""
 
     snapshot: Snapshot
     catalog: StoreCatalog
     keyword: WhooshKeywordIndex
     graph: NetworkxLinkGraph
-    vectors: VectorView
+    vectors: FaissVectors
     duplicates: StoreDuplicates
     words: str  # generation of the last change of documents or their words
     fingerprint: str
@@ -50,8 +50,8 @@ def open_snapshot(
     folder: str,
     *,
     expand: bool = False,
-    last: Opened | None = None,
-) -> Opened:
+    last: OpenIndex | None = None,
+) -> OpenIndex:
     """Open the index at its present generation. Texts are loaded when they are asked for.
 
     What is still true of the last snapshot is kept: only what came since is read, and words stay
@@ -62,7 +62,7 @@ def open_snapshot(
         return _open(store, folder, expand, last)
 
 
-def _open(store: Store, folder: str, expand: bool, last: Opened | None) -> Opened:
+def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> OpenIndex:
     words, fingerprint = store.meta("words"), store.meta("fingerprint")
     if last is not None and last.words == words:
         catalog, keyword, graph = last.catalog, last.keyword, last.graph
@@ -72,9 +72,9 @@ def _open(store: Store, folder: str, expand: bool, last: Opened | None) -> Opene
         keyword = WhooshKeywordIndex(
             open_segments(store.keyword, store.segments(), segments), catalog
         )
-        graph = graph_of(catalog, None if last is None else last.graph)
+        graph = build_link_graph(catalog, None if last is None else last.graph)
     vectors = _vectors(store, fingerprint, catalog, last)
-    duplicates = duplicates_of(store, catalog, None if last is None else last.duplicates)
+    duplicates = open_duplicates(store, catalog, None if last is None else last.duplicates)
     snapshot = Snapshot(
         store.generation,
         catalog,
@@ -85,10 +85,12 @@ def _open(store: Store, folder: str, expand: bool, last: Opened | None) -> Opene
         duplicates,
     )
     model = store.meta("model")
-    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, fingerprint, model)
+    return OpenIndex(
+        snapshot, catalog, keyword, graph, vectors, duplicates, words, fingerprint, model
+    )
 
 
-def graph_of(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> NetworkxLinkGraph:
+def build_link_graph(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> NetworkxLinkGraph:
     """Return the graph of a catalog's links; the last one is kept if none has changed."""
     links, paths = (
         catalog.store.linked_paths(),
@@ -102,13 +104,13 @@ def graph_of(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> NetworkxL
 
 
 def _vectors(
-    store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened | None
-) -> VectorView:
+    store: Store, fingerprint: str, catalog: StoreCatalog, last: OpenIndex | None
+) -> FaissVectors:
     """Return the last snapshot's vectors, or a copy with what came since: searches that run keep
     theirs.
     """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
-        return stored_vectors(store)
+        return load_vectors(store)
     view = last.vectors
     held = view.rows()
     at = catalog.chunks_of_rows(held)
@@ -119,11 +121,11 @@ def _vectors(
     return view.changed(gone, new, matrix)
 
 
-def stored_vectors(store: Store) -> VectorView:
+def load_vectors(store: Store) -> FaissVectors:
     """Load the vectors of all chunks that have one of the index's model."""
     with store.read_transaction():
         count, parts = all_matrices(store) if store.meta("fingerprint") else (0, iter(()))
-        return VectorView(int(store.meta("dimensions", "1")), count, parts)
+        return FaissVectors(int(store.meta("dimensions", "1")), count, parts)
 
 
 def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexMissingError, StorageError
-from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
+from thumbindex.index.duplicate_tables import DECISIONS_FILE, DuplicateTables, read_decisions
 from thumbindex.index.files import KEYWORD_FOLDER, VECTORS_FOLDER
 from thumbindex.index.row_codec import (
     aliases_from_facts,
@@ -79,7 +79,7 @@ _SECTIONS = (
 )
 
 
-_DOCUMENTS_AT_ONCE = 200
+_DOCUMENT_BATCH = 200
 """Of which all texts are loaded: a few megabytes."""
 
 
@@ -96,7 +96,7 @@ class Store(SqliteFile):
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
-        self.decisions_file = path.parent.with_name(DECISIONS)
+        self.decisions_file = path.parent.with_name(DECISIONS_FILE)
         self._guard = threading.Lock()
         # by the generations of the store and of its vectors
         self._counted: tuple[tuple[int, int], tuple[int, int, int]] | None = None
@@ -356,8 +356,8 @@ class Store(SqliteFile):
             "d.id IN ({})"
         )
         parts = (
-            self.fetch_in(sql, ids[start : start + _DOCUMENTS_AT_ONCE])
-            for start in range(0, len(ids), _DOCUMENTS_AT_ONCE)
+            self.fetch_in(sql, ids[start : start + _DOCUMENT_BATCH])
+            for start in range(0, len(ids), _DOCUMENT_BATCH)
         )
         return {path for rows in parts for path, text in rows if text_digest(text) in digests}
 

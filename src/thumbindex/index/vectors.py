@@ -1,4 +1,4 @@
-"""The door to FAISS: exact inner product over normalized vectors."""
+"""The adapter to FAISS: exact inner product over normalized vectors."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from thumbindex.index.catalog import StoreCatalog
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import IntArray, Mask, Matrix, Selection, Vector
 
-NEAR_AT_ONCE = 16_384
+VECTOR_BATCH = 16_384
 """Vectors that are compared at once with those whose near ones are looked for: with a thousand of
 these 64 MB.
 """
 
-HELD = np.dtype("<f2")
-"""How numbers are held in memory: FAISS compares halves as exactly as whole ones, in half the time,
-since it is memory that it waits for.
-"""
+VECTOR_DTYPE = np.dtype("<f2")
+"""The type of numbers in memory: FAISS waits for memory, so half precision is twice as fast."""
 
-SPARE = 16
-"""Vectors that are looked for beyond those that are wanted: they may equal the last of these."""
+TIE_MARGIN = 16
+"""Vectors beyond the limit that are fetched first: they may tie with the last one."""
 
-Halves = npt.NDArray[np.float16]
+Float16Matrix = npt.NDArray[np.float16]
 
-Part = tuple[Sequence[int] | IntArray, Matrix | Halves]
+Part = tuple[Sequence[int] | IntArray, Matrix | Float16Matrix]
 """Row ids and their vectors, shape (row ids, dimensions)."""
 
 
@@ -41,19 +39,19 @@ def _faiss() -> Any:
     return faiss
 
 
-def _resized(index: Any, count: int) -> Halves:
+def _resized(index: Any, count: int) -> Float16Matrix:
     """Give an index room for so many vectors, and return them: as halves, without a copy."""
-    index.codes.resize(count * index.d * HELD.itemsize)
+    index.codes.resize(count * index.d * VECTOR_DTYPE.itemsize)
     index.ntotal = count
     if not count:
-        return np.zeros((0, index.d), dtype=HELD)
-    codes = _faiss().rev_swig_ptr(index.codes.data(), count * index.d * HELD.itemsize)
-    view: Halves = codes.view(HELD).reshape(count, index.d)
+        return np.zeros((0, index.d), dtype=VECTOR_DTYPE)
+    codes = _faiss().rev_swig_ptr(index.codes.data(), count * index.d * VECTOR_DTYPE.itemsize)
+    view: Float16Matrix = codes.view(VECTOR_DTYPE).reshape(count, index.d)
     return view
 
 
 @contextmanager
-def _on_this_thread(faiss: Any) -> Iterator[None]:
+def _single_threaded(faiss: Any) -> Iterator[None]:
     """Have FAISS compute on the thread that calls it: one query cannot be shared out, and threads
     that wait for more of it spin.
 
@@ -68,8 +66,8 @@ def _on_this_thread(faiss: Any) -> Iterator[None]:
         faiss.omp_set_num_threads(before)
 
 
-class VectorView:
-    """Chunk row ids and their vectors in an index of FAISS, which nobody changes."""
+class FaissVectors:
+    """Row ids of chunks and their vectors in a FAISS index that never changes."""
 
     def __init__(self, dimensions: int, count: int, parts: Iterable[Part]) -> None:
         """Take at most `count` rows with their vectors, part by part: of all of them there is
@@ -94,16 +92,16 @@ class VectorView:
         self._rows: IntArray = rows[:start].copy()
         self._halves = _resized(self._index, start)  # in the index's own memory
 
-    def changed(self, gone: IntArray, rows: Sequence[int], matrix: Matrix) -> VectorView:
+    def changed(self, gone: IntArray, rows: Sequence[int], matrix: Matrix) -> FaissVectors:
         """Return a view without some rows and with others; searches of this one go on."""
         kept = np.flatnonzero(~np.isin(self._rows, gone))
         parts: Iterable[Part] = (
             (self._rows[some], self._halves[some])
-            for start in range(0, len(kept), NEAR_AT_ONCE)
-            for some in (kept[start : start + NEAR_AT_ONCE],)
+            for start in range(0, len(kept), VECTOR_BATCH)
+            for some in (kept[start : start + VECTOR_BATCH],)
         )
         new: Iterable[Part] = [(rows, matrix)] if rows else []
-        return VectorView(self.dimensions, len(kept) + len(rows), chain(parts, new))
+        return FaissVectors(self.dimensions, len(kept) + len(rows), chain(parts, new))
 
     def rows(self) -> IntArray:
         """Return the row ids that it holds."""
@@ -128,7 +126,7 @@ class VectorView:
             wanted = int(np.count_nonzero(allowed))
         if not (wanted := min(limit, wanted)):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        with _on_this_thread(faiss):
+        with _single_threaded(faiss):
             scores, found = self._index.search(query.reshape(1, -1), wanted, params=chosen)
         return found[0], scores[0]
 
@@ -140,9 +138,9 @@ class VectorView:
         cosine and not put in order first.
         """
         found: list[tuple[Any, Any, Any]] = []
-        for start in range(0, len(self._rows), NEAR_AT_ONCE):
-            ids = self._rows[start : start + NEAR_AT_ONCE]
-            cosines = queries @ self._halves[start : start + NEAR_AT_ONCE].astype(np.float32).T
+        for start in range(0, len(self._rows), VECTOR_BATCH):
+            ids = self._rows[start : start + VECTOR_BATCH]
+            cosines = queries @ self._halves[start : start + VECTOR_BATCH].astype(np.float32).T
             at, to = np.nonzero(_first_of_ties(_highest(cosines, least, most), cosines, ids, most))
             found.append((at, ids[to], cosines[at, to]))
         none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, np.float32)
@@ -185,7 +183,7 @@ class FaissVectorIndex:
     the catalog does not know.
     """
 
-    def __init__(self, view: VectorView, catalog: StoreCatalog) -> None:
+    def __init__(self, view: FaissVectors, catalog: StoreCatalog) -> None:
         self.view = view
         self._catalog = catalog
         self._chunks = catalog.chunks_of_rows(view.rows())  # of each vector
@@ -200,7 +198,7 @@ class FaissVectorIndex:
         total = len(self) if allowed is None else int(np.count_nonzero(allowed))
         if not total or not limit:
             return ()
-        wanted = limit + SPARE
+        wanted = limit + TIE_MARGIN
         while True:
             at, scores = self.view.search(query, min(wanted, total), allowed)
             if wanted >= total or scores[-1] < scores[limit - 1]:

@@ -58,21 +58,21 @@ _LOG = logging.getLogger(__name__)
 GIT_FAILURE = "git_failure"
 """The fact that says why commits could not be read."""
 
-ORPHAN_FACTOR, FEW_VECTORS = 2, 1000
+ORPHAN_FACTOR, MIN_VECTORS = 2, 1000
 """Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as
 there are with one, and a few in any case.
 """
 
 
-def note_words(store: Store) -> None:
-    """Note in a transaction that rows or their words change."""
+def record_words_change(store: Store) -> None:
+    """Record in a transaction that rows or their words change."""
     store.set_meta("words", str(store.generation + 1))
 
 
 Resolve = Callable[[Link, str], str | None]
 """Says to which path a link of the document at a path leads, or None."""
 
-CHUNKS_AT_ONCE = 500
+CHUNK_BATCH = 500
 """Chunks in memory while a keyword view is written."""
 
 
@@ -113,9 +113,9 @@ class Writer:
         cls, folder: Path, waiting: Callable[[], None] | None = None, build: int = 0
     ) -> Iterator[Writer]:
         """Take the lock (waiting for another writer, calling `waiting` now and then) and open the
-        store of the present edition, or of `build`.
+        store of the current build, or of `build`.
 
-        Raises IndexDamagedError; `editions.mend` rebuilds a damaged index.
+        Raises IndexDamagedError; `builds.repair_index` repairs a damaged index.
         """
         places = IndexPaths(folder)
         with as_storage_errors(folder):
@@ -142,10 +142,10 @@ class Writer:
         """
         given = _size(batch)
         with self.store.transaction():
-            batch = _as_seen(batch, self.store)
+            batch = _drop_stale(batch, self.store)
             paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
-            before = _Before(
-                _names(self.store, paths), self.store.rows(paths), _leads(self.store, paths)
+            before = _PriorState(
+                _names(self.store, paths), self.store.rows(paths), _link_targets(self.store, paths)
             )
             self._write(batch)
             stale = self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
@@ -174,7 +174,7 @@ class Writer:
         chunks = [row for row in new if row > 0]
         if gone or documents or chunks:
             self.keyword.apply(gone, documents, self._read_chunks(chunks))
-        note_words(self.store)
+        record_words_change(self.store)
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.forgotten])
@@ -229,10 +229,13 @@ class Writer:
                 set_commit_days(self.store, days)
             self.store.set_meta("commit", commit)
             self.store.set_meta(GIT_FAILURE, failure)
-            note_words(self.store)  # readers open the days
+            record_words_change(self.store)  # readers open the days
 
     def _resolve_links(
-        self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads
+        self,
+        resolver: Callable[[Sequence[Document]], Resolve],
+        only: set[str] | None,
+        leads: LinkTargets,
     ) -> None:
         """Resolve the links of some documents; of all (None) where names came or went, else one
         that stood there before leads where it led.
@@ -269,7 +272,7 @@ class Writer:
         snapshot can put off; tell whether it is out.
 
         Its vectors go where no other folder holds the text; what cannot be told of that now is
-        owed. An edition that is not switched to yet waits until it is: the present one still holds
+        owed. A build that is not current yet waits until it is: the current one still holds
         what is to go.
         """
         if is_wiped(self.store):
@@ -294,8 +297,8 @@ class Writer:
         self.keyword.merge(idle)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
-        for start in range(0, len(rows), CHUNKS_AT_ONCE):
-            part = rows[start : start + CHUNKS_AT_ONCE]
+        for start in range(0, len(rows), CHUNK_BATCH):
+            part = rows[start : start + CHUNK_BATCH]
             languages = self.store.languages(part)
             yield from (
                 (row, chunk, languages.get(row, ""))
@@ -330,7 +333,7 @@ class Writer:
         if not vectors:
             return
         count = vectors.count()
-        needed = max(int(vectors.meta("swept", "0")), self.store.count_chunks(), FEW_VECTORS)
+        needed = max(int(vectors.meta("swept", "0")), self.store.count_chunks(), MIN_VECTORS)
         if count > ORPHAN_FACTOR * needed:
             sweep_vectors(self.places.folder.parent)
 
@@ -340,24 +343,24 @@ class Writer:
         """
         gone = write_decisions(self.store.decisions_file, made, dropped)
         with self.store.transaction():
-            self.store.duplicates.note_change()
+            self.store.duplicates.record_change()
         return gone
 
 
-Leads = Mapping[tuple[str, LinkKind, str], str | None]
+LinkTargets = Mapping[tuple[str, LinkKind, str], str | None]
 """Where the links of a document at a path led, by their kind and target."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _PriorState:
     """What the store knew of a batch's paths before it was written."""
 
     names: set[tuple[str, str, tuple[str, ...]]]
     rows: set[int]
-    leads: Leads
+    leads: LinkTargets
 
 
-def _as_seen(batch: Batch, store: Store) -> Batch:
+def _drop_stale(batch: Batch, store: Store) -> Batch:
     """Leave out paths whose entry has changed since they were compared: another process was faster,
     and may have read a newer text.
     """
@@ -384,7 +387,7 @@ def _size(batch: Batch) -> int:
     return len(batch.documents) + len(batch.removed) + len(batch.touched) + len(batch.private)
 
 
-def _leads(store: Store, paths: Sequence[str]) -> Leads:
+def _link_targets(store: Store, paths: Sequence[str]) -> LinkTargets:
     return {(path, link.kind, link.target): link.resolved for path, _, link in store.links(paths)}
 
 

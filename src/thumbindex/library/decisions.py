@@ -12,7 +12,7 @@ from itertools import combinations
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.duplicate_clusters import clusters
-from thumbindex.index.duplicate_tables import Alike
+from thumbindex.index.duplicate_tables import DuplicatePair
 from thumbindex.index.judgment_file import change_judgments, read_judgments
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.writer import Writer
@@ -110,7 +110,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
 
 
 def _alike_pairs(
-    alike: Iterable[Alike], decisions: Iterable[Pair], digests: Mapping[int, str]
+    alike: Iterable[DuplicatePair], decisions: Iterable[Pair], digests: Mapping[int, str]
 ) -> list[_AlikePair]:
     """Return the pairs in the index, and decided pairs that the current settings do not find."""
     found = []

@@ -18,10 +18,10 @@ from thumbindex.compare.differences import judge_pair
 from thumbindex.compare.tokens import tokenize
 from thumbindex.errors import StorageError
 from thumbindex.index.chunk_vectors import chunk_matrix, chunk_vectors, chunks_without_vector
-from thumbindex.index.duplicate_tables import Alike, DuplicateFindings, DuplicateTables
-from thumbindex.index.snapshot import stored_vectors
+from thumbindex.index.duplicate_tables import DuplicateFindings, DuplicatePair, DuplicateTables
+from thumbindex.index.snapshot import load_vectors
 from thumbindex.index.store import Store
-from thumbindex.index.vectors import VectorView
+from thumbindex.index.vectors import FaissVectors
 from thumbindex.index.writer import Writer
 from thumbindex.library.embedding import split_batches
 from thumbindex.library.indexed_folders import Folder
@@ -63,7 +63,7 @@ class _CachedVectors:
     """The vectors of one folder's chunks, kept in memory between two edits."""
 
     identity: tuple[int, int, str]  # the store's file, and the model
-    view: VectorView
+    view: FaissVectors
     last: int  # up to here it holds all
     gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
 
@@ -85,7 +85,7 @@ def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_Cach
     with _guard:
         near = _views.pop(str(store.path), None)  # nobody else has them meanwhile
     if near is None or near.identity != identity or near.last > store.last_row:
-        near = _CachedVectors(identity, stored_vectors(store), last)
+        near = _CachedVectors(identity, load_vectors(store), last)
     gone = np.array(sorted(near.gone), dtype=np.int64)
     near.gone.clear()
     new = np.array([row for row, _ in store.documents_between(near.last, last)], dtype=np.int64)
@@ -125,7 +125,7 @@ class _Comparison:
                 found = yield from find_repeats(segments, vectors, self.settings.ingest)
                 repeats += found[0]
                 boosts += found[1]
-        alike: list[Alike] = []
+        alike: list[DuplicatePair] = []
         if self.settings.duplicates.enabled:
             left_out = {row for row, *_ in repeats}
             searched = {row: own[row] for row in own if row not in left_out}
@@ -135,7 +135,7 @@ class _Comparison:
 
     def _alike(
         self, own: _ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
-    ) -> Generator[None, None, list[Alike]]:
+    ) -> Generator[None, None, list[DuplicatePair]]:
         """Return pairs of these chunks with other documents' that are duplicates or grey."""
         vectors, pairs = chunk_vectors(self.store, list(own)), set[tuple[int, int]]()
         same = defaultdict[bytes, list[int]](list)
@@ -150,7 +150,7 @@ class _Comparison:
         for part in parts:
             yield
             pairs.update((min(pair), max(pair)) for pair in part)
-        texts, found = dict(chunks), list[Alike]()
+        texts, found = dict(chunks), list[DuplicatePair]()
         for judged in split_batches(sorted(pairs), _PAIR_BATCH):
             yield
             others = sorted({row for pair in judged for row in pair} - texts.keys())
@@ -164,7 +164,7 @@ class _Comparison:
         pairs: Sequence[tuple[int, int]],
         texts: Mapping[int, Chunk],
         vectors: Mapping[int, Vector],
-    ) -> Iterator[Alike]:
+    ) -> Iterator[DuplicatePair]:
         for a, b in pairs:
             # a list of what reference links mean is no text
             if a in texts and b in texts and tokenize(texts[a].text).tokens:
@@ -218,7 +218,7 @@ class _Comparison:
         for row in rows:
             if plain[row]:
                 here = [other for other in same[plain[row]] if own[other] != own[row]]
-                there = self.store.duplicates.rows_of_words(plain[row], own[row], wanted)
+                there = self.store.duplicates.rows_with_words(plain[row], own[row], wanted)
                 yield from (
                     (row, other) for other in sorted({*here, *there}, reverse=True)[:wanted]
                 )
@@ -285,13 +285,13 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
                     part, f"{version} {last if n == len(parts) else max(part)}"
                 )
                 if anew:  # with a mark of its own: who began as we did meets another one
-                    if not keep(partial(DuplicateTables.forget_findings, mark=f"{version} 0")):
+                    if not keep(partial(DuplicateTables.clear_findings, mark=f"{version} 0")):
                         break
                     anew, mark = False, f"{version} 0"
                 for pairs in split_batches(found.alike, _COMMIT_BATCH):
-                    keep(partial(DuplicateTables.put_alike, rows=pairs))
+                    keep(partial(DuplicateTables.add_pairs, rows=pairs))
                     yield
-                if not keep(partial(DuplicateTables.keep_findings, found=found, decided=decided)):
+                if not keep(partial(DuplicateTables.save_findings, found=found, decided=decided)):
                     break
                 segments, repeats = segments + len(part), repeats + len(found.repeats)
                 boosts += [boost for _, boost, _ in found.boosts]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from thumbindex import postgres
 from thumbindex.errors import IndexMissingError, StorageError
-from thumbindex.index.snapshot import Opened, open_snapshot
+from thumbindex.index.snapshot import OpenIndex, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder, with_current_privacy
 from thumbindex.ports import FolderSnapshot
@@ -74,7 +74,7 @@ class DiskReader:
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
         self._places = folder.places  # of the build that is open
-        self._opened: Opened | None = None
+        self._opened: OpenIndex | None = None
         self._here = threading.local()  # the store that this thread has pinned
         self._lock = threading.RLock()
 
@@ -137,7 +137,7 @@ class DiskReader:
                 self._places, self._identity = places, identity
             return self._store
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenIndex:
         """Return the current snapshot. Raises StorageError."""
         with self.pinned():
             while True:
@@ -152,7 +152,7 @@ class DiskReader:
                         raise
                     # else a commit has deleted files of words before they were opened
 
-    def _present(self) -> Opened:
+    def _present(self) -> OpenIndex:
         store = self.store
         with store.read_transaction(), self._lock:  # one thread brings the snapshot up to the index
             if self._opened is None or not self._opened.is_current(store):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from thumbindex.corpus.parse import comment_lines, parse_headings
 from thumbindex.corpus.read import decode_visible
 from thumbindex.errors import UnknownPathError, UsageError
-from thumbindex.index.filters import FilterIndex, newest_first, passes
+from thumbindex.index.filters import FilterIndex, matches_filters, newest_first
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder
@@ -124,7 +124,7 @@ def list_notes(
     passed = [
         DocumentId(n)
         for n, each in enumerate(documents)
-        if passes(each, filters) and (each.folder, each.path) not in linked
+        if matches_filters(each, filters) and (each.folder, each.path) not in linked
     ]
     notes = tuple(
         ListedNote(each.folder, each.path, each.title, iso_day(day_of(each)), each.tags)
@@ -133,13 +133,13 @@ def list_notes(
     unmet = unmet_filters(
         filters,
         FilterIndex(documents).near,
-        lambda one: any(passes(each, one) for each in documents),
+        lambda one: any(matches_filters(each, one) for each in documents),
     )
     unmet = tuple(replace(each, nearest=each.nearest[:SUGGESTED_NAMES]) for each in unmet)
     lacking = replace(filters, since=None, until=None)
     undated = 0
     if filters != lacking:
-        undated = sum(day_of(each) is None and passes(each, lacking) for each in documents)
+        undated = sum(day_of(each) is None and matches_filters(each, lacking) for each in documents)
     return NoteList(notes, unmet, undated)
 
 

@@ -19,7 +19,7 @@ from thumbindex.errors import EngineError, IndexBusyError, StorageError, UsageEr
 from thumbindex.index.builds import INCOMPLETE
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.private_files import is_wiped
-from thumbindex.index.snapshot import Opened, open_snapshot
+from thumbindex.index.snapshot import OpenIndex, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library.indexed_folders import Folder
@@ -117,7 +117,7 @@ class IndexPublisher:
         self._folder, self._mark = 0, ""  # number and facts' digest of the last publication
 
     def publish(
-        self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None
+        self, opened: OpenIndex, store: Store, extra: Mapping[str, Any] | None = None
     ) -> Publication | None:
         """Publish an open index, inside a read transaction of its store; return None if that is
         published already.
@@ -223,7 +223,7 @@ def _facts_digest(session: DatabaseSession, folder: int) -> str:
 
 
 def _read_published(
-    session: DatabaseSession, state: FolderState, opened: Opened, store: Store
+    session: DatabaseSession, state: FolderState, opened: OpenIndex, store: Store
 ) -> _PublishedRows | None:
     """Read what is published; return None if it does not stand on this store's history, as after a
     backup was put back: a row of the same number has another text.
@@ -324,7 +324,7 @@ class _ChangeWriter:
         session: DatabaseSession,
         folder: int,
         there: _PublishedRows,
-        opened: Opened,
+        opened: OpenIndex,
         store: Store,
         source: NoteReader,
     ) -> None:
@@ -473,7 +473,7 @@ def _digest(data: bytes) -> str:
     return md5(data, usedforsecurity=False).hexdigest()
 
 
-def _duplicates(opened: Opened, store: Store) -> bytes:
+def _duplicates(opened: OpenIndex, store: Store) -> bytes:
     """Return the duplicates as they are published."""
     known = opened.duplicates.known
     boosted = zip(known.boosted.tolist(), known.salience.tolist(), strict=True)
@@ -489,7 +489,7 @@ def _duplicates(opened: Opened, store: Store) -> bytes:
     ).encode()
 
 
-def _facts(opened: Opened, store: Store, duplicates: bytes) -> dict[str, Any]:
+def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]:
     """Return the facts of a folder as a whole."""
     return {
         "documents": len(opened.catalog.paths),
@@ -566,7 +566,7 @@ class _FolderPublisher:
         self._folder = folder
         self._publisher = IndexPublisher(engine, folder.name, self._text, tell)
         self._store: Store | None = None
-        self._opened: Opened | None = None
+        self._opened: OpenIndex | None = None
         self.holds_private = False
         self._identity: tuple[int, int] | None = None
         self._beat_at = 0.0

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.duplicate_clusters import KnownDuplicates, StoreDuplicates, pairs_of_rows
+from thumbindex.index.duplicate_clusters import DuplicateRecords, StoreDuplicates, pairs_of_rows
 from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.snapshot import graph_of
+from thumbindex.index.snapshot import build_link_graph
 from thumbindex.ports import Snapshot
 from thumbindex.postgres.database import DatabaseSession
 from thumbindex.postgres.published_keyword_index import (
@@ -66,7 +66,7 @@ def open_published(
     postings = PostingsCache(store) if last is None else last.postings
     segments = read_segments(store, postings, () if last is None else last.keyword.segments)
     keyword = PublishedKeywordIndex(segments, catalog, postings)
-    graph = graph_of(catalog, None if last is None else last.graph)
+    graph = build_link_graph(catalog, None if last is None else last.graph)
     duplicates = StoreDuplicates(
         catalog, _read_duplicates(store, None if last is None else last.duplicates.known)
     )
@@ -82,14 +82,14 @@ def open_published(
     return PublishedIndex(snapshot, catalog, keyword, graph, duplicates, postings, state)
 
 
-def _read_duplicates(store: PublishedStore, last: KnownDuplicates | None) -> KnownDuplicates:
+def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> DuplicateRecords:
     """Read what is known of duplicates, or return the last time's if nothing has changed since."""
     stamp = store.meta("duplicates")
     if last is not None and last.stamp == stamp:
         return last
     known = store.duplicates.read()
     same = [pair for pair in known["alike"] if pair[3] == "same"]
-    return KnownDuplicates(
+    return DuplicateRecords(
         stamp,
         pairs_of_rows(known["repeats"]),
         np.array([row for row, _ in known["boosted"]], dtype=np.int64),

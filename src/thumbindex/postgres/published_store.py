@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.index.duplicate_tables import Alike
+from thumbindex.index.duplicate_tables import DuplicatePair
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.model import (
     BlockKind,
@@ -277,7 +277,7 @@ class PublishedDuplicates:
         found: dict[str, Any] = json.loads(self._store.fetch(sql)[0][0])
         return found
 
-    def alike(self) -> list[Alike]:
+    def alike(self) -> list[DuplicatePair]:
         """Return the pairs of chunks that are one text twice, or for the owner to decide."""
         return [tuple(row) for row in self.read()["alike"]]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.vectors import VectorView
+from thumbindex.index.vectors import FaissVectors
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Selection, Vector
 from thumbindex.postgres.database import HalfVector, ResultRow
@@ -125,7 +125,7 @@ class PostgresVectorIndex:
         if not found:
             return []
         matrix = self._floats([vector for _, vector in found])
-        at, scores = VectorView(
+        at, scores = FaissVectors(
             self._dimensions, len(found), [([row for row, _ in found], matrix)]
         ).search(query, len(found))
         ordered = np.zeros(len(found))
