@@ -103,7 +103,7 @@ CHOSEN = st.builds(
     similarity=st.floats(0.5, 1),
     boost=MODES,
     base=st.floats(0, 1),
-    most_salience=st.floats(0, 1),
+    max_salience=st.floats(0, 1),
 )
 
 

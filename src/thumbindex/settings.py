@@ -170,7 +170,7 @@ class IngestSettings:
         choices=("logarithmic", "linear", "off"),
     )
     base: float = setting(0.15, "the base of the boost", minimum=0, maximum=1)
-    most_salience: float = setting(
+    max_salience: float = setting(
         1.0, "salience is capped here, boosts included", minimum=0, maximum=1
     )
     log: bool = setting(True, "log counts and ratios of each run that left something out")
@@ -185,10 +185,10 @@ class DuplicatesSettings:
         True, "compare new and changed chunks with their nearest ones in other documents"
     )
     nearest: int = 5  # chunks of other documents that each one is compared with
-    same: float = setting(
+    merge_similarity: float = setting(
         0.94, "least cosine of copies that are merged without being asked", minimum=0, maximum=1
     )
-    grey: float = setting(
+    review_similarity: float = setting(
         0.82, "least cosine of those that are listed for the owner to decide", minimum=0, maximum=1
     )
 
@@ -430,14 +430,14 @@ class WatchSettings:
     """Following changes while a server runs."""
 
     enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
-    quiet_ms: int = setting(
+    debounce_ms: int = setting(
         150,
         "changes are taken in after this long without another one, in milliseconds",
         minimum=0,
         maximum=60_000,
     )
-    # and at the latest this long after the first one, unless `quiet_ms` is longer
-    longest_ms: int = 2000
+    # and at the latest this long after the first one, unless `debounce_ms` is longer
+    max_delay_ms: int = 2000
     # how often a folder is looked for that is gone, or looked through where it cannot be watched
     poll_seconds: float = 5.0
     reconcile_seconds: float = setting(
@@ -518,13 +518,13 @@ class ServeSettings:
     read_tokens: int = setting(
         6000, "budget of `read` and `outline`, in the same tokens", minimum=MIN_BUDGET_TOKENS
     )
-    links: str = setting(
+    editor_links: str = setting(
         "none",
         "what `link` of a passage opens the note in: Obsidian where it lies in a vault, VS "
         "Code, or the program for its file; none over HTTP",
         choices=("none", "obsidian", "vscode", "file"),
     )
-    local: bool = setting(
+    answer_commands: bool = setting(
         True,
         "answer the same user's commands that only read, over a socket, where folders and "
         "settings are the same; false opens none",

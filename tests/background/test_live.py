@@ -34,7 +34,7 @@ from waiting import until
 pytestmark = pytest.mark.slow
 
 # No reconciliation: what is found here was watched.
-SETTINGS = ("serve.watch.quiet_ms=50", "serve.watch.reconcile_seconds=3600")
+SETTINGS = ("serve.watch.debounce_ms=50", "serve.watch.reconcile_seconds=3600")
 
 NOTES = {
     "apples.md": "# Apples\n\nApples grow on trees. See [[Pears]].\n",
@@ -48,7 +48,7 @@ def open_library(root: Path, index: Path, *overrides: str) -> Library:
     config = replace(
         config,
         serve=replace(
-            config.serve, watch=replace(config.serve.watch, longest_ms=400, poll_seconds=0.1)
+            config.serve, watch=replace(config.serve.watch, max_delay_ms=400, poll_seconds=0.1)
         ),
     )
     return Library.open([root], index=index, config=config, embedder=FakeEmbedder())

@@ -17,7 +17,7 @@ from watchdog.observers.api import BaseObserver
 from thumbindex.background.watch import Debounce, Watch
 from thumbindex.settings import CorpusSettings, WatchSettings
 
-SETTINGS = WatchSettings(quiet_ms=20, longest_ms=200)
+SETTINGS = WatchSettings(debounce_ms=20, max_delay_ms=200)
 
 
 @pytest.fixture

@@ -225,7 +225,7 @@ def test_a_server_over_http_answers_commands_too_and_takes_its_socket_with_it(pl
 
 def test_a_server_that_is_told_so_opens_no_socket(place: Place):
     before = place.sockets()
-    with stdio_server(place, "--set=serve.local=false") as server:
+    with stdio_server(place, "--set=serve.answer_commands=false") as server:
         await_meaning(server.call, "how do I begin syncing?")
         time.sleep(1)
         assert place.sockets() == before

@@ -14,7 +14,7 @@ from waiting import until
 
 pytestmark = pytest.mark.slow
 
-WORDS = ["--set=serve.watch.reconcile_seconds=0.5", "--set=serve.watch.quiet_ms=50"]
+WORDS = ["--set=serve.watch.reconcile_seconds=0.5", "--set=serve.watch.debounce_ms=50"]
 OWN = '[corpus.private]\nglobs = ["diary*.md"]\n'
 
 

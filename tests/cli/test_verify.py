@@ -156,7 +156,9 @@ def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
     (vault / ".obsidian").mkdir(parents=True)
     write(vault / "work/the plans.md", NOTE)
     with open_fake(
-        OpenOptions((str(vault / "work"),), tmp_path / "index", overrides=(f"serve.links={form}",))
+        OpenOptions(
+            (str(vault / "work"),), tmp_path / "index", overrides=(f"serve.editor_links={form}",)
+        )
     ) as library:
         library.index()
         asked = library if is_local else library.without_local_paths()

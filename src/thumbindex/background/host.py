@@ -406,7 +406,7 @@ class LibraryHost:
         except ThumbindexError as error:
             self._state.model_problem = str(error)
         start = self._start_command_server
-        if start and library.config.serve.local and library.models_ready:
+        if start and library.config.serve.answer_commands and library.models_ready:
             with self._lock:
                 if not self._stopping.is_set():
                     self._state.command_server = start(library)

@@ -85,7 +85,7 @@ class Watch:
         make_observer: Callable[[], BaseObserver] = Observer,
     ) -> None:
         self.debounce = Debounce(
-            settings.quiet_ms / 1000, max(settings.quiet_ms, settings.longest_ms) / 1000
+            settings.debounce_ms / 1000, max(settings.debounce_ms, settings.max_delay_ms) / 1000
         )
         self.folder_exists = True
         self.failure = ""  # why the folder is not watched; empty where it is

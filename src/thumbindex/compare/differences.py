@@ -261,7 +261,7 @@ def judge_pair(
     cosine is not.
     """
     shared = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
-    if shared < _MIN_OVERLAP and (cosine or 0.0) < settings.grey:
+    if shared < _MIN_OVERLAP and (cosine or 0.0) < settings.review_similarity:
         return PairJudgment("distinct", "not alike")
     languages = language_difference(first, second)
     if languages:
@@ -286,7 +286,7 @@ def _judge_alike(
     """Judge texts that have words in common and are not equal."""
     grams = trigram_similarity(first.text, second.text)
     alike = max(cosine, grams)
-    if alike < settings.grey:
+    if alike < settings.review_similarity:
         return PairJudgment("distinct", "not alike")
     how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
     guard = _kind_difference(first, second) or text_difference(first.text, second.text)
@@ -299,7 +299,7 @@ def _judge_alike(
         return PairJudgment("grey", f"{how}, but {guard}", differs)
     if is_same_wording(first.text, second.text):
         return PairJudgment(
-            "same" if alike >= settings.same else "grey", f"{how}, in the same words"
+            "same" if alike >= settings.merge_similarity else "grey", f"{how}, in the same words"
         )
     more = _additional_words(tokenize(first.text), tokenize(second.text))
     return PairJudgment("grey", f"{how}, but {more}")

@@ -185,7 +185,7 @@ class _Comparison:
         wanted = self.settings.duplicates.nearest
         at, found, _ = self.near.view.near(
             np.stack([vectors[row] for row in rows]),
-            self.settings.duplicates.grey,
+            self.settings.duplicates.review_similarity,
             wanted + _EXTRA_NEIGHBORS,
         )
         near = np.unique(found).tolist()

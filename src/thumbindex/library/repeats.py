@@ -65,7 +65,7 @@ def find_repeats(
             # which is never worth less for being repeated, whatever the cap
             salience = chunks[keeper].salience
             boosts.append(
-                (keeper, boost, max(salience, min(settings.most_salience, salience + boost)))
+                (keeper, boost, max(salience, min(settings.max_salience, salience + boost)))
             )
     return repeats, boosts
 

@@ -301,7 +301,10 @@ def reply_query(
         else missing_folders_sentence(library.missing_folders())
     )
     lacking = " ".join(filter(None, (lacking, *index_failures)))
-    roots, links = dict(library.folders), library.config.serve.links if library.is_local else "none"
+    roots, links = (
+        dict(library.folders),
+        library.config.serve.editor_links if library.is_local else "none",
+    )
     form = PassageFormat(
         several,
         explain,

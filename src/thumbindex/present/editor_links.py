@@ -39,8 +39,9 @@ def available_links(path: Path, heading: str, line: int) -> list[tuple[str, str]
 
 
 def passage_link(passage: Passage, root: Path, form: str) -> str:
-    """Return the link to a passage in the form of `serve.links`; empty for "none", and for notes in
-    a database.
+    """Return the link to a passage in the form of `serve.editor_links`.
+
+    Empty for "none", and for notes in a database.
     """
     if form == "none" or not is_local_path(path := root / passage.path):
         return ""
