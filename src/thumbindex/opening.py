@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thumbindex import library
 from thumbindex.config import (
     NO_ROOT,
     configured_roots,
@@ -111,13 +112,9 @@ NameableDirectories = Mapping[Path, Callable[[str], bool]]
 
 def open_library(opening: OpenOptions) -> Library:
     """Open the library that an opening describes."""
-    # Imported here, as everything of the library: the handshake and `--help` do without
-    # (`test_help_imports_nothing_heavy`).
-    from thumbindex.library import Library
-
     config = opening.load()
     asked: dict[str, Any] = {"engine": url} if (url := opening.database_in(config)) else {}
-    return Library.open(
+    return library.Library.open(
         opening.folder, index=opening.index, config=config, wait_for_models=False, **asked
     )
 
@@ -130,8 +127,6 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
     Raises UsageError where none is named or configured and the current directory cannot be meant,
     as a home directory cannot: the index directory lies in it.
     """
-    from thumbindex.library import index_paths_of  # as above
-
     if opening.folder:
         return opening, ""
     config = opening.load()
@@ -141,7 +136,10 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
     configured = configured_roots(config)
     for root in (current, *current.parents):
         with suppress(UsageError):  # an index on a network drive is nobody's
-            if root in configured.values() or index_paths_of(directory, root).store.exists():
+            if (
+                root in configured.values()
+                or library.index_paths_of(directory, root).store.exists()
+            ):
                 name = next(
                     (name for name, each in configured.items() if each == root), root.name or "root"
                 )
@@ -154,7 +152,7 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
                 ), said if root != current or configured else ""
     try:
         if not configured:
-            index_paths_of(directory, current)
+            library.index_paths_of(directory, current)
     except UsageError as error:
         raise UsageError(
             "No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one "
@@ -167,9 +165,7 @@ def open_everywhere(opening: OpenOptions) -> Library:
     """Open the indexes in the index directory: those that the opening names by folder path or name,
     else all.
     """
-    from thumbindex.library import Library  # as above
-
-    return Library.open_all(index=opening.index, config=opening.load(), only=opening.folder)
+    return library.Library.open_all(index=opening.index, config=opening.load(), only=opening.folder)
 
 
 def named_folders(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
@@ -180,10 +176,8 @@ def named_folders(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
     try:
         return resolve_folders(config, opening.folder)
     except UnknownFolderError:
-        from thumbindex.library import find_folders  # as above
-
         directory = str(opening.index or config.index.directory)
-        return find_folders(config, opening.folder, directory)
+        return library.find_folders(config, opening.folder, directory)
 
 
 def served_folders(
@@ -194,9 +188,9 @@ def served_folders(
     """
     if not opening.database_in(config):
         return named_folders(opening), config.about
-    with open_library(opening) as library:
-        said = {each.name: each.config.about.get(each.name, "") for each in library.opened}
-        return library.folders, {
+    with open_library(opening) as opened:
+        said = {each.name: each.config.about.get(each.name, "") for each in opened.opened}
+        return opened.folders, {
             **config.about,
             **{name: about for name, about in said.items() if about},
         }
@@ -219,6 +213,4 @@ def nameable_directories(
         for own in (with_folder_file(config, root) for _, root in folders)
     ):
         return {}
-    from thumbindex.library import directory_filters  # as above
-
-    return directory_filters(folders, config)
+    return library.directory_filters(folders, config)

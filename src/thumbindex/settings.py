@@ -111,12 +111,16 @@ class CorpusSettings:
 # ------------------------------------------------------------------ encode
 
 
+AUTO_MODEL = "auto"
+"""The bundled model, or the one that an index was made with."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
     """The model that turns texts into vectors."""
 
     model: str = setting(
-        "auto",
+        AUTO_MODEL,
         "`auto`: the bundled `all-MiniLM-L6-v2`; or a hub model, or its folder (extra "
         "`models` where it has no ONNX)",
     )

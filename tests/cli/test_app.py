@@ -416,7 +416,8 @@ def test_the_program_runs_as_a_process_and_ends_quietly_when_its_reader_leaves(
 
 def test_help_imports_nothing_heavy() -> None:
     heavy = (
-        "thumbindex.library mcp torch numpy faiss whoosh networkx onnxruntime llama_index jwt "
+        "thumbindex.library.library mcp torch numpy faiss whoosh networkx onnxruntime llama_index "
+        "jwt "
         "prometheus_client psycopg"
     ).split()
     script = (

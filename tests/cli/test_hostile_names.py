@@ -196,7 +196,7 @@ def test_no_name_turns_or_breaks_a_line_of_the_log(
 
 
 def test_no_name_turns_or_breaks_a_line_of_the_log_of_a_server_for_many() -> None:
-    name = "thumbindex.library"
+    name = "thumbindex.library.library"
     record = logging.LogRecord(name, logging.WARNING, "x.py", 1, f"The folder {HOSTILE}", (), None)
     said = ServerLog(io.StringIO()).format(record)
     assert (UNSEEN.findall(said), "\n" in said) == ([], False)

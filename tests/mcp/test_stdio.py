@@ -38,7 +38,7 @@ LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 HEAVY = (
     "torch transformers sentence_transformers llama_index faiss onnxruntime onnx whoosh networkx "
-    "numpy thumbindex.library watchdog sqlite3"
+    "numpy thumbindex.library.library watchdog sqlite3"
 )
 HEAVY += " psycopg thumbindex.postgres.database"
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from thumbindex.background.supervisor import IndexerSupervisor, indexer_command
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import (
     IndexDamagedError,
@@ -29,7 +30,6 @@ from thumbindex.opening import OpenOptions, is_local_path, open_library
 from thumbindex.process import resume_garbage_collection
 
 if TYPE_CHECKING:
-    from thumbindex.background.supervisor import IndexerSupervisor
     from thumbindex.library import Folder, Library
 
 # ------------------------------------------------------------------ what is new in the indexes
@@ -413,9 +413,6 @@ class LibraryHost:
 
     def _started_indexer(self, library: Library, own: Sequence[Folder]) -> IndexerSupervisor:
         """Start what keeps the indexes of this machine's folders up to the disk."""
-        # Imported here: the handshake does without.
-        from thumbindex.background.supervisor import IndexerSupervisor, indexer_command
-
         opening, is_watched = self._state.opening, library.config.serve.watch.enabled
         if len(own) < len(library.opened):
             opening = replace(opening, folder=tuple(str(each.root) for each in own))

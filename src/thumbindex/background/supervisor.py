@@ -11,12 +11,15 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
+from thumbindex import library
 from thumbindex.errors import StorageError
-from thumbindex.library import Folder, WatchLock
 from thumbindex.opening import OpenOptions
 from thumbindex.text import one_line
+
+if TYPE_CHECKING:
+    from thumbindex.library import Folder
 
 MessageKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"]
 """What a note of the child is about; "words" says why an index cannot be written."""
@@ -172,7 +175,7 @@ class IndexerSupervisor:
         for.
         """
         self._command = command
-        self._locks = {each.name: WatchLock(each.places.watch) for each in folders}
+        self._locks = {each.name: library.WatchLock(each.places.watch) for each in folders}
         self._started_for: Mapping[str, int] | None = None  # locks by name
         self._lock_failures: Mapping[str, str] = {}  # why a folder's lock cannot be made
         self._child: IndexerProcess | None = None

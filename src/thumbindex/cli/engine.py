@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex import postgres
+from thumbindex.background.supervisor import IndexerSupervisor, indexer_command
 from thumbindex.cli.options import JsonOption, open_for, opening_or_engine_options
 from thumbindex.cli.program import Program
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_line
@@ -144,9 +145,6 @@ def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> 
     if is_watched:
         with show:
             library.index(progress=show, after_others=True, words_only=True)
-    # Imported here, as `library.engine` is: no other command needs it.
-    from thumbindex.background.supervisor import IndexerSupervisor, indexer_command
-
     indexer = IndexerSupervisor(partial(indexer_command, opening), folders if is_watched else ())
     indexer.start()
     builder = Builder(folders, url, as_json, tell=show)

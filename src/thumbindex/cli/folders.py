@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thumbindex import library
 from thumbindex.cli.last_answer import erase_answer
 from thumbindex.cli.options import (
     JsonOption,
@@ -130,10 +131,7 @@ def add(
             f"{guarded} names the tokens that may see it, and {root} is a part of it, or "
             "around it: write both by hand, with tokens."
         )
-    # Imported here, as everything of the library: `--help` does without.
-    from thumbindex.library import index_paths_of
-
-    index_paths_of(present.index.directory, root)
+    library.index_paths_of(present.index.directory, root)
     entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
     if as_json:
@@ -239,13 +237,15 @@ def remove(
 
 def _indexed(opening: OpenOptions, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
     """Return the state of each of the folders that has an index."""
-    from thumbindex.library import Library, index_paths_of  # as above
-
     directory = str(opening.index or opening.load().index.directory)
-    there = [name for name, root in roots.items() if index_paths_of(directory, root).store.exists()]
+    there = [
+        name
+        for name, root in roots.items()
+        if library.index_paths_of(directory, root).store.exists()
+    ]
     if not there:
         return {}
-    with Library.open(there, index=opening.index, config=opening.load()) as opened:
+    with library.Library.open(there, index=opening.index, config=opening.load()) as opened:
         return {Path(each.root): each for each in opened.status()}
 
 
@@ -348,11 +348,11 @@ def index(
     as_json: JsonOption = False,
 ) -> int:
     """Bring the index up to date, vectors too."""
-    with open_for(ctx, opening) as library, ProgressDisplay() as show:
-        report = library.index(
+    with open_for(ctx, opening) as opened, ProgressDisplay() as show:
+        report = opened.index(
             words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True
         )
-        unmatched = library.unmatched_private_globs()
+        unmatched = opened.unmatched_private_globs()
     if as_json:
         print_json(report_payload(report))
     else:
@@ -383,8 +383,8 @@ def status(
             f"`thumbindex index --index {opening.index}`."
         )
     is_chosen = opening.folder or opening.database
-    with open_for(ctx, opening) if is_chosen else open_everywhere(opening) as library:
-        folders, unmatched = library.status(), library.unmatched_private_globs()
+    with open_for(ctx, opening) if is_chosen else open_everywhere(opening) as opened:
+        folders, unmatched = opened.status(), opened.unmatched_private_globs()
     if as_json:
         print_json(status_payload(folders))
     else:
@@ -411,25 +411,25 @@ def forget(
 
     The folder itself may be gone.
     """
-    with _to_forget(ctx, opening) as library:
+    with _to_forget(ctx, opening) as opened:
         if not opening.folder and not yes:
-            roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in library.folders)
+            roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in opened.folders)
             raise UsageError(
                 f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes."
             )
-        if watched := library.watched_folders():
+        if watched := opened.watched_folders():
             raise IndexBusyError(
                 f"Nothing was deleted: a server watches {', '.join(watched)} and would build "
                 "the index again. End it first."
             )
-        if running := [each.progress for each in library.status() if each.progress]:
+        if running := [each.progress for each in opened.status() if each.progress]:
             who = ", ".join(f"process {each.pid} is indexing {each.folder}" for each in running)
             raise IndexBusyError(
                 f"Nothing was deleted: {who} and would make the index again. End it first, or "
                 "wait until it is done."
             )
-        folders = library.forget()
-        erase_answer(root for _, root in library.folders)
+        folders = opened.forget()
+        erase_answer(root for _, root in opened.folders)
     if as_json:
         print_json(status_payload(folders))
     else:
@@ -444,7 +444,7 @@ def _to_forget(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManag
     try:
         return open_named(ctx, opening)
     except UnknownFolderError:
-        library = open_everywhere(opening)
-        if not library.folders:
+        opened = open_everywhere(opening)
+        if not opened.folders:
             raise
-        return library
+        return opened

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,15 +34,14 @@ if TYPE_CHECKING:
 
 def _command_server(ctx: typer.Context) -> StartCommandServer:
     """Return what starts to answer the commands of this program from the server's library."""
-    program = ctx.find_root().command
+    return partial(_start_command_server, ctx.find_root().command)
 
-    def start(library: Library) -> Closeable | None:
-        # Imported here: the handshake does without.
-        from thumbindex.cli.command_server import listen
 
-        return listen(library, program)
+def _start_command_server(program: Any, opened: Library) -> Closeable | None:
+    # Imported here: the handshake does without.
+    from thumbindex.cli.command_server import listen
 
-    return start
+    return listen(opened, program)
 
 
 @exits_with_code

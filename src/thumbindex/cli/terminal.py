@@ -30,7 +30,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from thumbindex import model
+from thumbindex import library, model
 from thumbindex.config import NO_ROOT
 from thumbindex.model import (
     FolderStatus,
@@ -230,15 +230,13 @@ def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
     """Say what was left out of the search as repeats, by type of document where there are several,
     and what of it is more than is healthy.
     """
-    # Imported here, as everything of the library: `--help` does without.
-    from thumbindex.library import ingestion_warnings, ingestion_words
 
     if any(each.repeats for each in counts):
-        print_line(ingestion_words(counts), "dim")
+        print_line(library.ingestion_words(counts), "dim")
     for each in counts if len(counts) > 1 else ():
         if each.repeats:
-            print_line(f"  {each.type or 'no type'}: {ingestion_words([each])}", "dim")
-    for sentence in (sentence for each in counts for sentence in ingestion_warnings(each)):
+            print_line(f"  {each.type or 'no type'}: {library.ingestion_words([each])}", "dim")
+    for sentence in (sentence for each in counts for sentence in library.ingestion_warnings(each)):
         print_line(f"  {sentence}", WARNING)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from thumbindex.errors import ModelError, install_hint
 from thumbindex.process import disable_telemetry
+from thumbindex.settings import AUTO_MODEL
 
 
 def run_child(module: str, *arguments: str) -> str | None:
@@ -57,10 +58,9 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-AUTO = "auto"
 BUNDLED = "all-MiniLM-L6-v2"
 
-BUNDLED_NAMES = (AUTO, BUNDLED, f"sentence-transformers/{BUNDLED}")
+BUNDLED_NAMES = (AUTO_MODEL, BUNDLED, f"sentence-transformers/{BUNDLED}")
 
 BUNDLED_FOLDER = Path(__file__).parent / "minilm"
 """Part of this package; `scripts/build_model.py` makes it, and `origin.json` in it says from

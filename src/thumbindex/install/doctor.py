@@ -17,7 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
-from thumbindex import postgres
+from thumbindex import library, postgres
 from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
 from thumbindex.install.clients import CLIENTS, Client, Machine
 from thumbindex.install.plan import entry_command, entry_location, option_values, read_entry
@@ -30,11 +30,11 @@ from thumbindex.present.sentences import (
     unmatched_glob_warning,
 )
 from thumbindex.process import environment, is_offline
-from thumbindex.settings import Config
+from thumbindex.settings import AUTO_MODEL, Config
 from thumbindex.text import plural
 
 if TYPE_CHECKING:
-    from thumbindex.library.status import ModelHealth
+    from thumbindex.library import ModelHealth
 
 State = Literal["ok", "warn", "fail"]
 
@@ -252,18 +252,15 @@ def _examine_folders(
     opener: Callable[[OpenOptions], Any],
 ) -> Generator[Check, None, tuple[str, ...]]:
     """Yield what is found; return the folders that a server can be started with."""
-    # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.status import AUTO, examine_model, is_whole
-
     models, there = set[str](), list[str]()
     unmatched = set(config.corpus.private.globs)
     for each in openings:
         try:
-            with opener(each) as library:
-                for folder, status in zip(library.opened, library.status(), strict=True):
-                    yield check_folder(status, partial(is_whole, folder))
+            with opener(each) as opened:
+                for folder, status in zip(opened.opened, opened.status(), strict=True):
+                    yield check_folder(status, partial(library.is_whole, folder))
                     models |= {status.index.model} - {""}
-                unmatched &= set(library.unmatched_private_globs())
+                unmatched &= set(opened.unmatched_private_globs())
             there += each.folder
         except ThumbindexError as error:
             unmatched = set()  # what it would match is unknown
@@ -284,10 +281,10 @@ def _examine_folders(
     )
     # An index keeps the model that it was made with: `auto` is only for those to come.
     wanted = set(models)
-    if not models or config.encode.embed.model != AUTO:
+    if not models or config.encode.embed.model != AUTO_MODEL:
         wanted.add(config.encode.embed.model)
     for name in sorted(wanted):
-        yield check_model(name, examine_model)
+        yield check_model(name, library.examine_model)
     return tuple(there)
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from thumbindex import library
 from thumbindex.config import real_folder
 from thumbindex.errors import UsageError
 from thumbindex.install.clients import CLIENTS, ENTRY, Client, Machine
@@ -239,12 +240,10 @@ def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
     UsageError where that cannot be meant, and for a folder that no server takes: one machine the
     index directory, or with its index on a network drive.
     """
-    # Imported here, as everything of the library: `--help` does without.
-    from thumbindex.library import find_folders, index_paths_of
 
     config = opening.load()
     directory = str(opening.index or config.index.directory)
-    folders = find_folders(config, opening.folder, directory)
+    folders = library.find_folders(config, opening.folder, directory)
     is_current = not opening.folder and not config.folders
     if is_current and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
         raise UsageError(
@@ -252,7 +251,7 @@ def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
             "the folder with your notes with --folder."
         )
     for _, root in folders:
-        index_paths_of(directory, root)
+        library.index_paths_of(directory, root)
     return folders if opening.folder or is_current else ()
 
 

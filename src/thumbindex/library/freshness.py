@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from thumbindex import postgres
 from thumbindex.corpus.git import find_repository
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.locks import current_run, is_held, publish_run
@@ -25,6 +25,9 @@ from thumbindex.library.comparison import (
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes, Freshness, Progress
+
+if TYPE_CHECKING:
+    from thumbindex import postgres
 
 ProgressCallback = Callable[[Progress], None]
 

@@ -6,14 +6,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from thumbindex import postgres
 from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.snapshot import OpenIndex, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder, with_current_privacy
 from thumbindex.ports import FolderSnapshot
+
+if TYPE_CHECKING:
+    from thumbindex import postgres
 
 PRIVACY_CHECK_SECONDS = 0.1
 """Interval between two checks of a folder's own settings file."""

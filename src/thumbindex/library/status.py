@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_FILES, bundled_folder, find_model
+from thumbindex.encode.models import BUNDLED, BUNDLED_FILES, bundled_folder, find_model
 from thumbindex.errors import (
     IndexBusyError,
     IndexDamagedError,
@@ -35,7 +35,7 @@ from thumbindex.model import (
     flags_of,
 )
 
-__all__ = ["AUTO", "SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
+__all__ = ["SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
 
 SCHEMA = Store.version
 """The schema version of new indexes."""

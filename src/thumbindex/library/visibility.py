@@ -13,9 +13,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from thumbindex import postgres
 from thumbindex.config import with_folder_file
 from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.private import is_private
@@ -46,6 +45,9 @@ from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import Config
 from thumbindex.text import words
+
+if TYPE_CHECKING:
+    from thumbindex import postgres
 
 SUGGESTED_NAMES = 3
 """Maximum similar names in an error or an unmet filter."""

@@ -4,7 +4,6 @@ This package is the door for all others: a name is imported on first use, since 
 extra and slow to import.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,16 +29,13 @@ __all__ = [
     "publish_folders",
 ]
 
-_MODULES = {
-    "Engine": "database",
-    "PublishJob": "publish",
-    "forget_folder": "publish",
-    "publish_folders": "publish",
-    "PublishedStore": "published_store",
-}
-
 
 def __getattr__(name: str) -> Any:
+    """Load the modules of this package, and return one of their names."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'published_folders')}"), name)
+    # Imported here: see above.
+    from thumbindex.postgres import database, publish, published_folders, published_store
+
+    modules = (database, publish, published_folders, published_store)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
