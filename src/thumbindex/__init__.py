@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from thumbindex import library
+
 TYPE_CHECKING = False
 """As `typing` has it, which takes longer to import than Python takes to start: a command that a
 server answers does without.
@@ -13,7 +15,7 @@ server answers does without.
 if TYPE_CHECKING:
     from typing import Any
 
-    from thumbindex.library import Library
+    from thumbindex.library import Library as Library
 
 __all__ = ["Library"]
 
@@ -23,9 +25,7 @@ def __getattr__(name: str) -> Any:
     handshake too.
     """
     if name == "Library":
-        from thumbindex.library import Library
-
-        return Library
+        return library.Library
     if name == "__version__":
         # Imported here: every part of the package passes here, and few ask.
         from importlib.metadata import version

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -42,6 +43,18 @@ def _start_command_server(program: Any, opened: Library) -> Closeable | None:
     from thumbindex.cli.command_server import listen
 
     return listen(opened, program)
+
+
+class _WebServers(Protocol):
+    serve_http: Callable[..., int]
+    serve_page: Callable[..., int]
+
+
+def _web_servers() -> _WebServers:
+    # Imported here: a client that starts `serve` over stdio does not wait for it.
+    from thumbindex.web import app
+
+    return app
 
 
 @exits_with_code
@@ -98,10 +111,9 @@ def serve(
     }
     given_values = {name: value for name, value in given.items() if value is not None}
     if http:
-        # Imported here: a client that starts this command waits for nothing of it.
-        from thumbindex.web.app import serve_http
-
-        return serve_http(opening, given_values, _command_server(ctx), as_json=as_json)
+        return _web_servers().serve_http(
+            opening, given_values, _command_server(ctx), as_json=as_json
+        )
     if given_values:
         raise UsageError(
             f"--{next(iter(given_values)).replace('_', '-')} is for a server over HTTP: add --http."
@@ -133,10 +145,7 @@ def page(
 
     On this machine alone: ask, read, review copies, judge answers.
     """
-    # Imported here: help waits for nothing of it.
-    from thumbindex.web.app import serve_page
-
-    return serve_page(
+    return _web_servers().serve_page(
         with_enclosing_folder(opening),
         port,
         _command_server(ctx),

@@ -11,18 +11,18 @@ TYPE_CHECKING = False  # as in `typing`, whose import takes longer than the rest
 if TYPE_CHECKING:
     from typing import Any
 
-    from thumbindex.library.library import Folder as Folder
+    from thumbindex.index.locks import WatchLock as WatchLock
+    from thumbindex.library.indexed_folders import Folder as Folder
+    from thumbindex.library.indexed_folders import find_folders as find_folders
+    from thumbindex.library.indexed_folders import index_paths_of as index_paths_of
     from thumbindex.library.library import Library as Library
-    from thumbindex.library.library import ModelHealth as ModelHealth
-    from thumbindex.library.library import NoteText as NoteText
-    from thumbindex.library.library import WatchLock as WatchLock
-    from thumbindex.library.library import directory_filters as directory_filters
-    from thumbindex.library.library import examine_model as examine_model
-    from thumbindex.library.library import find_folders as find_folders
-    from thumbindex.library.library import index_paths_of as index_paths_of
-    from thumbindex.library.library import ingestion_warnings as ingestion_warnings
-    from thumbindex.library.library import ingestion_words as ingestion_words
-    from thumbindex.library.library import is_whole as is_whole
+    from thumbindex.library.reading import NoteText as NoteText
+    from thumbindex.library.repeats import ingestion_warnings as ingestion_warnings
+    from thumbindex.library.repeats import ingestion_words as ingestion_words
+    from thumbindex.library.status import ModelHealth as ModelHealth
+    from thumbindex.library.status import examine_model as examine_model
+    from thumbindex.library.status import is_whole as is_whole
+    from thumbindex.library.visibility import directory_filters as directory_filters
 
 __all__ = [
     "Folder",
