@@ -253,6 +253,15 @@ def test_a_question_multiplies_no_matrices():
     assert not any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
 
 
+def test_the_main_road_is_short():
+    """From a file to its commit and from a question to its answer."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## The main road")[2].partition("\n## ")[0]
+    road = re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.M)
+    lines = sum(len((SOURCE / path).read_text(encoding="utf-8").splitlines()) for path in set(road))
+    assert (len(road) <= 16, len(set(road)) == len(road), lines <= 5_500) == (True, True, True)
+
+
 @pytest.mark.parametrize("name", [name for name, _ in STAGES])
 def test_a_stage_is_one_word_in_four_places(name):
     stage = dict(STAGES)[name]
