@@ -23,7 +23,7 @@ from thumbindex.install.doctor import (
 from thumbindex.library import Library
 from thumbindex.library.status import examine_model, is_whole, verify_named
 from thumbindex.opening import OpenOptions
-from thumbindex.present.failures import FAILURE, run_command
+from thumbindex.present.exit_codes import FAILURE, run_command
 
 CURSOR = next(each for each in CLIENTS if each.name == "cursor")
 

@@ -13,7 +13,8 @@ import pytest
 
 from thumbindex.page.site import static_address
 from thumbindex.settings import HttpSettings
-from thumbindex.web.limits import MAX_FAILURES, allowed_hosts, allowed_origins
+from thumbindex.web.access import allowed_hosts, allowed_origins
+from thumbindex.web.limits import MAX_FAILURES
 from waiting import until
 
 WRONG_HOSTS = (

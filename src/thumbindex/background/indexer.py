@@ -22,7 +22,7 @@ from thumbindex.background.watch import Watch
 from thumbindex.errors import IndexDamagedError, ModelError, ThumbindexError, UnknownFolderError
 from thumbindex.library import Folder, Library
 from thumbindex.opening import OpenOptions, open_library
-from thumbindex.present.failures import FOUND, run_command
+from thumbindex.present.exit_codes import FOUND, run_command
 from thumbindex.process import (
     defer_garbage_collection,
     limit_numeric_threads,

@@ -42,7 +42,7 @@ from thumbindex.present.as_json import (
     list_payload,
 )
 from thumbindex.present.as_json import as_json as to_json
-from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.process import remote_command
 
 if TYPE_CHECKING:

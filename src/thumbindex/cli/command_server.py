@@ -30,7 +30,7 @@ from thumbindex.cli.command_client import (
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.opening import OpenOptions, open_library
-from thumbindex.present.failures import FAILURE
+from thumbindex.present.exit_codes import FAILURE
 from thumbindex.process import REMOTE_COMMAND, RemoteCommand, remote_command
 
 LONGEST_REQUEST = 256 * 1024

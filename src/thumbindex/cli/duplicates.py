@@ -28,7 +28,7 @@ from thumbindex.model import Cluster, DuplicateReport, Verdict
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import diff_texts
-from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.text import plural
 
 if TYPE_CHECKING:

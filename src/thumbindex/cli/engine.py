@@ -20,7 +20,7 @@ from thumbindex.cli.program import Program
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_line
 from thumbindex.errors import StorageError, UnknownFolderError, UsageError
 from thumbindex.opening import OpenOptions
-from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.text import plural
 
 if TYPE_CHECKING:

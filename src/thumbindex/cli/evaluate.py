@@ -25,7 +25,7 @@ from thumbindex.evaluation.queries import QuerySet, load_set
 from thumbindex.evaluation.report import EvaluationReport, report_json, tables
 from thumbindex.evaluation.runner import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
 from thumbindex.opening import OpenOptions, named_folders
-from thumbindex.present.failures import FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, exits_with_code, print_error
 
 if TYPE_CHECKING:
     from thumbindex.library import Library

@@ -51,7 +51,7 @@ from thumbindex.present.as_json import (
     report_payload,
     status_payload,
 )
-from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.present.sentences import CHECK_GLOB, unmatched_glob_warning
 from thumbindex.settings import Config
 from thumbindex.text import one_line, plural

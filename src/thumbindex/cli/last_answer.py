@@ -31,7 +31,7 @@ from thumbindex.model import Answer
 from thumbindex.opening import OpenOptions, is_local_path
 from thumbindex.owner_file import write_owner_file
 from thumbindex.present.editor_links import obsidian_vault, vscode_link
-from thumbindex.present.failures import FAILURE, FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FAILURE, FOUND, exits_with_code, print_error
 from thumbindex.process import environment
 from thumbindex.text import plural
 

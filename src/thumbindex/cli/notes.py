@@ -47,7 +47,7 @@ from thumbindex.present.as_json import (
     related_payload,
     unlinked_payload,
 )
-from thumbindex.present.failures import FOUND, NOT_FOUND, WRONG_USE, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, NOT_FOUND, WRONG_USE, exits_with_code, print_error
 from thumbindex.present.sentences import (
     SIMILAR_TITLE,
     citation_check_line,

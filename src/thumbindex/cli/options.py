@@ -13,7 +13,7 @@ import typer
 
 from thumbindex.errors import UsageError
 from thumbindex.opening import OpenOptions, enclosing_folder, open_library
-from thumbindex.present.failures import print_error
+from thumbindex.present.exit_codes import print_error
 
 if TYPE_CHECKING:
     from thumbindex.library import Library

@@ -34,7 +34,7 @@ from thumbindex.present.best_lines import (
     is_decoration,
     lines_between,
 )
-from thumbindex.present.failures import print_error
+from thumbindex.present.exit_codes import print_error
 from thumbindex.present.sentences import (
     NO_MARKDOWN,
     ModelState,

@@ -22,7 +22,7 @@ from thumbindex.cli.terminal import (
 from thumbindex.errors import UsageError
 from thumbindex.mcp.stdio import serve_stdio
 from thumbindex.opening import OpenOptions
-from thumbindex.present.failures import FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, exits_with_code, print_error
 from thumbindex.web.token_file import add_token, default_token_file
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from thumbindex.install.plan import (
     this_machine,
 )
 from thumbindex.opening import OpenOptions
-from thumbindex.present.failures import FOUND, NOT_FOUND, exits_with_code
+from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code
 from thumbindex.text import one_line, redact_passwords
 
 if TYPE_CHECKING:

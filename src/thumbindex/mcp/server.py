@@ -40,7 +40,7 @@ from thumbindex.mcp.resources import (
 from thumbindex.mcp.tools import TOOLS, check_arguments
 from thumbindex.model import Progress
 from thumbindex.opening import NameableDirectories
-from thumbindex.present.failures import describe_unexpected
+from thumbindex.present.exit_codes import describe_unexpected
 from thumbindex.present.sentences import indexing_sentence, progress_sentence
 from thumbindex.settings import MAX_QUERY_CHARS
 from thumbindex.text import format_address, one_line

@@ -27,7 +27,7 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
-from thumbindex.present.failures import print_error
+from thumbindex.present.exit_codes import print_error
 from thumbindex.settings import HttpSettings
 from thumbindex.web.access import EVERYONE, MAX_TOKEN_CHARS, FolderRights, token_names
 from thumbindex.web.limits import CHECK_SECONDS

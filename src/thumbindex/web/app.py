@@ -59,7 +59,7 @@ from thumbindex.page.session import (
     delete_redirect_files,
     open_in_browser,
 )
-from thumbindex.present.failures import print_error
+from thumbindex.present.exit_codes import print_error
 from thumbindex.present.sentences import lag_sentence
 from thumbindex.process import (
     limit_numeric_threads,
@@ -73,17 +73,17 @@ from thumbindex.web.access import (
     EVERYONE,
     FolderRights,
     Folders,
+    HostCheck,
     access_policy,
+    error_response,
     nested_folder_warnings,
     token_names,
 )
 from thumbindex.web.limits import (
     CHECK_SECONDS,
     AuthFailureLimit,
-    HostCheck,
     ProtocolTimeLimit,
     RequestLimits,
-    error_response,
     token_check,
 )
 from thumbindex.web.metrics import CONTENT_TYPE, Metrics, MetricsMiddleware

@@ -1,17 +1,13 @@
-"""Limits of the HTTP server: allowed hosts and origins, failed tokens, and the number, size and
-time of a client's requests.
-"""
+"""Limits of the HTTP server: failed tokens, and the number, size and time of requests."""
 
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 import mcp_types as types
@@ -21,124 +17,14 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.shared.exceptions import MCPError
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thumbindex.settings import HttpSettings
-from thumbindex.web.access import is_loopback
+from thumbindex.web.access import error_response
 from thumbindex.web.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
-
-
-def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error as a message of JSON-RPC, which clients of the protocol show."""
-    body = {
-        "jsonrpc": "2.0",
-        "id": None,
-        "error": {"code": types.INVALID_REQUEST, "message": message},
-    }
-    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
-
-
-# ------------------------------------------------------------------ hosts and origins
-
-_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-
-_ALL_ADDRESSES = ("0.0.0.0", "::")
-
-_HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]+)?")
-"""A host, in brackets if it is an IPv6 address, and a port."""
-
-_LOCAL_ORIGIN = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
-
-_PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-
-_OPEN_PATHS = ("/health", "/ready")
-"""Paths that monitoring may request under any host: they reveal nothing of the notes."""
-
-
-class HostCheck:
-    """Refuses requests to another host and from web pages that are not allowed (DNS rebinding).
-
-    It also refuses requests with two lengths, and proxied requests to a server that requires no
-    token.
-    """
-
-    def __init__(self, app: ASGIApp, settings: HttpSettings, *, requires_token: bool) -> None:
-        self._app, self._requires_token = app, requires_token
-        self._has_page, self._is_local = settings.page, is_loopback(settings.host)
-        self._hosts, self._origins = allowed_hosts(settings), allowed_origins(settings)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
-        refused = self._refused(scope) if scope["type"] == "http" else None
-        await (refused or self._app)(scope, receive, send)
-
-    def _refused(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy that reads the length would take the rest of the body for another request.
-            return error_response(
-                400,
-                "A request has a Content-Length or a Transfer-Encoding, not both.",
-                {"Connection": "close"},
-            )
-        if scope["path"] in _OPEN_PATHS:
-            return None
-        # By default nginx forwards in HTTP/1.0, without a header that tells of it.
-        is_proxied = scope["http_version"] == "1.0" or any(
-            name in headers for name in _PROXY_HEADERS
-        )
-        if is_proxied and not self._requires_token:
-            return error_response(
-                403,
-                "This request came through a proxy, and the server asks for no token. Its "
-                "administrator starts it with --token-file.",
-            )
-        host = headers.get("host", "").lower()
-        name = _HOST.fullmatch(host)
-        if name is None or name[1] not in self._hosts:
-            _LOG.warning("Refused a request to an unknown host: see `serve.http.hosts`.")
-            return error_response(
-                421, "Unknown host. The server's administrator can allow it in `serve.http.hosts`."
-            )
-        if not self._is_allowed_origin(headers.getlist("origin"), host):
-            _LOG.warning("Refused a request from another web page: see `serve.http.origins`.")
-            return error_response(
-                403,
-                "Unknown origin. The server's administrator can allow it in `serve.http.origins`.",
-            )
-        return None
-
-    def _is_allowed_origin(self, origins: list[str], host: str) -> bool:
-        if not origins:
-            return True
-        origin = origins[0].lower()
-        is_own_page = self._has_page and origin in (f"http://{host}", f"https://{host}")
-        is_local = self._is_local and _LOCAL_ORIGIN.fullmatch(origin) is not None
-        return len(origins) == 1 and (origin in self._origins or is_own_page or is_local)
-
-
-def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
-    """Return the allowed values of the header Host, without a port."""
-    own = () if settings.host in _ALL_ADDRESSES else (settings.host,)
-    names = (*own, *settings.hosts, urlsplit(settings.url).hostname or "")
-    return frozenset(_LOOPBACK_HOSTS) | {_host_of(name.lower()) for name in names if name}
-
-
-def _host_of(name: str) -> str:
-    """Return a name as the header Host has it: IPv6 in brackets."""
-    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
-
-
-def allowed_origins(settings: HttpSettings) -> frozenset[str]:
-    """Return the allowed values of the header Origin."""
-    origins = [*settings.origins]
-    if settings.url:
-        url = urlsplit(settings.url)
-        origins.append(f"{url.scheme}://{url.netloc}")
-    return frozenset(origin.lower() for origin in origins)
 
 
 # ------------------------------------------------------------------ failed tokens
