@@ -1,9 +1,10 @@
 """Globs mean what they mean to git, and take no time whatever their stars."""
 
+import re
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
@@ -29,6 +30,8 @@ PATHS = st.lists(
 @example("[^a]", "b")
 @example("b/**/a*b*/**/*b", "b/ab/b/axb/b/ab")
 def test_rules_and_globs_mean_what_they_mean_to_git(glob: str, path: str) -> None:
+    # pathspec lets a negated class match a slash, git does not
+    assume("/" not in path or not re.search(r"\[[!^]", glob))
     in_git = GitIgnoreSpec.from_lines([glob])
     from_the_root = GitIgnoreSpec.from_lines([glob if glob.startswith(("/", "*")) else f"/{glob}"])
     assert read_rules([glob]).match_file(path) == in_git.match_file(path)

@@ -85,7 +85,7 @@ def test_the_command_that_says_why_filters_as_the_one_that_asks_does() -> None:
 )
 def test_the_library_takes_what_the_tool_takes(method: str, tool: str) -> None:
     taken = set(inspect.signature(getattr(Library, method)).parameters)
-    taken |= QueryArguments.__optional_keys__ if "asked" in taken else set()
+    taken |= QueryArguments.__optional_keys__ if "arguments" in taken else set()
     # the question: in Python a word for what it is, since the method has the other one
     spelled = {"query": "text"}
     # methods of their own, a client's window

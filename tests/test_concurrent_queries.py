@@ -1,4 +1,4 @@
-"""Questions take turns: a few are answered at once."""
+"""A few queries run at once, the others wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_question_whose_asker_has_gone_while_it_waited_is_not_searched_for(
     write(tmp_path / "vault/apples.md", "# Apples\n\nApples grow on trees.\n")
     with open_library(tmp_path / "vault") as library, ThreadPoolExecutor(1) as pool:
         library.index()
-        with library._turns, library._turns:
+        with library._query_slots, library._query_slots:
             asked = pool.submit(library.query, "apples", interrupted=gone.is_set)
             assert until(lambda: asked.running())
             gone.set()
