@@ -63,7 +63,7 @@ test-package: .venv/installed
 # documentation shows.
 test-page: .venv/installed
 	$(UV) --quiet --python $(BIN)/python --editable '.[page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[page-tests]'
-	THUMBINDEX_PICTURES=$(PICTURES) $(PYTEST) --numprocesses 2 -m page tests/page
+	THUMBINDEX_PICTURES=$(PICTURES) $(PYTEST) --numprocesses 2 -m page tests/browser
 
 # At most an hour on two cores, before a large change is merged: torch and a cross-encoder, kills and
 # power cuts at full size, hundreds of edits, whole corpora, the clients of others (npm), the page
@@ -72,7 +72,7 @@ long: .venv/long
 	if command -v npm > /dev/null; then cd tests/clients && npm ci --no-progress --loglevel=error; fi
 	$(PYTEST) --numprocesses 2 --dist loadfile --durations=10 -m "long and not (alone or package)"
 	$(PYTEST) --durations=10 -m "long and (alone or package)"
-	$(PYTEST) --numprocesses 2 -m page --looks=all tests/page
+	$(PYTEST) --numprocesses 2 -m page --looks=all tests/browser
 
 lint: .venv/installed
 	$(BIN)/ruff check .
