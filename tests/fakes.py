@@ -23,7 +23,6 @@ from thumbindex.model import (
     BlockKind,
     Chunk,
     ChunkId,
-    Condition,
     Document,
     DocumentId,
     FilterField,
@@ -35,6 +34,7 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
+    TypedFilter,
     day_of,
 )
 from thumbindex.ports import (
@@ -236,11 +236,11 @@ class MemoryCatalog:
         every = self.everything() if within is None else within
         return every.first(len(self))[start::step]
 
-    def chunks_matching(self, condition: Condition) -> Selection:
+    def chunks_matching(self, condition: TypedFilter) -> Selection:
         """Return the chunks of the documents that meet a condition."""
         return self._of(lambda document: _meets(document, condition))
 
-    def has_match(self, condition: Condition) -> bool:
+    def has_match(self, condition: TypedFilter) -> bool:
         """Tell whether a document meets a condition."""
         return any(_meets(each, condition) for each in self.documents)
 
@@ -536,7 +536,7 @@ def _passes(document: Document, filters: Filters) -> bool:
     )
 
 
-def _meets(document: Document, condition: Condition) -> bool:
+def _meets(document: Document, condition: TypedFilter) -> bool:
     wanted, path = fold_line(condition.value), fold_line(document.path)
     if condition.field == "tag":
         return any(f"{fold(tag)}/".startswith(f"{wanted}/") for tag in document.tags)

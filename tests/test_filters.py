@@ -14,7 +14,7 @@ from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
 from thumbindex.mcp.query_reply import reply_query
 from thumbindex.mcp.replies import reply_outline
-from thumbindex.model import Condition, UnmetFilter
+from thumbindex.model import TypedFilter, UnmetFilter
 from thumbindex.present.sentences import filter_lines
 from thumbindex.query.operators import parse_filters
 
@@ -125,7 +125,7 @@ def test_what_is_left_out_and_stands_in_no_note_is_not_searched_for(
     library: Library, query: str, left_out: str
 ) -> None:
     answer, plain = library.query(query), library.query("garden")
-    assert answer.filters == (Condition("words", left_out, excludes=True),)
+    assert answer.filters == (TypedFilter("words", left_out, excludes=True),)
     assert [(each.path, each.score) for each in answer.passages] == [
         (each.path, each.score) for each in plain.passages
     ]
@@ -192,7 +192,7 @@ def test_an_unknown_tag_alone_finds_nothing_and_names_the_nearest(library: Libra
     assert (answer.answerable, answer.passages, answer.filters) == (
         False,
         (),
-        (Condition("tag", "projct"),),
+        (TypedFilter("tag", "projct"),),
     )
     assert answer.unmet[0].nearest[0] == "project"
 

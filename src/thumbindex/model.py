@@ -113,7 +113,7 @@ class Document:
     language: str = ""  # of its prose, as in "en"; empty where it cannot be told
 
 
-class FileTimes(NamedTuple):
+class DocumentTimes(NamedTuple):
     """What is known of a document's days beside its text; as in Document."""
 
     modified: float
@@ -140,8 +140,8 @@ def day_of(document: Document) -> date | None:
     """
     edited = _day_at(document.edited) if document.edited else None
     return (
-        _stated_day(document.date)
-        or max(filter(None, (_stated_day(document.last_commit), edited)), default=None)
+        _parse_day(document.date)
+        or max(filter(None, (_parse_day(document.last_commit), edited)), default=None)
         or created_on(document)
     )
 
@@ -150,7 +150,7 @@ def created_on(document: Document) -> date | None:
     """Return the day on which a document was written, as the note states it, else its first
     commit.
     """
-    return _stated_day(document.created) or _stated_day(document.first_commit)
+    return _parse_day(document.created) or _parse_day(document.first_commit)
 
 
 def iso_day(day: date | None) -> str:
@@ -159,7 +159,7 @@ def iso_day(day: date | None) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _stated_day(day: str | None) -> date | None:
+def _parse_day(day: str | None) -> date | None:
     """Read an ISO date: all documents' are asked for with each generation, and most have none."""
     try:
         return date.fromisoformat(day[:10]) if day else None
@@ -167,7 +167,7 @@ def _stated_day(day: str | None) -> date | None:
         return None
 
 
-def day_modified(document: Document) -> date:
+def modified_on(document: Document) -> date:
     """Return the day (UTC) that the time of a document's file tells: a copy or a clone has the day
     on which it was made.
     """
@@ -263,7 +263,7 @@ class Changes:
 # ------------------------------------------------------------------ what is asked and found
 
 
-MOST_PASSAGES = 100
+MAX_PASSAGES = 100
 """The most passages of an answer: more is a listing."""
 
 
@@ -281,7 +281,7 @@ def read_whole_number(name: str, given: int | str, least: int, most: int) -> int
 
 def read_limit(given: int | str) -> int:
     """Return how many passages or notes are asked for. Raises UsageError."""
-    return read_whole_number("limit", given, 1, MOST_PASSAGES)
+    return read_whole_number("limit", given, 1, MAX_PASSAGES)
 
 
 def read_day(name: str, given: date | str | None) -> date | None:
@@ -355,7 +355,7 @@ FilterField = Literal["tag", "path", "file", "title", "words"]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class TypedFilter:
     """A filter as it is typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`,
     `-word`.
     """
@@ -475,7 +475,7 @@ class Candidate:
     # what of its document the query is, whole: no other text comes before it or stands for it
     name_kind: NameKind | None = None
 
-    def scored(self, score: float) -> Candidate:
+    def with_score(self, score: float) -> Candidate:
         """Return it with another score: `replace` takes three times as long, and stages do this to
         every candidate.
         """
@@ -549,7 +549,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class RankChange:
+class StageRank:
     """The rank of a text after one stage, by its best chunk; None where it is not there."""
 
     stage: str
@@ -568,7 +568,7 @@ class Explanation:
     terms: Mapping[str, tuple[str, ...]]
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
-    effects: tuple[RankChange, ...]  # of the stages since fusion that changed something
+    effects: tuple[StageRank, ...]  # of the stages since fusion that changed something
     copies: tuple[DroppedCopy, ...]  # what was taken out for it
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # what of its document the query is, whole
@@ -685,7 +685,7 @@ class Answer:
     trace: tuple[TraceStep, ...]
     index: IndexState
     freshness: Freshness | None = None  # None where it was not asked for
-    filters: tuple[Condition, ...] = ()  # that were read in the query
+    filters: tuple[TypedFilter, ...] = ()  # that were read in the query
     unmet: tuple[UnmetFilter, ...] = ()  # filters, read or given, that no note meets
     # notes that `since` and `until` leave out of a short answer because no day of theirs is known
     undated: int = 0
@@ -751,7 +751,7 @@ class WhyReport:
     chunks: int = 0  # that were looked for
     without_vector: int = 0  # of those
     cosine: float | None = None  # the best of its chunks'
-    stages: tuple[RankChange, ...] = ()  # in the retrievers, and after what changed it
+    stages: tuple[StageRank, ...] = ()  # in the retrievers, and after what changed it
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
     notes: tuple[str, ...] = ()  # what else is to be known, in words
     answerable: bool = False
@@ -997,7 +997,7 @@ class NotePage:
     unlinked: tuple[SimilarNote, ...]
     neighbors: tuple[str, ...]  # up to two links away, the note itself first
     edges: tuple[tuple[int, int], ...]  # between them, as positions, in the direction of the link
-    neighbors_left: int  # that are not listed
+    neighbors_omitted: int  # that are not listed
 
 
 @dataclass(frozen=True, slots=True)

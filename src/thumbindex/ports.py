@@ -16,7 +16,6 @@ from thumbindex.model import (
     Abbreviation,
     Chunk,
     ChunkId,
-    Condition,
     Document,
     DocumentId,
     FilterField,
@@ -25,6 +24,7 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
+    TypedFilter,
     Verdict,
 )
 
@@ -281,10 +281,10 @@ class Catalog(Protocol):
     def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
         """Return every `step`-th chunk of a selection (None: of all), from position `start`."""
 
-    def chunks_matching(self, condition: Condition) -> Selection:
+    def chunks_matching(self, condition: TypedFilter) -> Selection:
         """Return the chunks of documents that match a condition; `excludes` is ignored."""
 
-    def has_match(self, condition: Condition) -> bool:
+    def has_match(self, condition: TypedFilter) -> bool:
         """Return whether any document matches a condition."""
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 from contract.makers import Make
 from fakes import FakeEmbedder, document
-from thumbindex.model import Abbreviation, ChunkId, Condition, DocumentId, Filters, Place, Term
+from thumbindex.model import Abbreviation, ChunkId, DocumentId, Filters, Place, Term, TypedFilter
 from thumbindex.ports import KeywordWeights, Selection, Snapshot
 from thumbindex.query.parents import chunk_places
 from thumbindex.query.stage import Tools
@@ -370,18 +370,18 @@ class TestCatalog:
     @pytest.mark.parametrize(
         ("condition", "chunks"),
         [
-            (Condition("tag", "Garden"), [2, 3, 4]),
-            (Condition("tag", "garden/wood"), [3, 4]),
-            (Condition("tag", "wood"), []),
-            (Condition("path", "notes/s"), [2]),
-            (Condition("path", "./NOTES"), [2, 3, 4]),
-            (Condition("file", "tre"), [3, 4]),
-            (Condition("file", "notes"), []),
-            (Condition("title", "overview"), [0, 1]),
+            (TypedFilter("tag", "Garden"), [2, 3, 4]),
+            (TypedFilter("tag", "garden/wood"), [3, 4]),
+            (TypedFilter("tag", "wood"), []),
+            (TypedFilter("path", "notes/s"), [2]),
+            (TypedFilter("path", "./NOTES"), [2, 3, 4]),
+            (TypedFilter("file", "tre"), [3, 4]),
+            (TypedFilter("file", "notes"), []),
+            (TypedFilter("title", "overview"), [0, 1]),
         ],
     )
     def test_a_condition_selects_chunks_of_matching_notes(
-        self, snapshot: Snapshot, condition: Condition, chunks: list[int]
+        self, snapshot: Snapshot, condition: TypedFilter, chunks: list[int]
     ) -> None:
         assert held(snapshot, snapshot.catalog.chunks_matching(condition)) == chunks
         assert snapshot.catalog.has_match(condition) is bool(chunks)

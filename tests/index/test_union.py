@@ -5,7 +5,7 @@ import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.index.union import unite
-from thumbindex.model import ChunkId, Condition, DocumentId, Term
+from thumbindex.model import ChunkId, DocumentId, Term, TypedFilter
 from thumbindex.ports import KeywordWeights
 
 BODY = KeywordWeights({"body": 1.0})
@@ -111,8 +111,8 @@ def test_links_stay_in_their_folder():
 def test_a_folder_s_chunks_and_documents_come_behind_those_of_the_one_before_it():
     _, united = two()
     catalog = united.catalog
-    met = catalog.chunks_matching(Condition("file", "c")) | catalog.chunks_matching(
-        Condition("file", "a")
+    met = catalog.chunks_matching(TypedFilter("file", "c")) | catalog.chunks_matching(
+        TypedFilter("file", "a")
     )
     assert (catalog.every_nth(1, None), met.first(9)) == ([0, 1, SECOND], [0, SECOND])
     assert [catalog.documents[catalog.document_of(n)].path for n in (0, 1, SECOND)] == [

@@ -6,7 +6,7 @@ from dump import logical_dump
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.writer import Batch, Writer
-from thumbindex.model import FileTimes, Term
+from thumbindex.model import DocumentTimes, Term
 from thumbindex.ports import KeywordWeights
 
 BODY = KeywordWeights({"body": 1.0})
@@ -31,7 +31,10 @@ def test_an_edit_keeps_a_notes_commits_and_takes_the_time_of_its_file(build, not
     )
     build(note("a.md", "plums", modified=20.0))
     times = [row[3] for row in store.documents()]
-    assert times == [FileTimes(20.0, 20.0, "2020-01-01", "2021-01-01"), FileTimes(10.0, 0.0)]
+    assert times == [
+        DocumentTimes(20.0, 20.0, "2020-01-01", "2021-01-01"),
+        DocumentTimes(10.0, 0.0),
+    ]
 
 
 def test_many_small_edits_are_merged_when_there_is_time_and_nothing_else_changes(

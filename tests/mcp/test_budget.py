@@ -15,12 +15,12 @@ from thumbindex.mcp.query_reply import AnswerFrame, PassageFormat, fit_answer, r
 from thumbindex.mcp.tools import check_arguments
 from thumbindex.model import (
     Answer,
-    Condition,
     Freshness,
     IndexState,
     Passage,
     Place,
     QueryKind,
+    TypedFilter,
 )
 
 COUNT = token_counter()
@@ -79,7 +79,7 @@ def test_a_frame_of_any_length_stays_within_the_smallest_budget() -> None:
     found = replace(
         answer(["x"]),
         corrected="word " * 2000,
-        filters=(Condition("path", "語" * 5000),),
+        filters=(TypedFilter("path", "語" * 5000),),
         nearest=(Place("f", "y" * 4000, 1, 2),),
         freshness=lost,
     )

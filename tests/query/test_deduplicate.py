@@ -32,7 +32,7 @@ def survivors(candidates, settings_of):
             snapshot = replace(snapshot, vector=MemoryVectorIndex(snapshot.catalog, matrix))
         found = sorted(candidates(snapshot), key=lambda each: each.id)
         if scores:
-            found = [each.scored(score) for each, score in zip(found, scores, strict=True)]
+            found = [each.with_score(score) for each, score in zip(found, scores, strict=True)]
         tools = Tools(snapshot, settings_of(deduplicate=keys))
         search = deduplicate(Search(Query("x"), "x", candidates=tuple(found)), tools)
         return [(NAMES[each.document], each.cluster_size) for each in search.candidates]

@@ -37,7 +37,7 @@ from thumbindex.model import (
     IndexReport,
     IngestionCounts,
     NoteList,
-    RankChange,
+    StageRank,
     WhyReport,
 )
 from thumbindex.opening import is_local_path
@@ -290,7 +290,7 @@ def print_why(found: WhyReport, several: bool = False) -> None:
         print_line(line)
 
 
-def rank_text(found: RankChange) -> str:
+def rank_text(found: StageRank) -> str:
     """Return a rank and among how many it is."""
     return f"{'-' if found.rank is None else found.rank} of {found.of}"
 

@@ -11,7 +11,7 @@ from thumbindex.errors import UsageError
 from thumbindex.evaluation.from_links import without_sources
 from thumbindex.evaluation.measures import Measured, RankedPassage, by_kind, measure_run, plain_path
 from thumbindex.evaluation.queries import LabeledQuery
-from thumbindex.model import MOST_PASSAGES, IndexState, Progress
+from thumbindex.model import MAX_PASSAGES, IndexState, Progress
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -165,7 +165,7 @@ def _ask(
     passages = long.query(query.query, limit=limit, without=without, **query.rewording).passages
     if len(passages) >= limit and len({each.path for each in passages}) < _LEAST_DOCUMENTS:
         passages = long.query(
-            query.query, limit=MOST_PASSAGES, without=without, **query.rewording
+            query.query, limit=MAX_PASSAGES, without=without, **query.rewording
         ).passages
     return QueryResult(
         tuple(RankedPassage(each.path, each.heading_path) for each in passages), seconds, tokens

@@ -21,13 +21,13 @@ from thumbindex.model import (
     Abbreviation,
     Chunk,
     ChunkId,
-    Condition,
     Document,
     DocumentId,
-    FileTimes,
+    DocumentTimes,
     FilterField,
     Filters,
     Section,
+    TypedFilter,
     day_of,
 )
 from thumbindex.ports import IntArray, Salience, Selection
@@ -41,7 +41,7 @@ class RowSource(Protocol):
 
     def documents(
         self, rows: Sequence[int] | None = None
-    ) -> list[tuple[int, str, str, FileTimes, str]]:
+    ) -> list[tuple[int, str, str, DocumentTimes, str]]:
         """Return row id, path, title, times and facts of every document, or of some."""
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
@@ -141,10 +141,10 @@ class StoreCatalog(CatalogLayout):
     def _filters(self) -> FilterIndex:
         return FilterIndex(self.documents)
 
-    def chunks_matching(self, condition: Condition) -> Selection:
+    def chunks_matching(self, condition: TypedFilter) -> Selection:
         return self.of_documents(self._filters.chunks_matching(condition))
 
-    def has_match(self, condition: Condition) -> bool:
+    def has_match(self, condition: TypedFilter) -> bool:
         return self._filters.has_match(condition)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def _documents(
 
 def _dated(document: Document, times: tuple[Any, ...]) -> Document:
     known = (document.modified, document.edited, document.first_commit, document.last_commit)
-    return document if times == known else replace(document, **FileTimes(*times)._asdict())
+    return document if times == known else replace(document, **DocumentTimes(*times)._asdict())
 
 
 def _columns(

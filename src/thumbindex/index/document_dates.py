@@ -7,14 +7,14 @@ from dataclasses import replace
 from unicodedata import normalize
 
 from thumbindex.index.store import TIMES, Store
-from thumbindex.model import Document, FileTimes
+from thumbindex.model import Document, DocumentTimes
 
 
-def document_versions(store: Store, paths: Iterable[str]) -> dict[str, tuple[str, FileTimes]]:
+def document_versions(store: Store, paths: Iterable[str]) -> dict[str, tuple[str, DocumentTimes]]:
     """Return the digest and the times of the documents at some paths."""
     sql = f"SELECT path, digest, {TIMES} FROM documents WHERE path IN ({{}})"
     return {
-        path: (digest, FileTimes(*times))
+        path: (digest, DocumentTimes(*times))
         for path, digest, *times in store.fetch_in(sql, list(paths))
     }
 
@@ -25,7 +25,7 @@ def newest_time(store: Store) -> float:
 
 
 def with_history(
-    document: Document, digest: str, version: tuple[str, FileTimes] | None, newest: float
+    document: Document, digest: str, version: tuple[str, DocumentTimes] | None, newest: float
 ) -> Document:
     """Return a document with the dates known of its earlier version.
 

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from thumbindex.globs import matches_glob
-from thumbindex.model import Condition, Document, DocumentId, FilterField, Filters, day_of
+from thumbindex.model import Document, DocumentId, FilterField, Filters, TypedFilter, day_of
 from thumbindex.ports import Documents, Mask
 from thumbindex.text import fold, fold_line, words
 
@@ -32,7 +32,7 @@ class FilterIndex:
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
 
-    def chunks_matching(self, condition: Condition) -> Mask:
+    def chunks_matching(self, condition: TypedFilter) -> Mask:
         """Tell which documents meet what is asked of their tags, path or title, case and accents
         aside; whether that excludes them is not asked.
         """
@@ -60,7 +60,7 @@ class FilterIndex:
             held[numbers] = True
         return held
 
-    def has_match(self, condition: Condition) -> bool:
+    def has_match(self, condition: TypedFilter) -> bool:
         """Tell whether a document meets a condition."""
         return bool(self.chunks_matching(condition).any())
 

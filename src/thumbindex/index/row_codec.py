@@ -12,8 +12,8 @@ from thumbindex.model import (
     BlockKind,
     Chunk,
     Document,
+    DocumentTimes,
     FileState,
-    FileTimes,
     ParsedDocument,
 )
 from thumbindex.text import embedded_text, text_key
@@ -87,7 +87,9 @@ def chunk_from_row(row: SqlRow) -> Chunk:
     return Chunk(ordinal, section, BlockKind(kind), tuple(json.loads(path)), *rest)
 
 
-def document_from_row(path: str, title: str, times: FileTimes, facts: str, folder: str) -> Document:
+def document_from_row(
+    path: str, title: str, times: DocumentTimes, facts: str, folder: str
+) -> Document:
     """Build a document's record from its row."""
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value

@@ -41,8 +41,8 @@ from thumbindex.model import (
     Chunk,
     Decision,
     Document,
+    DocumentTimes,
     FileState,
-    FileTimes,
     Link,
     LinkCounts,
     LinkKind,
@@ -59,13 +59,13 @@ _DOCUMENT = (
     "first_commit, last_commit"
 )
 
-TIMES = ", ".join(FileTimes._fields)
+TIMES = ", ".join(DocumentTimes._fields)
 """The columns of a document's times."""
 
 _FACTS = tuple(
     f.name
     for f in fields(Document)
-    if f.name not in {"path", "title", "folder", *FileTimes._fields}
+    if f.name not in {"path", "title", "folder", *DocumentTimes._fields}
 )
 
 _CHUNK = (
@@ -184,7 +184,9 @@ class Store(SqliteFile):
             sort_keys=True,
         )
         row, keys = self.last_row + 1, parsed.keys or text_keys(parsed)
-        modified, *days = FileTimes(*(getattr(document, name) for name in FileTimes._fields))
+        modified, *days = DocumentTimes(
+            *(getattr(document, name) for name in DocumentTimes._fields)
+        )
         facts_of_file = (state.size, state.mtime_ns, signed_inode(state.inode), state.digest)
         values = (
             row,
@@ -260,7 +262,7 @@ class Store(SqliteFile):
 
     def documents(
         self, rows: Sequence[int] | None = None
-    ) -> list[tuple[int, str, str, FileTimes, str]]:
+    ) -> list[tuple[int, str, str, DocumentTimes, str]]:
         """Return row id, path, title, times and facts (JSON) of every document, or of those with
         these row ids, by path.
         """
@@ -269,7 +271,7 @@ class Store(SqliteFile):
             self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
         )
         return sorted(
-            ((a, b, c, FileTimes(*times), d) for a, b, c, d, *times in found),
+            ((a, b, c, DocumentTimes(*times), d) for a, b, c, d, *times in found),
             key=lambda row: row[1],
         )
 
@@ -402,8 +404,8 @@ class Store(SqliteFile):
         return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
-        """Return the times of every document, as those of FileTimes, by row id: as plain tuples,
-        since all are read after each commit.
+        """Return the times of every document by row id, as plain tuples in the order of
+        DocumentTimes: all are read after each commit.
         """
         return {
             row[0]: row[1:] for row in self.fetch(f"SELECT id, {TIMES} FROM documents NOT INDEXED")

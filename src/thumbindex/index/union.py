@@ -21,7 +21,6 @@ from thumbindex.model import (
     Abbreviation,
     Chunk,
     ChunkId,
-    Condition,
     Document,
     DocumentId,
     FilterField,
@@ -30,6 +29,7 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
+    TypedFilter,
     Verdict,
 )
 from thumbindex.ports import (
@@ -175,10 +175,10 @@ class UnionCatalog(CatalogLayout):
             for each, part in zip(found, self.parts, strict=True)
         )
 
-    def chunks_matching(self, condition: Condition) -> Selection:
+    def chunks_matching(self, condition: TypedFilter) -> Selection:
         return self.joined(part.chunks_matching(condition) for part in self.parts)
 
-    def has_match(self, condition: Condition) -> bool:
+    def has_match(self, condition: TypedFilter) -> bool:
         return any(part.has_match(condition) for part in self.parts)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:

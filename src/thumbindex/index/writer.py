@@ -43,8 +43,8 @@ from thumbindex.model import (
     Chunk,
     Decision,
     Document,
+    DocumentTimes,
     FileState,
-    FileTimes,
     IdleTime,
     Link,
     LinkKind,
@@ -201,11 +201,11 @@ class Writer:
         else:
             self.store.replace_walk_problems(batch.problems)
 
-    def _versions(self, paths: Sequence[str]) -> dict[str, tuple[str, FileTimes]]:
+    def _versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
         """Return what was known of documents: an index that is built anew takes that from the
         present one.
         """
-        known: dict[str, tuple[str, FileTimes]] = {}
+        known: dict[str, tuple[str, DocumentTimes]] = {}
         if self.store.meta(INCOMPLETE) and self.places.build != self.places.current_build:
             with (
                 suppress(StorageError),

@@ -124,7 +124,7 @@ def note_page(
             for other in graph.outgoing(n)
             if other in places
         ),
-        neighbors_left=len(nodes) - len(shown),
+        neighbors_omitted=len(nodes) - len(shown),
     )
 
 

@@ -28,13 +28,13 @@ from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.model import (
     Answer,
     Cluster,
-    Condition,
     Document,
     FileState,
     Filters,
     Passage,
     Place,
     Problem,
+    TypedFilter,
     UnmetFilter,
     WhyReport,
 )
@@ -348,7 +348,7 @@ class PrivacyFilter:
         names = (
             name
             for name in unmet.nearest
-            if self._has_visible_note(meeting(Condition(unmet.field, name)))
+            if self._has_visible_note(meeting(TypedFilter(unmet.field, name)))
         )
         return replace(unmet, nearest=tuple(islice(names, SUGGESTED_NAMES)))
 

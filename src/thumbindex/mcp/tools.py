@@ -11,7 +11,7 @@ from typing import Any
 
 from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
 from thumbindex.errors import UsageError
-from thumbindex.model import MOST_PASSAGES, read_day, read_whole_number
+from thumbindex.model import MAX_PASSAGES, read_day, read_whole_number
 from thumbindex.settings import MAX_DRAFT_CHARS, MAX_QUERY_CHARS, MIN_BUDGET_TOKENS
 from thumbindex.text import replace_surrogates
 
@@ -46,7 +46,7 @@ _QUERY_INPUT: _Schema = {
     "limit": {
         "type": "integer",
         "minimum": 1,
-        "maximum": MOST_PASSAGES,
+        "maximum": MAX_PASSAGES,
         "description": "Passages, default 5",
     },
     "max_tokens": {
@@ -98,7 +98,7 @@ _OUTLINE_INPUT: _Schema = {
 _RELATED_INPUT: _Schema = {
     "path": _PATH,
     "folder": _FOLDER,
-    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_PASSAGES},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PASSAGES},
 }
 
 

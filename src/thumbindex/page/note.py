@@ -213,5 +213,5 @@ def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] |
         "nodes": nodes,
         "lines": lines,
         "far": [each for each in nodes if each["ring"] == 2],
-        "left": found.neighbors_left,
+        "left": found.neighbors_omitted,
     }

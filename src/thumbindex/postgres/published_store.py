@@ -19,8 +19,8 @@ from thumbindex.model import (
     Chunk,
     Decision,
     Document,
+    DocumentTimes,
     FileState,
-    FileTimes,
     IngestionCounts,
     Link,
     LinkCounts,
@@ -30,7 +30,7 @@ from thumbindex.model import (
 )
 from thumbindex.postgres.database import ResultRow
 
-_TIMES = ", ".join(FileTimes._fields)
+_TIMES = ", ".join(DocumentTimes._fields)
 
 SOURCE_ORDINAL = -1
 """The ordinal of a note's whole text as it was read, among its sections."""
@@ -123,14 +123,14 @@ class PublishedStore:
 
     def documents(
         self, rows: Sequence[int] | None = None
-    ) -> list[tuple[int, str, str, FileTimes, str]]:
+    ) -> list[tuple[int, str, str, DocumentTimes, str]]:
         """Return row id, path, title, times and facts (JSON) of every document, or of those with
         these row ids, by path.
         """
         found = self._documents(f"id, path, record, {_TIMES}", rows)
         parts = ((row, path, json.loads(record), times) for row, path, record, *times in found)
         return [
-            (row, path, title, FileTimes(*times), facts)
+            (row, path, title, DocumentTimes(*times), facts)
             for row, path, (title, facts), times in parts
         ]
 

@@ -13,7 +13,6 @@ from thumbindex.model import (
     Answer,
     CitationCheck,
     CitationState,
-    Condition,
     DatabaseStatus,
     Edge,
     Explanation,
@@ -28,6 +27,7 @@ from thumbindex.model import (
     Progress,
     RelatedNotes,
     TraceStep,
+    TypedFilter,
     UnmetFilter,
     Verification,
     WhyReport,
@@ -129,7 +129,7 @@ def _rounded_down(share: float) -> float:
     return math.floor(round(100 * share, 6)) / 100
 
 
-def _filter_as_typed(condition: Condition) -> str:
+def _filter_as_typed(condition: TypedFilter) -> str:
     """Return a filter as it is typed in a query."""
     mark = "" if condition.field == "words" else f"{condition.field}:"
     is_quoted = " " in condition.value or (condition.field == "words" and not condition.excludes)
@@ -148,7 +148,7 @@ _UNMET = {
 
 
 def filter_lines(
-    filters: Sequence[Condition], unmet: Sequence[UnmetFilter], undated: int
+    filters: Sequence[TypedFilter], unmet: Sequence[UnmetFilter], undated: int
 ) -> list[str]:
     """Return the filters read from a query, those that no note meets with similar names, and the
     number of notes without a date.

@@ -12,7 +12,6 @@ import numpy as np
 from thumbindex.model import (
     Candidate,
     ChunkId,
-    Condition,
     Document,
     DocumentId,
     DroppedChunk,
@@ -24,8 +23,9 @@ from thumbindex.model import (
     MatchEvidence,
     NoteOutcome,
     Passage,
-    RankChange,
     RankedList,
+    StageRank,
+    TypedFilter,
     WhyReport,
     day_of,
 )
@@ -192,9 +192,7 @@ def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edg
 # ------------------------------------------------------------------ what the stages did
 
 
-def _rank_changes(
-    wanted: Collection[ChunkId], seen: _History, tools: Tools
-) -> Iterator[RankChange]:
+def _rank_changes(wanted: Collection[ChunkId], seen: _History, tools: Tools) -> Iterator[StageRank]:
     """Yield the best rank of the chunks after each stage: in a retriever's list, among the
     candidates, or among all passages.
     """
@@ -204,10 +202,10 @@ def _rank_changes(
         ranked = _ranked(name, search, wanted)
         at = next((n for n, (chunk, _) in enumerate(ranked) if chunk in wanted), None)
         if at is None:
-            yield RankChange(name, None, len(ranked))
+            yield StageRank(name, None, len(ranked))
         else:
             chunk, score = ranked[at]
-            yield RankChange(name, at + 1, len(ranked), score, _line(chunk, tools))
+            yield StageRank(name, at + 1, len(ranked), score, _line(chunk, tools))
 
 
 def _ranked(
@@ -226,11 +224,11 @@ def _ranked(
     ]
 
 
-def _only_changes(found: Iterable[RankChange]) -> tuple[RankChange, ...]:
+def _only_changes(found: Iterable[StageRank]) -> tuple[StageRank, ...]:
     """Return the standpoints in the retrievers, and those after stages that changed rank or
     score.
     """
-    kept: list[RankChange] = []
+    kept: list[StageRank] = []
     for each in found:
         is_first = not kept or each.stage in RETRIEVERS or kept[-1].stage in RETRIEVERS
         if is_first or (each.rank, each.score) != (kept[-1].rank, kept[-1].score):
@@ -359,7 +357,7 @@ def _join(value: object) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _describe_condition(condition: Condition, tags: str) -> str:
+def _describe_condition(condition: TypedFilter, tags: str) -> str:
     own = f"; {tags}" if condition.field == "tag" else ""
     asks = "leaves out" if condition.excludes else "asks for"
     return f"the query {asks} {condition.field} {condition.value!r}{own}"

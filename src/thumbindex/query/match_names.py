@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from thumbindex.dates import month_spellings, single_day, single_month, without_dates
-from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, NameKind
+from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind, TypedFilter
 from thumbindex.ports import Catalog, Selection
 from thumbindex.query.retrieve import KEYWORD_FIELDS, chunks_of
 from thumbindex.query.stage import NameMatch, Search, Tools
@@ -291,7 +291,7 @@ def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
         )
         for n in {
             catalog.document_of(n)
-            for n in catalog.every_nth(1, catalog.chunks_matching(Condition("file", f"{iso}*")))
+            for n in catalog.every_nth(1, catalog.chunks_matching(TypedFilter("file", f"{iso}*")))
         }:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
                 matches.setdefault(

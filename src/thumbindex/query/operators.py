@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from thumbindex.model import Candidate, Condition, FilterField, Filters, UnmetFilter
+from thumbindex.model import Candidate, FilterField, Filters, TypedFilter, UnmetFilter
 from thumbindex.ports import Catalog, KeywordIndex, Selection, Snapshot
 from thumbindex.query.match_names import find_by_name
 from thumbindex.query.retrieve import KEYWORD_FIELDS
@@ -45,7 +45,7 @@ class _ParsedQuery(NamedTuple):
     """A query without its operators, their conditions, and those that no note meets."""
 
     text: str
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[TypedFilter, ...] = ()
     unmet: tuple[UnmetFilter, ...] = ()
 
 
@@ -54,7 +54,7 @@ class _Operator(NamedTuple):
 
     start: int
     end: int
-    condition: Condition
+    condition: TypedFilter
     is_hash: bool = False
     is_quoted: bool = False
 
@@ -76,7 +76,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     others = _remove_operators(text, taken)
     alone = not words(others)
 
-    def nearest(condition: Condition) -> tuple[str, ...] | None:
+    def nearest(condition: TypedFilter) -> tuple[str, ...] | None:
         if condition.field == "words" or catalog.has_match(condition):
             return None
         return catalog.near(condition.field, condition.value)
@@ -141,7 +141,7 @@ def _operators(text: str) -> Iterator[_Operator]:
             yield _Operator(
                 match.start(),
                 end,
-                Condition(field, value, excludes),
+                TypedFilter(field, value, excludes),
                 bool(match["hash"]),
                 bool(phrase),
             )
@@ -198,7 +198,7 @@ def _is_prose(text: str, others: str) -> bool:
 # ------------------------------------------------------------------ which chunks they let through
 
 
-def select_chunks(conditions: Sequence[Condition], snapshot: Snapshot) -> Selection | None:
+def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Selection | None:
     """Return the chunks that meet the conditions, None without conditions. A phrase is looked up
     in the chunk, everything else in its note.
     """
@@ -231,7 +231,7 @@ def newest_candidates(
     ), count
 
 
-def count_undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapshot) -> int:
+def count_undated(filters: Filters, conditions: Sequence[TypedFilter], snapshot: Snapshot) -> int:
     """Count the documents that `since` or `until` excludes because they have no date."""
     if filters.since is None and filters.until is None:
         return 0

@@ -16,9 +16,9 @@ from thumbindex.model import (
     Place,
     Section,
     created_on,
-    day_modified,
     day_of,
     iso_day,
+    modified_on,
 )
 from thumbindex.ports import Catalog
 from thumbindex.query.provenance import shared_provenance
@@ -195,7 +195,7 @@ def _passage(
         disagrees=tuple(disagrees),
         created=provenance.created,
         updated=iso_day(updated) if updated != created_on(document) else "",
-        file_time="" if provenance.created or updated else iso_day(day_modified(document)),
+        file_time="" if provenance.created or updated else iso_day(modified_on(document)),
         status=provenance.status,
         owner=provenance.owner,
         flags=document.flags,

@@ -245,7 +245,7 @@ def _boost_headings(
     ]
     highest = max(totals)
     return [
-        each.scored(best * (total / highest) ** spread)
+        each.with_score(best * (total / highest) ** spread)
         for each, total in zip(candidates, totals, strict=True)
     ]
 
@@ -276,7 +276,7 @@ def recency(search: Search, tools: Tools) -> Search:
 
 def boost_recent(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
     """Multiply a score by 1 + bias · 2^(−age / half-life), age in days."""
-    return candidate.scored(
+    return candidate.with_score(
         candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days))
     )
 
@@ -292,7 +292,7 @@ def normalize(search: Search, tools: Tools) -> Search:
     return replace(
         search,
         candidates=tuple(
-            each.scored(min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates
+            each.with_score(min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates
         ),
     )
 

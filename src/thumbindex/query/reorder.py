@@ -97,7 +97,7 @@ def _pair_contradictions(candidates: Sequence[Candidate]) -> tuple[Candidate, ..
         least = each.score
         if raised and any(n == raised[-1].id for n, _ in each.disagrees):
             least = max(least, raised[-1].score)
-        raised.append(each.scored(least))
+        raised.append(each.with_score(least))
     return tuple(raised)
 
 
@@ -171,7 +171,7 @@ def apply_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[
     """Return candidates in a new order, with scores that never rise: later stages sort by score."""
     moved = [candidates[at] for at in order]
     scores = accumulate((each.score for each in moved), min)
-    return tuple(each.scored(score) for each, score in zip(moved, scores, strict=True))
+    return tuple(each.with_score(score) for each, score in zip(moved, scores, strict=True))
 
 
 def rerank(search: Search, tools: Tools) -> Search:
@@ -208,4 +208,4 @@ def blend(
         for each, score in zip(top, scores, strict=True)
     )
     lowest = blended[-1].score
-    return (*blended, *(each.scored(min(each.score, lowest)) for each in rest))
+    return (*blended, *(each.with_score(min(each.score, lowest)) for each in rest))

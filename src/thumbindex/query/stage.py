@@ -11,7 +11,6 @@ import numpy as np
 from thumbindex.model import (
     Candidate,
     ChunkId,
-    Condition,
     DocumentId,
     DroppedChunk,
     NameKind,
@@ -20,6 +19,7 @@ from thumbindex.model import (
     QueryKind,
     RankedList,
     Term,
+    TypedFilter,
     UnmetFilter,
 )
 from thumbindex.ports import (
@@ -79,7 +79,7 @@ class Search:
     embedding_text: str = ""  # the text to embed, if it is not `text`
     other_forms: tuple[OtherForm, ...] = ()
     within: Selection | None = None  # searchable chunks; None means all
-    conditions: tuple[Condition, ...] = ()  # filters typed in the query
+    conditions: tuple[TypedFilter, ...] = ()  # filters typed in the query
     unmet: tuple[UnmetFilter, ...] = ()  # those that no note meets
     undated: int = 0  # documents without a date that `since` or `until` excludes, if few passages
     listed: int | None = None  # documents that match a query of filters alone
