@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from thumbindex.corpus.front_matter import read_front_matter
-from thumbindex.corpus.markdown import Block, read_outline
+from thumbindex.corpus.markdown import Block, parse_markdown
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError
@@ -31,7 +31,7 @@ def tags(text: str) -> int:
 
 
 def is_read(text: str) -> bool:
-    return read_outline(text).limits == ()
+    return parse_markdown(text).limits == ()
 
 
 def is_whole(block: str) -> bool:
@@ -82,7 +82,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "brackets in a paragraph": (800, lambda count: links("[ " * (count - 2) + "[[b]]") == 1),
     "characters of a heading": (
         5_000,
-        lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size,
+        lambda size: len(parse_markdown(f"# {'h' * size}\n").regions[-1].heading) == size,
     ),
     "lines of a note": (200_000, lambda count: is_read("\n" * (count - 1) + "a")),
     "vertical bars of a note": (200_000, lambda count: is_read("|" * count)),
@@ -124,6 +124,6 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 
 def test_blocks_lie_forty_deep_inside_each_other() -> None:
     depths = [
-        deepest(read_outline("> " * count + "deep\n").regions[0].body) for count in (10, 1000)
+        deepest(parse_markdown("> " * count + "deep\n").regions[0].body) for count in (10, 1000)
     ]
     assert depths == [12, 41]  # the root counts, and so does a paragraph

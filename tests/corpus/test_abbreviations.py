@@ -5,7 +5,7 @@ import time
 import pytest
 
 from thumbindex.corpus.abbreviations import find_abbreviations, find_definitions
-from thumbindex.corpus.markdown import read_outline
+from thumbindex.corpus.markdown import parse_markdown
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.source import read_source
 from thumbindex.settings import CorpusSettings
@@ -66,7 +66,7 @@ def test_titles_headings_wrapped_lines_and_lists_are_read_and_blocks_of_code_are
 @pytest.mark.parametrize("unit", ["((((", "AB (a b) ", "A (A ", "`"])
 def test_a_hundred_kilobytes_that_are_made_to_be_slow_take_a_moment(unit: str) -> None:
     source = read_source((unit * 100_000)[:100_000])
-    outline = read_outline(source.text)
+    markdown = parse_markdown(source.text)
     began = time.process_time()
-    find_abbreviations("", source, outline)
+    find_abbreviations("", source, markdown)
     assert time.process_time() - began < 3.0

@@ -1,13 +1,13 @@
 import pytest
 
-from thumbindex.corpus.markdown import Block, SplitMode, read_outline
+from thumbindex.corpus.markdown import Block, SplitMode, parse_markdown
 from thumbindex.model import BlockKind
 
 
 def shapes(text: str) -> list[tuple[SplitMode, BlockKind, int, int]]:
     return [
         (block.split_mode, block.kind, block.start, block.end)
-        for block in read_outline(text).regions[-1].body.children
+        for block in parse_markdown(text).regions[-1].body.children
     ]
 
 
@@ -38,29 +38,29 @@ def test_every_kind_of_block_is_found_with_its_lines(
 
 @pytest.mark.parametrize(("info", "language"), [("py", "py"), ("{.python}", "python"), ("", "")])
 def test_code_knows_its_language(info: str, language: str) -> None:
-    (block,) = read_outline(f"```{info}\nx\n```").regions[0].body.children
+    (block,) = parse_markdown(f"```{info}\nx\n```").regions[0].body.children
     assert block.language == language
 
 
 def test_headings_divide_a_text_and_the_preamble_comes_first() -> None:
     found = [
         (r.level, r.heading, r.start, r.body.start, r.body.end)
-        for r in read_outline("a\n# B\nc\n\nD\n---\n### E\n").regions
+        for r in parse_markdown("a\n# B\nc\n\nD\n---\n### E\n").regions
     ]
     assert found == [(0, "", 0, 0, 1), (1, "B", 1, 2, 4), (2, "D", 4, 6, 6), (3, "E", 6, 7, 8)]
 
 
 def test_a_heading_in_a_quote_or_a_list_divides_nothing() -> None:
-    assert len(read_outline("> # a\n\n- # b\n\n<h1>c</h1>").regions) == 1
+    assert len(parse_markdown("> # a\n\n- # b\n\n<h1>c</h1>").regions) == 1
 
 
 def test_a_paragraph_in_a_list_is_part_of_the_list_and_code_in_it_is_code() -> None:
-    (block,) = read_outline("- > a").regions[0].body.children
+    (block,) = parse_markdown("- > a").regions[0].body.children
     assert innermost(block).kind is BlockKind.LIST
-    (block,) = read_outline("- ```\n  a\n  ```").regions[0].body.children
+    (block,) = parse_markdown("- ```\n  a\n  ```").regions[0].body.children
     assert innermost(block).kind is BlockKind.CODE
 
 
 @pytest.mark.parametrize("text", ["> " * 3000 + "x", "- " * 3000 + "x", "[" * 3000 + "](x)"])
 def test_deep_nesting_does_no_harm(text: str) -> None:
-    assert len(read_outline(text).regions) == 1
+    assert len(parse_markdown(text).regions) == 1

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.corpus.chunk import cut_children
-from thumbindex.corpus.markdown import read_outline
+from thumbindex.corpus.chunk import cut_blocks
+from thumbindex.corpus.markdown import parse_markdown
 from thumbindex.corpus.source import (
     SourceText,
     cut_at_words,
@@ -23,7 +23,7 @@ def source_of(text: str) -> SourceText:
 
 def pieces(text: str, maximum: int) -> list[str]:
     source = source_of(text)
-    found = cut_children(source, read_outline(text).regions[0].body, maximum)
+    found = cut_blocks(source, parse_markdown(text).regions[0].body, maximum)
     return [
         (f"{p.prefix}\n" if p.prefix else "") + source.text_between(p.start, p.end) for p in found
     ]

@@ -1,13 +1,15 @@
 import pytest
 
-from thumbindex.corpus.markdown import read_outline
+from thumbindex.corpus.markdown import parse_markdown
 from thumbindex.model import Link, LinkKind
 
 W, E, M = LinkKind.WIKILINK, LinkKind.EMBED, LinkKind.MARKDOWN
 
 
 def links(text: str) -> list[tuple[LinkKind, str, str, str]]:
-    return [(link.kind, link.target, link.fragment, link.text) for link in read_outline(text).links]
+    return [
+        (link.kind, link.target, link.fragment, link.text) for link in parse_markdown(text).links
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_what_leads_to_no_document_is_no_link(text: str) -> None:
 
 def test_a_link_knows_its_line() -> None:
     text = "# h\n\none\ntwo [[A]]\n[b](b.md)\n\n- x\n  [[C]]\n\n> [[D]]\n> [[E]]\n"
-    assert [link.line for link in read_outline(text).links] == [4, 5, 8, 10, 11]
+    assert [link.line for link in parse_markdown(text).links] == [4, 5, 8, 10, 11]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_a_link_knows_its_line() -> None:
 def test_inline_tags_are_found_outside_code_urls_and_anchors(
     text: str, tags: tuple[str, ...]
 ) -> None:
-    assert read_outline(text).tags == tags
+    assert parse_markdown(text).tags == tags
 
 
 @pytest.mark.parametrize(
@@ -91,11 +93,11 @@ def test_inline_tags_are_found_outside_code_urls_and_anchors(
     ],
 )
 def test_a_heading_is_what_a_reader_sees(heading: str, seen: str) -> None:
-    assert read_outline(heading).regions[1].heading == seen
+    assert parse_markdown(heading).regions[1].heading == seen
 
 
 def test_a_paragraph_of_any_length_gives_its_links_with_their_lines() -> None:
     text = "\n".join("word " * 400 + f"[[N{i}]]" for i in range(50))
-    assert read_outline(text).links == tuple(
+    assert parse_markdown(text).links == tuple(
         Link(W, f"N{i}", "", f"N{i}", i + 1) for i in range(50)
     )

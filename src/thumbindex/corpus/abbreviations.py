@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from thumbindex.corpus.markdown import Block, Outline, SplitMode
+from thumbindex.corpus.markdown import Block, ParsedMarkdown, SplitMode
 from thumbindex.corpus.source import SourceText
 from thumbindex.model import Abbreviation, BlockKind
 from thumbindex.text import STOP_WORDS, strip_markup, words
@@ -26,19 +26,19 @@ _MAX_ABBREVIATIONS = 200
 
 
 def find_abbreviations(
-    title: str, source: SourceText, outline: Outline
+    title: str, source: SourceText, markdown: ParsedMarkdown
 ) -> tuple[Abbreviation, ...]:
     """Return the abbreviations that a document defines outside code, in order."""
     found: dict[Abbreviation, None] = {}
-    for text in _texts(title, source, outline):
+    for text in _texts(title, source, markdown):
         for short, long in find_definitions(text):
             found[Abbreviation(" ".join(words(short)), " ".join(words(long)))] = None
     return tuple(found)[:_MAX_ABBREVIATIONS]
 
 
-def _texts(title: str, source: SourceText, outline: Outline) -> Iterator[str]:
+def _texts(title: str, source: SourceText, markdown: ParsedMarkdown) -> Iterator[str]:
     yield title
-    for region in outline.regions:
+    for region in markdown.regions:
         yield region.heading
         for block in _leaves(region.body):
             if part := source.trim(block.start, block.end):

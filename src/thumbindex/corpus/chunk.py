@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, groupby, pairwise
 
-from thumbindex.corpus.markdown import Block, Outline, Region, SplitMode
+from thumbindex.corpus.markdown import Block, ParsedMarkdown, Region, SplitMode
 from thumbindex.corpus.source import SourceText, cut_at_words, cut_sentences
 from thumbindex.model import BlockKind, Chunk, Section
 from thumbindex.settings import ChunkSettings
@@ -19,12 +19,12 @@ from thumbindex.settings import ChunkSettings
 
 
 def cut_document(
-    source: SourceText, outline: Outline, title: str, settings: ChunkSettings
+    source: SourceText, markdown: ParsedMarkdown, title: str, settings: ChunkSettings
 ) -> tuple[tuple[Section, ...], tuple[Chunk, ...]]:
     """Cut a document into sections and their chunks; an empty one has one of each, at line 1."""
     largest = min(settings.child_max, settings.parent_max)
     settings = replace(settings, child_max=largest, child_min=min(settings.child_min, largest))
-    drafts = _draft_chunks(source, outline, settings)
+    drafts = _draft_chunks(source, markdown, settings)
     if not drafts:
         salience = _base_salience(BlockKind.PROSE, 0, 0, 0, 1, 0)
         empty = Chunk(0, 0, BlockKind.PROSE, (title,), 1, 1, "", salience)
@@ -83,10 +83,13 @@ def _base_salience(
 ) -> float:
     """Return the salience of a chunk in [0, 1] (spec/dedup.md, section 3).
 
-    kind · (0.30 · (1 - depth / 6) + 0.30 / (1 + place) + 0.20 · (1 - ordinal / (count - 1)) + 0.20
-    · min(1, size / 200)): the number of headings below the title, the position under its own
-    heading and in the document, and the length in characters. A first paragraph near the top of a
-    document comes near 1, a one-line tail under a deep heading near 0.
+    A first paragraph near the top of a document comes near 1, a last line under a deep heading near
+    0. `depth` is the number of headings above the chunk, without the title, `place` its position
+    under its heading, `ordinal` its position among the document's `count` chunks, and `size` its
+    length in characters:
+
+        kind * (0.30 * (1 - depth / 6) + 0.30 / (1 + place)
+                + 0.20 * (1 - ordinal / (count - 1)) + 0.20 * min(1, size / 200))
     """
     high = 1 - min(depth, 6) / 6
     early = 1 - ordinal / (count - 1) if count > 1 else 1.0
@@ -99,7 +102,7 @@ def _base_salience(
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """An uncut part of the source; `prefix` is a table's header, repeated before later rows."""
+    """A piece of the source before small ones are merged; `prefix` repeats a table's header."""
 
     start: int
     end: int
@@ -124,27 +127,27 @@ class DraftChunk:
 
 
 def _draft_chunks(
-    source: SourceText, outline: Outline, settings: ChunkSettings
+    source: SourceText, markdown: ParsedMarkdown, settings: ChunkSettings
 ) -> list[DraftChunk]:
     """Cut a document into chunks in order; a heading with nothing below it is its own chunk."""
     drafts: list[DraftChunk] = []
-    above: list[Region] = []
+    heading_stack: list[Region] = []
     heading_start: int | None = None
-    for region, following in zip(outline.regions, (*outline.regions[1:], None), strict=True):
-        above = [*(r for r in above if r.level < region.level), region]
+    for region, following in zip(markdown.regions, (*markdown.regions[1:], None), strict=True):
+        heading_stack = [*(r for r in heading_stack if r.level < region.level), region]
         if heading_start is None and region.level:
             heading_start = source.starts[region.start]
         fragments: list[Fragment] = []
         if region.body.start < region.body.end:
-            uncut = cut_children(source, region.body, settings.child_max)
-            fragments = merge_fragments(uncut, settings)
+            pieces = cut_blocks(source, region.body, settings.child_max)
+            fragments = merge_fragments(pieces, settings)
         if (
             not fragments
             and region.level
             and (following is None or following.level <= region.level)
         ):
             fragments = list(_heading_fragments(source, region, settings.child_max))
-        headings = tuple(r.heading for r in above if r.heading)
+        headings = tuple(r.heading for r in heading_stack if r.heading)
         for place, fragment in enumerate(fragments):
             start = fragment.start if heading_start is None else heading_start
             drafts.append(DraftChunk(fragment, start, headings, place))
@@ -166,9 +169,9 @@ def _heading_fragments(source: SourceText, region: Region, maximum: int) -> Iter
 _CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 
 
-def cut_children(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut the blocks of a container, and the lines in none of them (link definitions, blocks nested
-    too deeply).
+def cut_blocks(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
+    """Cut the blocks in a block, and its lines outside them: link definitions, and blocks that are
+    nested too deeply.
     """
     line = block.start
     for child in block.children:
@@ -188,14 +191,14 @@ def _cut(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
     if whole.size <= maximum:
         yield whole
     elif block.split_mode is SplitMode.CONTAINER and block.children:
-        yield from cut_children(source, block, maximum)
+        yield from cut_blocks(source, block, maximum)
     elif block.split_mode is SplitMode.TABLE:
         yield from _cut_table(source, block, maximum)
     elif block.split_mode is SplitMode.PROSE:
         yield from (
             replace(whole, start=a, end=b) for a, b in cut_sentences(source, *span, maximum)
         )
-    elif block.split_mode is SplitMode.TEXT:
+    elif block.split_mode is SplitMode.UNPARSED:
         yield from (replace(whole, start=a, end=b) for a, b in cut_at_words(source, *span, maximum))
     else:
         yield from _cut_lines(source, block, maximum)
@@ -290,7 +293,7 @@ def merge_fragments(fragments: Iterable[Fragment], settings: ChunkSettings) -> l
         else:
             groups.append([fragment])
     for index in range(len(groups) - 1, 0, -1):
-        _fill_from(groups[index - 1], groups[index], settings)
+        _move_to_small(groups[index - 1], groups[index], settings)
     return [_merged(group) for group in groups]
 
 
@@ -303,8 +306,8 @@ def _can_merge(left: _FragmentGroup, right: _FragmentGroup, settings: ChunkSetti
     return len({fragment.kind for fragment in (*left, *right)}) == 1
 
 
-def _fill_from(left: _FragmentGroup, right: _FragmentGroup, settings: ChunkSettings) -> None:
-    """Move fragments to a small group from the one before it, while that stays long enough."""
+def _move_to_small(left: _FragmentGroup, right: _FragmentGroup, settings: ChunkSettings) -> None:
+    """Fill a small group from the end of the one before it, which keeps at least `child_min`."""
     while _size(right) < settings.child_min and len(left) > 1:
         if _size(left[:-1]) < settings.child_min or not _can_merge([left[-1]], right, settings):
             return
@@ -336,29 +339,31 @@ _DEEPEST = 7  # the preamble and six levels of headings
 def group_sections(drafts: Sequence[DraftChunk], settings: ChunkSettings) -> list[_ChunkRange]:
     """Group consecutive chunks into sections of at most `parent_max` characters with headings."""
     starts = [i for i, draft in enumerate(drafts) if draft.place == 0]
-    return _group(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []
+    return (
+        _group_below(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []
+    )
 
 
-def _group(
+def _group_below(
     drafts: Sequence[DraftChunk],
-    regions: Sequence[_ChunkRange],
+    ranges: Sequence[_ChunkRange],
     depth: int,
     settings: ChunkSettings,
 ) -> list[_ChunkRange]:
     """Group the regions below one heading, the deepest headings first."""
-    whole = regions[0][0], regions[-1][1]
+    whole = ranges[0][0], ranges[-1][1]
     if _range_size(drafts, whole) <= settings.parent_max:
         return [whole]
-    if len(regions) == 1:
+    if len(ranges) == 1:
         return _split_range(drafts, whole, settings)
     parts: list[_ChunkRange] = []
     if depth > _DEEPEST:
-        for region in regions:
-            parts += _split_range(drafts, region, settings)
+        for chunks in ranges:
+            parts += _split_range(drafts, chunks, settings)
     else:
-        by_heading = groupby(regions, lambda region: drafts[region[0]].headings[: depth + 1])
+        by_heading = groupby(ranges, lambda chunks: drafts[chunks[0]].headings[: depth + 1])
         for _, members in by_heading:
-            parts += _group(drafts, list(members), depth + 1, settings)
+            parts += _group_below(drafts, list(members), depth + 1, settings)
     return _merge_small(drafts, parts, settings)
 
 
@@ -369,12 +374,12 @@ def _split_range(
     total = _range_size(drafts, run)
     target = total / -(-total // settings.parent_max)
     cuts = [run[0]]
-    for position in range(run[0] + 1, run[1]):
+    for ordinal in range(run[0] + 1, run[1]):
         if (
-            _range_size(drafts, (cuts[-1], position)) >= target
-            or _range_size(drafts, (cuts[-1], position + 1)) > settings.parent_max
+            _range_size(drafts, (cuts[-1], ordinal)) >= target
+            or _range_size(drafts, (cuts[-1], ordinal + 1)) > settings.parent_max
         ):
-            cuts.append(position)
+            cuts.append(ordinal)
     return list(pairwise([*cuts, run[1]]))
 
 

@@ -38,7 +38,7 @@ Environment = MutableMapping[str, Any]
 
 
 def _add_inline_rules(md: MarkdownIt) -> None:
-    """Add wikilinks and tags to a parser, and record the offset of every link (`meta["at"]`)."""
+    """Add wikilinks and tags to a parser; record each link's offset in `meta["offset"]`."""
     # Imported here, as the parser is.
     from markdown_it.rules_inline import image, link
 
@@ -49,14 +49,15 @@ def _add_inline_rules(md: MarkdownIt) -> None:
 
 
 def _record_offset(rule: Rule, kind: str) -> Rule:
-    def marked(state: StateInline, silent: bool) -> bool:
-        at, before = state.pos, len(state.tokens)
+    def with_offset(state: StateInline, silent: bool) -> bool:
+        offset, before = state.pos, len(state.tokens)
         found = rule(state, silent)
         if found and not silent:
-            next(token for token in state.tokens[before:] if token.type == kind).meta["at"] = at
+            added = next(token for token in state.tokens[before:] if token.type == kind)
+            added.meta["offset"] = offset
         return found
 
-    return marked
+    return with_offset
 
 
 def _wikilink_rule(state: StateInline, silent: bool) -> bool:
@@ -65,7 +66,7 @@ def _wikilink_rule(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         token = state.push("wikilink", "", 0)
-        token.content, token.markup, token.meta = match[1], match[0][0], {"at": state.pos}
+        token.content, token.markup, token.meta = match[1], match[0][0], {"offset": state.pos}
     state.pos = match.end()
     return True
 
@@ -89,8 +90,8 @@ def read_inline(
     """Return the links and tags of a paragraph, cell or heading that begins at a line (from 1)."""
     links: list[Link] = []
     tags: list[str] = []
-    for piece, first in _inline_chunks(content, line):
-        if _is_text(piece):
+    for piece, first in _inline_pieces(content, line):
+        if _has_too_many_brackets(piece):
             continue
         ends = [match.start() for match in re.finditer("\n", piece)]
         tokens: list[Token] = []
@@ -98,8 +99,8 @@ def read_inline(
         tags += [token.content for token in tokens if token.type == "tag"]
         for index, token in enumerate(tokens):
             found = (
-                _read_link(tokens, index, first + bisect_right(ends, token.meta["at"]))
-                if "at" in token.meta
+                _read_link(tokens, index, first + bisect_right(ends, token.meta["offset"]))
+                if "offset" in token.meta
                 else None
             )
             if found:
@@ -108,14 +109,14 @@ def read_inline(
 
 
 def split_inline(content: str) -> Iterator[tuple[str, bool]]:
-    """Yield a paragraph in parts that the inline parser reads in bounded time, and whether a part
-    is plain text.
+    """Yield the pieces of a paragraph that the inline parser parses in bounded time, and whether a
+    piece is left as plain text.
     """
-    for piece, _ in _inline_chunks(content, 0):
-        yield piece, _is_text(piece)
+    for piece, _ in _inline_pieces(content, 0):
+        yield piece, _has_too_many_brackets(piece)
 
 
-def _is_text(piece: str) -> bool:
+def _has_too_many_brackets(piece: str) -> bool:
     return piece.count("[") > _MAX_INLINE_BRACKETS
 
 
@@ -127,7 +128,7 @@ def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
     """Return a heading's visible text: no markup, anchors or link targets."""
     tokens: list[Token] = []
     piece = without_anchor(content)[:MAX_HEADING_CHARS]
-    if _is_text(piece):
+    if _has_too_many_brackets(piece):
         return " ".join(piece.split())
     md.inline.parse(piece, md, env, tokens)
     return " ".join(_visible_text(tokens).replace("==", "").split())
@@ -138,7 +139,7 @@ def without_anchor(heading: str) -> str:
     return _HEADING_TAIL.sub("", heading)
 
 
-def _inline_chunks(content: str, line: int) -> Iterator[tuple[str, int]]:
+def _inline_pieces(content: str, line: int) -> Iterator[tuple[str, int]]:
     start = 0
     while len(content) - start > _MAX_INLINE_CHARS:
         most = start + _MAX_INLINE_CHARS
@@ -210,9 +211,9 @@ _MAX_TABLE_TOKENS = 3 * MAX_BARS
 to the header's width.
 """
 
-_TABLE_TOKENS, _FIRST_REFUSED_TABLE = "tables", "refused"
-"""Keys of a parser's environment: the tokens of tables so far, and the line of the first table
-rejected for its size.
+_TABLE_TOKENS, _FIRST_TABLE_OVER_LIMIT = "table_tokens", "first_table_over_limit"
+"""Keys of a parser's environment: the tokens of all tables so far, and the line of the first table
+that is not parsed because of the limit.
 """
 
 MAX_HEADINGS = 20_000
@@ -226,7 +227,7 @@ class SplitMode(Enum):
 
     PROSE = auto()  # at sentences
     LINES = auto()  # at lines
-    TEXT = auto()  # at words: below the lines that are read as Markdown
+    UNPARSED = auto()  # at words: the lines after those that are parsed as Markdown
     TABLE = auto()  # at rows, the header repeated
     CONTAINER = auto()  # at the blocks in it
     RULE = auto()  # a line drawn between blocks: no text
@@ -246,26 +247,26 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The text from one heading to the next; level 0 without a heading before the first one."""
+    """A heading and its text, up to the next heading; text before the first heading has level 0."""
 
     level: int
-    heading: str  # as a reader sees it
+    heading: str  # without markup
     start: int  # first line of the heading, from 0
     body: Block
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """A text's regions in order, and the links and tags in it."""
+class ParsedMarkdown:
+    """A text's regions in order, with their blocks, and its links and tags."""
 
     regions: tuple[Region, ...]
     links: tuple[Link, ...]
     tags: tuple[str, ...]
-    # from which line on (from 1) something is read as text, and why
+    # the exceeded limits: a line, from 1, and what is read as plain text from there on
     limits: tuple[tuple[int, str], ...] = ()
 
 
-_KINDS = {
+_BLOCK_TYPES = {
     "bullet_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
     "ordered_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
     "list_item_open": (SplitMode.CONTAINER, BlockKind.LIST),
@@ -306,7 +307,7 @@ def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
 
     if state.env.get(_TABLE_TOKENS, 0) > _MAX_TABLE_TOKENS:
         if "|" in state.src[state.bMarks[start] : state.eMarks[start]]:
-            state.env.setdefault(_FIRST_REFUSED_TABLE, start)
+            state.env.setdefault(_FIRST_TABLE_OVER_LIMIT, start)
         return False
     before = len(state.tokens)
     found = table(state, start, end, silent)
@@ -346,7 +347,7 @@ def _is_closed(token: Token) -> bool:
     return last - first == token.content.count("\n") + 2
 
 
-def read_outline(text: str) -> Outline:
+def parse_markdown(text: str) -> ParsedMarkdown:
     """Parse Markdown (CommonMark, tables, footnotes) into headings, blocks, links and tags."""
     md = parser()
     env: Environment = {}
@@ -359,64 +360,61 @@ def read_outline(text: str) -> Outline:
             content = (
                 without_anchor(token.content) if before.type == "heading_open" else token.content
             )
-            found, named = read_inline(md, content, token.map[0] + 1, env)
-            links += found
-            tags += named
-    marks = [
+            new_links, new_tags = read_inline(md, content, token.map[0] + 1, env)
+            links += new_links
+            tags += new_tags
+    heading_positions = [
         i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0
     ]
     total = text.count("\n") + 1
     limits: list[tuple[int, str]] = []
-    if len(marks) > MAX_HEADINGS:
-        line = _lines(tokens[marks[MAX_HEADINGS]])[0] + 1
+    if len(heading_positions) > MAX_HEADINGS:
+        line = _lines(tokens[heading_positions[MAX_HEADINGS]])[0] + 1
         limits.append(
             (
                 line,
                 (
-                    f"{len(marks):,} headings, more than {MAX_HEADINGS:,}: those from here on "
-                    "are read as text"
+                    f"{len(heading_positions):,} headings, more than {MAX_HEADINGS:,}: those from "
+                    "here on are read as text"
                 ),
             )
         )
-    if _FIRST_REFUSED_TABLE in env:
+    if _FIRST_TABLE_OVER_LIMIT in env:
         limits.append(
             (
-                env[_FIRST_REFUSED_TABLE] + 1,
+                env[_FIRST_TABLE_OVER_LIMIT] + 1,
                 f"more than {MAX_BARS:,} cells of tables: those from here on are read as text",
             )
         )
-    regions = [*_split_regions(md, tokens, marks[:MAX_HEADINGS], total, env)]
+    regions = [*_split_regions(md, tokens, heading_positions[:MAX_HEADINGS], total, env)]
     if too_many:
-        read = beginning.count("\n")
-        limits.append((read + 1, f"{too_many}: what follows is read as text, not as Markdown"))
+        parsed_lines = beginning.count("\n")
+        limits.append(
+            (parsed_lines + 1, f"{too_many}: what follows is read as text, not as Markdown")
+        )
         body = regions[-1].body
-        rest = Block(SplitMode.TEXT, BlockKind.PROSE, read, total)
+        rest = Block(SplitMode.UNPARSED, BlockKind.PROSE, parsed_lines, total)
         regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))
-    return Outline(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
+    return ParsedMarkdown(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
 
 
 def _split_regions(
     md: MarkdownIt,
     tokens: Sequence[Token],
-    marks: Sequence[int],
+    heading_positions: Sequence[int],
     total: int,
     env: Environment,
 ) -> Iterator[Region]:
-    level, heading, start, first, begin = 0, "", 0, 0, 0
-    for mark in (*marks, len(tokens)):
-        end = _lines(tokens[mark])[0] if mark < len(tokens) else total
-        yield Region(
-            level,
-            heading,
-            start,
-            Block(
-                SplitMode.CONTAINER, BlockKind.PROSE, first, end, "", _blocks(tokens[begin:mark])
-            ),
-        )
-        if mark < len(tokens):
-            start, first = _lines(tokens[mark])
-            level, content, begin = int(tokens[mark].tag[1]), tokens[mark + 1].content, mark + 3
-            heading = visible_heading(md, content, env)
+    level, heading, heading_line, body_line, body_token = 0, "", 0, 0, 0
+    for position in (*heading_positions, len(tokens)):
+        end = _lines(tokens[position])[0] if position < len(tokens) else total
+        blocks = _blocks(tokens[body_token:position])
+        body = Block(SplitMode.CONTAINER, BlockKind.PROSE, body_line, end, "", blocks)
+        yield Region(level, heading, heading_line, body)
+        if position < len(tokens):
+            heading_line, body_line = _lines(tokens[position])
+            level, body_token = int(tokens[position].tag[1]), position + 3
+            heading = visible_heading(md, tokens[position + 1].content, env)
 
 
 def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple[Block, ...]:
@@ -425,20 +423,20 @@ def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple
     while index < len(tokens):
         token = tokens[index]
         close = _close_index(tokens, index)
-        if token.type in _KINDS and token.map:
-            shape, own = _KINDS[token.type]
+        if token.type in _BLOCK_TYPES and token.map:
+            split_mode, own = _BLOCK_TYPES[token.type]
             # a paragraph in a list is part of the list
             own = kind if own is BlockKind.PROSE else own
             children = (
-                _blocks(tokens[index + 1 : close], own) if shape is SplitMode.CONTAINER else ()
+                _blocks(tokens[index + 1 : close], own) if split_mode is SplitMode.CONTAINER else ()
             )
-            blocks.append(Block(shape, own, *_lines(token), _language(token), children))
+            blocks.append(Block(split_mode, own, *_lines(token), _language(token), children))
         index = close + 1
     return tuple(blocks)
 
 
 def _close_index(tokens: Sequence[Token], index: int) -> int:
-    """Return the position of the token that closes this one; its own if it opens nothing."""
+    """Return the index of the token that closes a token; its own index if it opens nothing."""
     if tokens[index].nesting != 1:
         return index
     level = tokens[index].level

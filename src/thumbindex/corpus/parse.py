@@ -1,4 +1,4 @@
-"""Parse one file's bytes into a document with its sections, chunks and links; or into its outline
+"""Parse one file's bytes into a document with its sections, chunks and links, or into its headings
 alone.
 """
 
@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.chunk import cut_document
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
-from thumbindex.corpus.hidden import find_flags
+from thumbindex.corpus.hidden import Flag, find_flags
 from thumbindex.corpus.links import parse_destination, parse_wikilink
-from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, read_outline
+from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, parse_markdown
 from thumbindex.corpus.private import has_private_marker
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import find_comments, is_mdx, line_starts, read_source
@@ -25,9 +25,7 @@ from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible, strip_markup
 
 MAX_TAGS = 10_000
-"""Tags of a note, as many as links by default: all of a note's tags are read with each answer that
-shows it.
-"""
+"""Maximum tags of a note, the same as the default for links: an answer reads all tags of a note."""
 
 _WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
@@ -36,34 +34,34 @@ _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()
 def parse_document(
     path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0
 ) -> ParsedDocument:
-    """Parse a file's bytes, whatever they are; what could not be read as it stands is named in
-    `problems`.
+    """Parse a file's bytes; never fail, but list in `problems` what could not be read.
 
-    A file that is no text is a document without a word; that it says to be private holds all the
-    same.
+    A file that is not text becomes a document without words; a private marker in it still counts.
     """
     raw, found = decode(path, data)
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
     private = has_private_marker(raw, front, settings)
-    unread = (
+    not_text_reason = (
         ""
         if is_text(data)
         else "no text (or UTF-16 without a mark: save it as UTF-8): it is found by its name alone"
     )
-    if unread:
-        raw, text, front, found = "", "", FrontMatter(), (Problem(path, None, unread),)
+    if not_text_reason:
+        raw, text, front, found = "", "", FrontMatter(), (Problem(path, None, not_text_reason),)
     # blank lines in place of the front matter keep every later line at its number
     source = read_source("\n" * front.lines + text[front.size :], path)
-    outline = read_outline(source.text)
+    markdown = parse_markdown(source.text)
     title = (
         front.text("title")
-        or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "")
+        or next((r.heading for r in markdown.regions if r.level == 1 and r.heading), "")
         or PurePosixPath(path).stem
     )
-    title, tags = title[:MAX_HEADING_CHARS], tuple(dict.fromkeys((*front.tags, *outline.tags)))
-    sections, chunks = cut_document(source, outline, title, settings.chunk)
-    flags = [(1, unread)] if unread else find_flags(raw, text, lambda: code_lines(source.text))
+    title, tags = title[:MAX_HEADING_CHARS], tuple(dict.fromkeys((*front.tags, *markdown.tags)))
+    sections, chunks = cut_document(source, markdown, title, settings.chunk)
+    flags = find_flags(raw, text, lambda: code_lines(source.text))
+    if not_text_reason:
+        flags = (Flag(1, not_text_reason),)
     day, created = note_dates(
         path, front.fields, lambda key: front.values(key, split=""), text[front.size :]
     )
@@ -81,14 +79,15 @@ def parse_document(
         date=day,
         created=created,
         modified=modified,
-        abbreviations=find_abbreviations(title, source, outline),
+        abbreviations=find_abbreviations(title, source, markdown),
         flags=tuple(f"{line}: {reason}" for line, reason in flags),
         language=language_of_prose(
             strip_markup(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE
         ),
     )
-    limited = (Problem(path, line, reason) for line, reason in outline.limits)
-    links, problems = (*_property_links(front), *outline.links), (*found, *front.problems, *limited)
+    links = (*_property_links(front), *markdown.links)
+    limited = (Problem(path, line, reason) for line, reason in markdown.limits)
+    problems = (*found, *front.problems, *limited)
     if len(tags) > MAX_TAGS:
         problems = (
             *problems,
@@ -108,8 +107,8 @@ def parse_document(
 
 
 def _property_links(front: FrontMatter) -> Iterator[Link]:
-    """Yield the links in properties, as Obsidian has it: a value or an item that is, whole, a link;
-    in `related` a bare path is one too.
+    """Yield the properties' values and items that are links and nothing else, as in Obsidian; a
+    bare path in `related` is a link too.
     """
     for key, written, line in front.texts:
         text = " ".join(written.split())
@@ -131,15 +130,13 @@ def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
     source = read_source("\n" * front.lines + text[front.size :], path)
     return tuple(
         (region.level, region.heading, region.start + 1)
-        for region in read_outline(source.text).regions
+        for region in parse_markdown(source.text).regions
         if region.level
     )
 
 
 def comment_lines(path: str, text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last line, from 1, of each comment of a decoded file, in order; none
-    that is code.
-    """
+    """Return the first and last line (from 1) of each comment outside code, in order."""
     starts = line_starts(text)
     return tuple(
         (bisect_right(starts, start), bisect_right(starts, end - 1))
