@@ -386,7 +386,7 @@ class MemoryKeywordIndex:
             tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores
         )
 
-    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
+    def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
         """Return the chunks that hold all words of a text in any of the fields."""
         wanted = [text] if "code" in fields else [_singular(word) for word in words(text)]
         holds = [
@@ -401,17 +401,17 @@ class MemoryKeywordIndex:
             [_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks]
         )
 
-    def frequency(self, word: str) -> int:
-        """Count the chunks that hold the word as written."""
+    def chunk_frequency(self, word: str) -> int:
+        """Return the number of chunks that hold the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
 
-    def count_adjacent(self, text: str) -> int:
-        """Count the chunks in whose text words stand one after the other."""
+    def phrase_frequency(self, text: str) -> int:
+        """Return the number of chunks with a phrase in their text."""
         form = [_singular(each) for each in words(text)]
         return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
 
-    def words(self, lengths: range) -> Collection[str]:
-        """Return the word forms of these lengths."""
+    def lexicon(self, lengths: range) -> Collection[str]:
+        """Return the words of these lengths."""
         return {
             word
             for fields in self._chunks

@@ -53,10 +53,10 @@ def is_address(length: int) -> bool:
 class TwoWords:
     """An index of words in which no text holds a run-together word, and each its two halves."""
 
-    def chunks_with_words(self, word: str, fields: object) -> bool:
+    def chunks_with_all_words(self, word: str, fields: object) -> bool:
         return False
 
-    def count_adjacent(self, phrase: str) -> bool:
+    def phrase_frequency(self, phrase: str) -> bool:
         return phrase.endswith(" note")
 
 

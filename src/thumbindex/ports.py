@@ -185,23 +185,25 @@ class KeywordIndex(Protocol):
         documents' own scores.
         """
 
-    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks with all words of a text in any of the fields, as `search` finds them;
-        fields of their document count.
+    def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
+        """Return the chunks that have every word of a text in one of the fields, as stems.
+
+        A field of the chunk's document counts, too. In the field "code" the whole text is one term.
         """
 
     def chunks_with_phrase(self, text: str) -> Selection:
         """Return the chunks with a phrase in their text or their document's title or aliases."""
 
-    def frequency(self, word: str) -> int:
-        """Count the chunks with a word in its surface form (lower-cased)."""
+    def chunk_frequency(self, word: str) -> int:
+        """Return the number of chunks with a word in its surface form (lower-cased)."""
 
-    def count_adjacent(self, text: str) -> int:
-        """Count the chunks with adjacent words, as stems."""
+    def phrase_frequency(self, text: str) -> int:
+        """Return the number of chunks with a phrase in their text, as stems."""
 
-    def words(self, lengths: range) -> Collection[str]:
-        """Return the surface forms (lower-cased, letters only) of these lengths in the index; words
-        deleted lately may be among them.
+    def lexicon(self, lengths: range) -> Collection[str]:
+        """Return the words of these lengths (lower-cased, letters only) in the index.
+
+        Words of deleted chunks may be among them.
         """
 
 

@@ -109,7 +109,7 @@ class TestKeywordIndex:
 
     def test_words_that_stand_one_after_the_other_are_counted(self, snapshot: Snapshot) -> None:
         assert [
-            snapshot.keyword.count_adjacent(text)
+            snapshot.keyword.phrase_frequency(text)
             for text in ("in spring", "in springs", "spring in", "zebra in", "plant")
         ] == [2, 2, 0, 0, 3]
 
@@ -176,19 +176,21 @@ class TestKeywordIndex:
 
     def test_holding_returns_chunks_with_a_word_in_any_field(self, snapshot: Snapshot) -> None:
         known = {
-            text: held(snapshot, snapshot.keyword.chunks_with_words(text, tuple(BODY.fields)))
+            text: held(snapshot, snapshot.keyword.chunks_with_all_words(text, tuple(BODY.fields)))
             for text in ("trees", "spring moss", "overview", "zz")
         }
         assert known == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
 
     def test_the_chunks_that_hold_a_whole_identifier_are_known(self, snapshot: Snapshot) -> None:
         assert [
-            held(snapshot, snapshot.keyword.chunks_with_words(text, ("code",)))
+            held(snapshot, snapshot.keyword.chunks_with_all_words(text, ("code",)))
             for text in ("parse_json", "parse_xml")
         ] == [[1], []]
 
     def test_words_are_counted_by_the_chunks_that_hold_them(self, snapshot: Snapshot) -> None:
-        assert [snapshot.keyword.frequency(word) for word in ("spring", "plants", "springs")] == [
+        assert [
+            snapshot.keyword.chunk_frequency(word) for word in ("spring", "plants", "springs")
+        ] == [
             2,
             2,
             0,
@@ -196,7 +198,7 @@ class TestKeywordIndex:
 
     def test_words_lists_indexed_words_of_given_lengths(self, snapshot: Snapshot) -> None:
         words = [
-            set(snapshot.keyword.words(lengths))
+            set(snapshot.keyword.lexicon(lengths))
             for lengths in (range(6, 7), range(5), range(30, 40))
         ]
         assert (
@@ -448,7 +450,7 @@ class TestSelection:
     def test_selections_are_combined_as_sets(self, snapshot: Snapshot) -> None:
         first, second = (
             only(snapshot, 0, 2, 3),
-            snapshot.keyword.chunks_with_words("spring", tuple(BODY.fields)),
+            snapshot.keyword.chunks_with_all_words("spring", tuple(BODY.fields)),
         )
         assert [
             held(snapshot, each)

@@ -78,8 +78,8 @@ def answers(opened):
             for each in weights
             for mask in masks
         ],
-        sorted(snapshot.keyword.words(range(30))),
-        [snapshot.keyword.frequency(word) for word in WORDS],
+        sorted(snapshot.keyword.lexicon(range(30))),
+        [snapshot.keyword.chunk_frequency(word) for word in WORDS],
         [
             vector.search(np.array([1, 0], dtype=np.float32), limit, mask)
             for limit in (1, 3, 20)
@@ -131,7 +131,7 @@ def test_a_word_of_many_texts_is_found_in_those_that_are_left(build, note):
     build(removed=tuple(f"{n}.md" for n in range(100)))
     for opened in (open_snapshot(store, ""), open_snapshot(store, "", last=before)):
         found = opened.snapshot.keyword.search([Term("apples")], BODY, 500).hits
-        assert len(found) == opened.snapshot.keyword.frequency("apples") == 200
+        assert len(found) == opened.snapshot.keyword.chunk_frequency("apples") == 200
         assert len({hit.score for hit in found}) == 3
 
 

@@ -89,7 +89,7 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(
     index, state = opened(recording)
     embedder = FakeEmbedder()
     tools = Tools(index.snapshot, embedder=embedder)
-    words = sorted(index.snapshot.keyword.words(range(4, 12)))[:40]
+    words = sorted(index.snapshot.keyword.lexicon(range(4, 12)))[:40]
     texts = [
         " ".join(words[:6]),
         f'"{words[7]} {words[8]}" {words[9]}',

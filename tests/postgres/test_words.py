@@ -95,19 +95,19 @@ class Both:
         embedded, published = self.opened.keyword, self.published_words
         for text, fields in product(texts, (("body", "title"), ("code",))):
             mine, yours = (
-                published.chunks_with_words(text, fields),
-                embedded.chunks_with_words(text, fields),
+                published.chunks_with_all_words(text, fields),
+                embedded.chunks_with_all_words(text, fields),
             )
             assert mine.mask.tolist() == yours.mask.tolist()
         for text in texts:
             mine, yours = published.chunks_with_phrase(text), embedded.chunks_with_phrase(text)
             assert mine.mask.tolist() == yours.mask.tolist()
-            assert (published.frequency(text), published.count_adjacent(text)) == (
-                embedded.frequency(text),
-                embedded.count_adjacent(text),
+            assert (published.chunk_frequency(text), published.phrase_frequency(text)) == (
+                embedded.chunk_frequency(text),
+                embedded.phrase_frequency(text),
             )
         assert published.languages == embedded.languages
-        assert set(published.words(range(4, 6))) == set(embedded.words(range(4, 6)))
+        assert set(published.lexicon(range(4, 6))) == set(embedded.lexicon(range(4, 6)))
 
 
 # ------------------------------------------------------------------ random notes and questions

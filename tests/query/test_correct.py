@@ -101,9 +101,9 @@ def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) ->
     class Counting(MemoryKeywordIndex):
         asked = 0
 
-        def frequency(self, word: str) -> int:
+        def chunk_frequency(self, word: str) -> int:
             self.asked += 1
-            return super().frequency(word)
+            return super().chunk_frequency(word)
 
     snapshot = memory_snapshot([document("a.md", "# Tea\n\nGreen tea.")])
     keyword = Counting(snapshot.catalog)

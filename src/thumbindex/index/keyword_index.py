@@ -29,115 +29,123 @@ from thumbindex.text import words
 _T = TypeVar("_T")
 
 Stems = tuple[str, ...]
-"""The terms of a word: its English stem, then its stem in each other language of the index; an
-identifier has one term.
+"""The stems of a word: the English one, then that of each other language of the index. An
+identifier is its own only stem.
 """
 
 PHRASE_FIELDS = ("body", "headings", "title", "aliases")
 """The fields that are searched for phrases."""
 
-NO_POSTINGS = tuple(
-    PostingList(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), by_document)
-    for by_document in (False, True)
-)
-"""Empty posting lists, of a chunk field and of a document field."""
-
 CACHED_LISTS = 2_000
-"""Posting lists that a snapshot caches: merging one again takes well under a millisecond."""
+"""Maximum posting lists that a snapshot caches: merging one again takes under a millisecond."""
 
-MIN_SEGMENTS, MAX_SEGMENTS = 3, 32
-"""Up to the first number nothing is merged; from the second on a commit merges some."""
+MIN_SEGMENTS = 3
+"""Number of segments up to which nothing is merged."""
+
+MAX_SEGMENTS = 32
+"""Number of segments from which on a commit merges the smallest ones."""
 
 SEGMENTS_PER_MERGE = 8
-"""Segments that a commit merges."""
+"""Number of segments that a commit merges."""
 
 MERGE_ROWS: dict[IdleTime, int] = {"short": 16_000, "long": 100_000}
-"""Maximum rows of a merge between two commits, by the time there is."""
+"""Maximum rows of a merged segment in a merge between commits, by the writer's idle time."""
+
+
+def empty_posting_list(field: str) -> PostingList:
+    """Return the posting list of a term that a field does not have."""
+    no_ids, no_frequencies = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
+    return PostingList(no_ids, no_frequencies, by_document=field in DOCUMENT_FIELDS)
 
 
 class TermPostings:
     """Looks up the posting lists of a query's terms, and caches them.
 
-    `postings` returns the list of a stem in a field, `phrase` the ids of a sequence of stems.
+    `read_postings` returns the posting list of a stem in a field; `match_phrase` returns the ids of
+    the chunks or documents with these stems in a row in a field.
     """
 
     def __init__(
         self,
         languages: Collection[str],
-        postings: Callable[[str, str], PostingList],
-        phrase: Callable[[str, Sequence[str]], IntArray],
+        read_postings: Callable[[str, str], PostingList],
+        match_phrase: Callable[[str, Sequence[str]], IntArray],
     ) -> None:
         self._languages = sorted(languages)
-        self._postings, self._phrase = postings, phrase
-        self._columns: dict[tuple[str, tuple[Stems, ...]], PostingList] = {}
+        self._read_postings, self._match_phrase = read_postings, match_phrase
+        self._cache: dict[tuple[str, tuple[Stems, ...]], PostingList] = {}
 
     def lookup(
         self, terms: Sequence[Term], fields: Collection[str]
     ) -> Iterator[tuple[Term, dict[str, PostingList]]]:
-        """Yield each distinct word of terms, with its term and its posting lists by field."""
+        """Yield each distinct word of the terms: its term, and its posting lists by field."""
         added = set()
         for term in terms:
-            for own in self.analyze(term.text, fields):
-                if own not in added:
-                    added.add(own)
-                    yield term, {name: self._with_forms(name, own, term) for name in fields}
+            for word in self.analyze(term.text, fields):
+                if word not in added:
+                    added.add(word)
+                    yield term, {field: self._with_forms(field, word, term) for field in fields}
 
     def analyze(self, text: str, fields: Collection[str]) -> Sequence[Stems]:
-        """Return the stems of a text's words; in the field of code, the text itself."""
+        """Return the stems of each word of a text. The field "code" holds surface forms: if it is
+        among the fields, the whole text is one term and is not stemmed.
+        """
         return [(text,)] if "code" in fields else self._stems(text)
 
-    def posting_list(self, name: str, own: Stems) -> PostingList:
+    def posting_list(self, field: str, word: Stems) -> PostingList:
         """Return the posting list of a word in a field."""
         return self._cached(
-            name, [own], lambda: max_union([self._postings(name, each) for each in own])
+            field, [word], lambda: max_union([self._read_postings(field, stem) for stem in word])
         )
 
-    def form_postings(self, name: str, form: str) -> PostingList:
-        """Return the posting list of a word or, except in the field of code, of a phrase."""
-        found = self.analyze(form, (name,))
-        if len(found) == 1:
-            return self.posting_list(name, found[0])
+    def form_postings(self, field: str, form: str) -> PostingList:
+        """Return the posting list of a word or, except in the field "code", of a phrase."""
+        phrase = self.analyze(form, (field,))
+        if len(phrase) == 1:
+            return self.posting_list(field, phrase[0])
 
-        def phrase() -> PostingList:
-            rows = np.unique(self._phrase_ids(name, found))
-            return PostingList(rows, np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+        def phrase_postings() -> PostingList:
+            ids = np.unique(self._phrase_ids(field, phrase))
+            return PostingList(ids, np.ones(len(ids), dtype=np.float32), field in DOCUMENT_FIELDS)
 
-        return self._cached(name, found, phrase)
+        return self._cached(field, phrase, phrase_postings)
 
-    def phrase(self, text: str) -> dict[str, IntArray]:
-        """Return the ids of the texts that hold a phrase, by field."""
-        asked = self._stems(text)
-        return {name: self._phrase_ids(name, asked) for name in PHRASE_FIELDS}
+    def phrase_ids(self, text: str) -> dict[str, IntArray]:
+        """Return the ids of the chunks or documents that contain a phrase, by field."""
+        phrase = self._stems(text)
+        return {field: self._phrase_ids(field, phrase) for field in PHRASE_FIELDS}
 
     def _stems(self, text: str) -> list[Stems]:
         return [stems(word, self._languages) for word in words(text)]
 
-    def _with_forms(self, name: str, own: Stems, term: Term) -> PostingList:
+    def _with_forms(self, field: str, word: Stems, term: Term) -> PostingList:
         """Return the posting list of a term with its other forms, weighted."""
-        others = [(self.form_postings(name, other.text), other.weight) for other in term.others]
+        others = [(self.form_postings(field, other.text), other.weight) for other in term.others]
         if others:
-            return weighted_union([(self.posting_list(name, own), 1.0), *others])
-        return self.posting_list(name, own)
+            return weighted_union([(self.posting_list(field, word), 1.0), *others])
+        return self.posting_list(field, word)
 
-    def _phrase_ids(self, name: str, phrase: Sequence[Stems]) -> IntArray:
-        """Return the ids of the texts that hold a phrase: its words are stemmed in one language."""
+    def _phrase_ids(self, field: str, phrase: Sequence[Stems]) -> IntArray:
+        """Return the ids of the chunks or documents that contain a phrase in a field, with all of
+        its words stemmed in the same language.
+        """
         most = max(map(len, phrase), default=0)
         variants = {
-            tuple(each[n] if n < len(each) else each[0] for each in phrase) for n in range(most)
+            tuple(word[n] if n < len(word) else word[0] for word in phrase) for n in range(most)
         }
-        found = [self._phrase(name, variant) for variant in variants]
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        matches = [self._match_phrase(field, variant) for variant in variants]
+        return np.concatenate(matches) if matches else np.zeros(0, dtype=np.int64)
 
     def _cached(
-        self, name: str, phrase: Sequence[Stems], compose: Callable[[], PostingList]
+        self, field: str, phrase: Sequence[Stems], compose: Callable[[], PostingList]
     ) -> PostingList:
-        key = (name, tuple(phrase))
-        if key not in self._columns:
-            column = compose()
-            if len(self._columns) >= CACHED_LISTS:
-                del self._columns[next(iter(self._columns))]
-            self._columns[key] = column
-        return self._columns[key]
+        key = (field, tuple(phrase))
+        if key not in self._cache:
+            posting_list = compose()
+            if len(self._cache) >= CACHED_LISTS:
+                del self._cache[next(iter(self._cache))]
+            self._cache[key] = posting_list
+        return self._cache[key]
 
 
 class _SegmentPostings:
@@ -146,35 +154,35 @@ class _SegmentPostings:
     def __init__(self, segments: Sequence[Segment], offsets: Sequence[int], ids: IntArray) -> None:
         self._parts, self._ids = tuple(zip(segments, offsets, strict=False)), ids
 
-    def posting_list(self, name: str, text: str) -> PostingList:
-        """Return the posting list of a term over all segments."""
-        parts = ((offset, *segment.field(name).postings(text)) for segment, offset in self._parts)
-        found = [
-            (offset + doc_ids, counts.astype(np.float32))
-            for offset, doc_ids, counts in parts
-            if len(doc_ids)
+    def posting_list(self, field: str, stem: str) -> PostingList:
+        """Return the posting list of a stem in a field over all segments."""
+        parts = ((offset, *segment.field(field).postings(stem)) for segment, offset in self._parts)
+        filled = [
+            (offset + positions, frequencies.astype(np.float32))
+            for offset, positions, frequencies in parts
+            if len(positions)
         ]
-        if not found:
-            return NO_POSTINGS[name in DOCUMENT_FIELDS]
-        ids = self._ids[np.concatenate([doc_ids for doc_ids, _ in found])]
+        if not filled:
+            return empty_posting_list(field)
+        ids = self._ids[np.concatenate([positions for positions, _ in filled])]
         order = np.argsort(ids, kind="stable")
         order = order[ids[order] >= 0]
         return PostingList(
             ids[order].astype(np.int32),
-            np.concatenate([frequencies for _, frequencies in found])[order],
-            by_document=name in DOCUMENT_FIELDS,
+            np.concatenate([frequencies for _, frequencies in filled])[order],
+            by_document=field in DOCUMENT_FIELDS,
         )
 
-    def phrase(self, name: str, phrase: Sequence[str]) -> IntArray:
-        """Return the ids of a phrase."""
-        found = [
-            offset + segment.field(name).phrase_matches(phrase) for segment, offset in self._parts
+    def match_phrase(self, field: str, phrase: Sequence[str]) -> IntArray:
+        """Return the ids of the chunks or documents with these stems in a row in a field."""
+        matches = [
+            offset + segment.field(field).phrase_matches(phrase) for segment, offset in self._parts
         ]
-        ids: IntArray = self._ids[_joined(found, np.int64)]
+        ids: IntArray = self._ids[_joined(matches, np.int64)]
         return ids[ids >= 0]
 
 
-class WhooshKeywordIndex:
+class SegmentKeywordIndex:
     """KeywordIndex over one folder's segments, with the ids of a catalog."""
 
     def __init__(self, opened: OpenSegments, catalog: StoreCatalog) -> None:
@@ -190,11 +198,11 @@ class WhooshKeywordIndex:
             self._ids[offset + deleted] = -1
         self._catalog = catalog
         self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
-        # an object of its own: a cycle of references is not freed at once
+        # methods of self would make a reference cycle, which is not freed at once
         postings = _SegmentPostings(self.segments, self._offsets, self._ids)
-        self._terms = TermPostings(self.languages, postings.posting_list, postings.phrase)
+        self._terms = TermPostings(self.languages, postings.posting_list, postings.match_phrase)
         self._lengths: dict[str, FieldLengths] = {}
-        self._words: Mapping[int, set[str]] | None = None
+        self._lexicon: Mapping[int, set[str]] | None = None
 
     def search(
         self,
@@ -206,20 +214,20 @@ class WhooshKeywordIndex:
         """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases
         must match.
         """
-        asked, phrases = self._ask(
-            lambda columns: (
-                list(columns.lookup(terms, weights.fields)),
-                [columns.phrase(term.text) for term in terms if term.phrase],
+        term_lists, phrases = self._locked(
+            lambda postings: (
+                list(postings.lookup(terms, weights.fields)),
+                [postings.phrase_ids(term.text) for term in terms if term.phrase],
             )
         )
         documents = len(self._catalog.document_rows)
-        scorer = Scorer(self._catalog.document_ids, documents, weights, self._length)
-        for term, by_field in asked:
-            scorer.add(term.weight, by_field)
+        scorer = Scorer(self._catalog.document_ids, documents, weights, self._field_lengths)
+        for term, lists_by_field in term_lists:
+            scorer.add(term.weight, lists_by_field)
         mask = None if within is None else within.mask
-        for phrase in phrases:
-            held = self._held(phrase)
-            mask = held if mask is None else held & mask
+        for ids_by_field in phrases:
+            matching = self._chunk_mask(ids_by_field)
+            mask = matching if mask is None else matching & mask
         best = scorer.best_chunks(limit, mask)
         hits = tuple(
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, share)
@@ -227,80 +235,77 @@ class WhooshKeywordIndex:
         )
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.best_documents(mask)})
 
-    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
+    def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
 
-        def columns_by_word(columns: TermPostings) -> list[dict[str, Any]]:
+        def ids_by_word(postings: TermPostings) -> list[dict[str, Any]]:
             return [
-                {name: columns.posting_list(name, word).ids for name in fields}
-                for word in columns.analyze(text, fields)
+                {field: postings.posting_list(field, word).ids for field in fields}
+                for word in postings.analyze(text, fields)
             ]
 
-        found = [self._held(rows) for rows in self._ask(columns_by_word)]
-        mask = np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=bool)
+        masks = [self._chunk_mask(ids_by_field) for ids_by_field in self._locked(ids_by_word)]
+        mask = np.logical_and.reduce(masks) if masks else np.zeros(len(self._catalog), dtype=bool)
         return self._catalog.selection(mask)
 
     def chunks_with_phrase(self, text: str) -> Selection:
-        return self._catalog.selection(self._held(self._ask(lambda columns: columns.phrase(text))))
+        ids_by_field = self._locked(lambda postings: postings.phrase_ids(text))
+        return self._catalog.selection(self._chunk_mask(ids_by_field))
 
-    def frequency(self, word: str) -> int:
-        return len(self._ask(lambda columns: columns.posting_list("code", (word,))).ids)
+    def chunk_frequency(self, word: str) -> int:
+        return len(self._locked(lambda postings: postings.posting_list("code", (word,))).ids)
 
-    def count_adjacent(self, text: str) -> int:
-        return len(self._ask(lambda columns: columns.form_postings("body", text)).ids)
+    def phrase_frequency(self, text: str) -> int:
+        return len(self._locked(lambda postings: postings.form_postings("body", text)).ids)
 
-    def _held(self, found: Mapping[str, Any]) -> Mask:
-        """Return a mask of the chunks with these ids by field, their own or their document's."""
+    def _chunk_mask(self, ids_by_field: Mapping[str, Any]) -> Mask:
+        """Return a mask of the chunks with one of these ids, or with a document that has one."""
         chunks = np.zeros(len(self._catalog), dtype=np.bool_)
         documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
-        for name, ids in found.items():
-            (documents if name in DOCUMENT_FIELDS else chunks)[ids] = True
+        for field, ids in ids_by_field.items():
+            (documents if field in DOCUMENT_FIELDS else chunks)[ids] = True
         return chunks | documents[self._catalog.document_ids] if documents.any() else chunks
 
     def __len__(self) -> int:
         """Return the number of indexed chunks."""
         return int(np.count_nonzero(self._is_chunk & (self._ids >= 0)))
 
-    def _ask(self, ask: Callable[[TermPostings], _T]) -> _T:
+    def _locked(self, read: Callable[[TermPostings], _T]) -> _T:
+        """Return the result of a read, while no other thread changes the cache."""
         with self._lock:
-            return ask(self._terms)
+            return read(self._terms)
 
-    def words(self, lengths: range) -> Collection[str]:
-        """Return the word forms of these lengths; those of deleted chunks until their segment is
-        merged.
-        """
+    def lexicon(self, lengths: range) -> Collection[str]:
         with self._lock:
-            if self._words is None:
+            if self._lexicon is None:
                 by_length: defaultdict[int, set[str]] = defaultdict(set)
                 for word in word_counts(self.segments):
                     by_length[len(word)].add(word)
-                self._words = by_length
-            return [word for length in lengths for word in self._words.get(length, ())]
+                self._lexicon = by_length
+            return [word for length in lengths for word in self._lexicon.get(length, ())]
 
-    def _length(self, name: str) -> FieldLengths:
+    def _field_lengths(self, field: str) -> FieldLengths:
+        """Return the lengths of a field, cached."""
         with self._lock:
-            return self._length_of(name)
+            if field not in self._lengths:
+                self._lengths[field] = self._read_lengths(field)
+            return self._lengths[field]
 
-    def _length_of(self, name: str) -> FieldLengths:
-        if name not in self._lengths:
-            by_document = name in DOCUMENT_FIELDS
-            lengths = np.zeros(
-                len(self._catalog.document_rows if by_document else self._catalog), dtype=np.float32
-            )
-            numbers = np.flatnonzero((self._ids >= 0) & (self._is_chunk != by_document))
-            lengths[self._ids[numbers]] = _joined(
-                [segment.lengths(name) for segment in self.segments], np.float32
-            )[numbers]
-            ids = self._catalog.document_ids
-            self._lengths[name] = (
-                FieldLengths.of_documents(lengths)
-                if by_document
-                else FieldLengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
-            )
-        return self._lengths[name]
+    def _read_lengths(self, field: str) -> FieldLengths:
+        by_document = field in DOCUMENT_FIELDS
+        documents = len(self._catalog.document_rows)
+        lengths = np.zeros(documents if by_document else len(self._catalog), dtype=np.float32)
+        positions = np.flatnonzero((self._ids >= 0) & (self._is_chunk != by_document))
+        by_position = _joined([segment.lengths(field) for segment in self.segments], np.float32)
+        lengths[self._ids[positions]] = by_position[positions]
+        if by_document:
+            return FieldLengths.of_documents(lengths)
+        return FieldLengths.of_chunks(lengths, self._catalog.document_ids, documents)
 
 
 def word_counts(segments: Iterable[Segment]) -> Mapping[str, int]:
-    """Return the number of chunks of every word form; deleted ones count until they are merged."""
+    """Return the number of chunks with each word, in its surface form. Deleted chunks count until
+    their segment is merged.
+    """
     counted: Counter[str] = Counter()
     for segment in segments:
         counted.update(segment.words)
@@ -324,69 +329,69 @@ class KeywordWriter:
         """Remove and add rows by id (documents negative), chunks with their language."""
         segments = self._store.segments()
         if removed:
-            segments = [self._without(each, removed) for each in segments]
+            segments = [self._mark_deleted(segment, removed) for segment in segments]
         writer = SegmentWriter()
         for row, document in documents:
             writer.add(row, analyze_document(document))
         for row, chunk, language in chunks:
             writer.add(row, analyze_chunk(chunk, language))
-        # a merge costs five times as much as the commit of an edit, which must not wait for it
+        # a merge takes five times as long as the commit of an edit: few commits merge
         is_due = len(segments) >= MAX_SEGMENTS
-        weighted_union = sorted(segments, key=lambda segment: segment.live_rows)[
-            : is_due * SEGMENTS_PER_MERGE
-        ]
-        self._write(writer, segments, weighted_union)
+        by_size = sorted(segments, key=lambda segment: segment.live_rows)
+        self._write(writer, segments, to_merge=by_size[: is_due * SEGMENTS_PER_MERGE])
 
-    def _without(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
-        numbers = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
-        return segment.with_deleted(numbers) if len(numbers) else segment
+    def _mark_deleted(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
+        """Return a segment with tombstones for those of these rows that it has."""
+        positions = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
+        return segment.with_deleted(positions) if len(positions) else segment
 
     def merge(self, idle: IdleTime) -> None:
         """Merge small segments."""
         segments = self._store.segments()
-        weighted_union = (
-            _smallest(segments, MERGE_ROWS[idle]) if len(segments) > MIN_SEGMENTS else []
-        )
-        if weighted_union:
+        if len(segments) <= MIN_SEGMENTS:
+            return
+        if to_merge := _segments_to_merge(segments, MERGE_ROWS[idle]):
             with self._store.transaction():
-                self._write(SegmentWriter(), segments, weighted_union)
+                self._write(SegmentWriter(), segments, to_merge)
 
     def purge_deleted(self) -> None:
         """Rewrite the segments with deleted rows, so that no file holds their words."""
         segments = self._store.segments()
-        self._write(SegmentWriter(), segments, [each for each in segments if len(each.deleted)])
+        to_merge = [segment for segment in segments if len(segment.deleted)]
+        self._write(SegmentWriter(), segments, to_merge)
 
     def _write(
-        self, writer: SegmentWriter, segments: list[SegmentFile], weighted_union: list[SegmentFile]
+        self, writer: SegmentWriter, segments: list[SegmentFile], to_merge: list[SegmentFile]
     ) -> None:
         """Write one segment of new rows and of merged segments, and list it."""
         with as_storage_errors(self._folder):
             self._folder.mkdir(exist_ok=True)
-            for segment in weighted_union:
+            for segment in to_merge:
                 writer.merge(Segment.open(self._folder, segment.name), segment.deleted)
             written = writer.write(self._folder)
-        left = [each for each in segments if each not in weighted_union]
+        left = [segment for segment in segments if segment not in to_merge]
         self._store.set_segments([*left, *written])
 
-    def sweep(self) -> None:
+    def delete_unlisted_files(self) -> None:
         """Delete unlisted files: replaced ones, and those of a killed writer."""
-        keep = {each.name for each in self._store.segments()}
+        listed = {segment.name for segment in self._store.segments()}
         for path in self._folder.glob("*"):
-            if path.name not in keep:
-                with suppress(
-                    OSError
-                ):  # open in another process (Windows): the next sweep deletes it
+            if path.name not in listed:
+                # a file that another process has open (Windows) is deleted by the next call
+                with suppress(OSError):
                     path.unlink()
 
 
-def _joined(parts: Sequence[Any], kind: Any) -> Any:
-    """Join arrays, none of them too."""
-    return np.concatenate([np.zeros(0, dtype=kind), *parts])
+def _joined(arrays: Sequence[Any], dtype: Any) -> Any:
+    """Return the concatenation of any number of arrays, also of none."""
+    return np.concatenate([np.zeros(0, dtype=dtype), *arrays])
 
 
-def _smallest(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
-    """Return small segments to merge: every row comes to a segment of twice the size, so that it
-    is rewritten only a few times in all. Deleted rows do not count.
+def _segments_to_merge(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
+    """Return the smallest segments to merge: at most `rows` live rows together, and no segment
+    that is larger than the smaller ones together.
+
+    So a row comes into a segment of at least twice the size, and is rewritten only a few times.
     """
     by_size = sorted(segments, key=lambda segment: segment.live_rows)
     sums = list(accumulate((segment.live_rows for segment in by_size), initial=0))

@@ -13,7 +13,7 @@ from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.chunk_vectors import all_matrices, chunk_matrix
 from thumbindex.index.duplicate_clusters import StoreDuplicates, open_duplicates
 from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.keyword_index import WhooshKeywordIndex
+from thumbindex.index.keyword_index import SegmentKeywordIndex
 from thumbindex.index.segments import open_segments
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, FaissVectors
@@ -27,7 +27,7 @@ class OpenIndex:
 
     snapshot: Snapshot
     catalog: StoreCatalog
-    keyword: WhooshKeywordIndex
+    keyword: SegmentKeywordIndex
     graph: NetworkxLinkGraph
     vectors: FaissVectors
     duplicates: StoreDuplicates
@@ -69,7 +69,7 @@ def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> Op
     else:
         catalog = StoreCatalog(store, folder, None if last is None else last.catalog)
         segments = () if last is None else last.keyword.segments
-        keyword = WhooshKeywordIndex(
+        keyword = SegmentKeywordIndex(
             open_segments(store.keyword, store.segments(), segments), catalog
         )
         graph = build_link_graph(catalog, None if last is None else last.graph)

@@ -242,24 +242,26 @@ class UnionKeywordIndex:
     def _holding_any(part: KeywordIndex, term: Term, fields: Collection[str]) -> Selection:
         """Return the chunks of a folder that hold a term in any of its forms."""
         return reduce(
-            or_, [part.chunks_with_words(each.text, fields) for each in (term, *term.others)]
+            or_, [part.chunks_with_all_words(each.text, fields) for each in (term, *term.others)]
         )
 
-    def chunks_with_words(self, text: str, fields: Collection[str]) -> Selection:
-        return self._catalog.joined(part.chunks_with_words(text, fields) for part in self._parts)
+    def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
+        return self._catalog.joined(
+            part.chunks_with_all_words(text, fields) for part in self._parts
+        )
 
     def chunks_with_phrase(self, text: str) -> Selection:
         return self._catalog.joined(part.chunks_with_phrase(text) for part in self._parts)
 
-    def frequency(self, word: str) -> int:
-        return sum(part.frequency(word) for part in self._parts)
+    def chunk_frequency(self, word: str) -> int:
+        return sum(part.chunk_frequency(word) for part in self._parts)
 
-    def count_adjacent(self, text: str) -> int:
-        return sum(part.count_adjacent(text) for part in self._parts)
+    def phrase_frequency(self, text: str) -> int:
+        return sum(part.phrase_frequency(text) for part in self._parts)
 
-    def words(self, lengths: range) -> Collection[str]:
-        """Return the word forms of these lengths."""
-        return {word for part in self._parts for word in part.words(lengths)}
+    def lexicon(self, lengths: range) -> Collection[str]:
+        """Return the words of these lengths in any folder."""
+        return {word for part in self._parts for word in part.lexicon(lengths)}
 
 
 def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:

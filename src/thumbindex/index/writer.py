@@ -130,9 +130,9 @@ class Writer:
             places.sweep(places.build, build_in_progress(places))
             with closing(open_store(places)) as store:
                 writer = cls(places, store)
-                writer.keyword.sweep()  # what a writer that died had begun
+                writer.keyword.delete_unlisted_files()  # what a writer that died had begun
                 yield writer
-                writer.keyword.sweep()
+                writer.keyword.delete_unlisted_files()
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> int:
         """Commit a batch: rows, links resolved, and words.
@@ -282,7 +282,7 @@ class Writer:
         with self.store.transaction():
             verify_segments(self.store.keyword, self.store.segments())
             self.keyword.purge_deleted()
-        self.keyword.sweep()
+        self.keyword.delete_unlisted_files()
         # before that is taken note of: nobody would wipe again what a power cut brings back
         fsync_files(self.store.keyword)
         sweep_vectors(self.places.folder.parent)

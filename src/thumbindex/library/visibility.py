@@ -315,7 +315,7 @@ class PrivacyFilter:
         terms = [term for way in search.all_phrasings for term in (*way.terms, *way.identifiers)]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.others))}
         held = (
-            keyword.chunks_with_words(text, (*KEYWORD_FIELDS, "code"))
+            keyword.chunks_with_all_words(text, (*KEYWORD_FIELDS, "code"))
             for text in (texts if self._readers else ())
             if not asked.issuperset(words(text))
         )

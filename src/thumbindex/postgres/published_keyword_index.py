@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from thumbindex.index.analysis import DOCUMENT_FIELDS
 from thumbindex.index.bm25f import PostingList
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.keyword_index import (
-    NO_POSTINGS,
+    SegmentKeywordIndex,
     TermPostings,
-    WhooshKeywordIndex,
+    empty_posting_list,
 )
 from thumbindex.index.segments import OpenSegments, Segment
 from thumbindex.ports import IntArray
@@ -119,22 +118,23 @@ class _PostingsPlan:
         self._segments = segments
         self.byte_ranges: dict[ByteRange, None] = {}
 
-    def posting_list(self, name: str, stem: str) -> PostingList:
-        self._note(name, stem, with_positions=False)
-        return NO_POSTINGS[name in DOCUMENT_FIELDS]
+    def posting_list(self, field: str, stem: str) -> PostingList:
+        self._add(field, stem, with_positions=False)
+        return empty_posting_list(field)
 
-    def phrase(self, name: str, stems: Sequence[str]) -> IntArray:
+    def match_phrase(self, field: str, stems: Sequence[str]) -> IntArray:
         for stem in stems:
-            self._note(name, stem, with_positions=True)
+            self._add(field, stem, with_positions=True)
         return np.zeros(0, dtype=np.int64)
 
-    def _note(self, name: str, stem: str, *, with_positions: bool) -> None:
+    def _add(self, field: str, stem: str, *, with_positions: bool) -> None:
         for segment in self._segments:
-            for part, piece in segment.field(name).byte_ranges(stem, with_positions=with_positions):
+            ranges = segment.field(field).byte_ranges(stem, with_positions=with_positions)
+            for part, piece in ranges:
                 self.byte_ranges[part.span(piece)] = None
 
 
-class PublishedKeywordIndex(WhooshKeywordIndex):
+class PublishedKeywordIndex(SegmentKeywordIndex):
     """KeywordIndex over published segments: the postings of a query are read in one statement."""
 
     def __init__(
@@ -143,8 +143,8 @@ class PublishedKeywordIndex(WhooshKeywordIndex):
         super().__init__(opened, catalog)
         self._postings = postings
 
-    def _ask(self, ask: Callable[[TermPostings], _T]) -> _T:
-        wanted = _PostingsPlan(self.segments)
-        ask(TermPostings(self.languages, wanted.posting_list, wanted.phrase))
-        self._postings.read(wanted.byte_ranges)
-        return super()._ask(ask)
+    def _locked(self, read: Callable[[TermPostings], _T]) -> _T:
+        plan = _PostingsPlan(self.segments)
+        read(TermPostings(self.languages, plan.posting_list, plan.match_phrase))
+        self._postings.read(plan.byte_ranges)
+        return super()._locked(read)

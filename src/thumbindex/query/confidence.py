@@ -333,9 +333,9 @@ def query_terms(
 
     def holding(text: str, verbatim: bool) -> Selection:
         if (text, verbatim) not in cache:
-            found = keyword.chunks_with_words(text, ("code",))
+            found = keyword.chunks_with_all_words(text, ("code",))
             cache[text, verbatim] = (
-                found if verbatim else found | keyword.chunks_with_words(text, fields)
+                found if verbatim else found | keyword.chunks_with_all_words(text, fields)
             )
         return cache[text, verbatim]
 

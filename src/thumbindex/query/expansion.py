@@ -127,7 +127,7 @@ def spell_out_abbreviations(
 def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[OtherForm]:
     """Yield unknown words that notes write as two: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.chunks_with_words(
+        if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.chunks_with_all_words(
             word, KEYWORD_FIELDS
         ):
             cuts = ((word[:at], word[at:]) for at in range(_MIN_PART_LETTERS, len(word)))
@@ -136,7 +136,7 @@ def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Ite
                 for left, right in cuts
                 if _is_compound_part(left) and _is_compound_part(right)
             )
-            if found := next(filter(keyword.count_adjacent, halves), None):
+            if found := next(filter(keyword.phrase_frequency, halves), None):
                 yield OtherForm(word, found)
 
 

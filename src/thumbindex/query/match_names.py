@@ -123,7 +123,7 @@ def _asks_about_date(search: Search, tools: Tools) -> bool:
     other_words = dict.fromkeys(words(without_dates(fold_line(search.text))))
     asked = [word for word in other_words if stops.get(word, 1.0)]
     holding = [
-        keyword.chunks_with_words(word, KEYWORD_FIELDS) for word in asked[:_MAX_WORDS_CHECKED]
+        keyword.chunks_with_all_words(word, KEYWORD_FIELDS) for word in asked[:_MAX_WORDS_CHECKED]
     ]
 
     def held(document: DocumentId) -> int:
@@ -365,7 +365,7 @@ def _chunks_under_heading(text: str, within: Selection | None, tools: Tools) -> 
     asked = {word for word in found if len(word) > 1} or found  # "team s" is "team's"
     # long ones are rare: mostly the first two leave nothing
     for word in sorted(asked, key=lambda each: (-len(each), each)):
-        if holding := tools.snapshot.keyword.chunks_with_words(word, ("headings",)):
+        if holding := tools.snapshot.keyword.chunks_with_all_words(word, ("headings",)):
             before = within if held is None else held
             held = holding if before is None else before & holding
             if not held:

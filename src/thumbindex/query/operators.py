@@ -161,7 +161,7 @@ def _occurs(operator: _Operator, keyword: KeywordIndex) -> bool:
     value = operator.condition.value
     if operator.is_quoted:
         return bool(keyword.chunks_with_phrase(value))
-    return bool(keyword.chunks_with_words(value, KEYWORD_FIELDS))
+    return bool(keyword.chunks_with_all_words(value, KEYWORD_FIELDS))
 
 
 def _intersect_all(held: Sequence[Selection]) -> Selection:
@@ -178,7 +178,7 @@ def _is_flag(text: str, operator: _Operator, keyword: KeywordIndex) -> bool:
     """
     return not operator.is_quoted and (
         _has_flag(text)
-        or bool(keyword.chunks_with_words(f"-{fold(operator.condition.value)}", ("code",)))
+        or bool(keyword.chunks_with_all_words(f"-{fold(operator.condition.value)}", ("code",)))
     )
 
 
@@ -207,7 +207,7 @@ def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Sele
         if each.field != "words":
             held = snapshot.catalog.chunks_matching(each)
         elif each.excludes and len(words(each.value)) == 1:
-            held = snapshot.keyword.chunks_with_words(each.value, KEYWORD_FIELDS).of_documents()
+            held = snapshot.keyword.chunks_with_all_words(each.value, KEYWORD_FIELDS).of_documents()
         else:
             held = snapshot.keyword.chunks_with_phrase(each.value)
             held = held.of_documents() if each.excludes else held

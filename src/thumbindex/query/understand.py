@@ -59,7 +59,7 @@ def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, 
     is asked in, and pairs of characters that only join two words.
     """
     keyword = tools.snapshot.keyword
-    stops = stop_weights(text, keyword.languages, keyword.frequency)
+    stops = stop_weights(text, keyword.languages, keyword.chunk_frequency)
     return keyword_terms(text, stops), code_terms(text, tools.settings.search_code.whole, stops)
 
 
@@ -257,7 +257,7 @@ def _is_known(word: str, tools: Tools) -> bool:
     """Return whether a note holds a word, or a model that reads the notes knows it: `baby` is
     spelled right even if all notes say `infant`.
     """
-    if tools.snapshot.keyword.frequency(word) > 0:
+    if tools.snapshot.keyword.chunk_frequency(word) > 0:
         return True
     embedder = tools.embedder
     return embedder is not None and embedder.knows(word) and _reads_notes(embedder.knows, tools)
@@ -320,9 +320,9 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
 def correction(word: str, tools: Tools) -> str | None:
     """Return the correction of a word, None if stemming finds it."""
     keyword = tools.snapshot.keyword
-    if keyword.chunks_with_words(word, KEYWORD_FIELDS):
+    if keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
         return None
-    return closest_word(word, keyword.words, keyword.frequency)
+    return closest_word(word, keyword.lexicon, keyword.chunk_frequency)
 
 
 def closest_word(
