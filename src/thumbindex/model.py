@@ -252,7 +252,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The difference between the disk and the index, as sorted paths."""
+    """The sorted paths of files that are new, changed or removed since they were indexed."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

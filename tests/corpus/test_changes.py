@@ -63,7 +63,7 @@ def test_a_time_too_fresh_to_trust_is_not_kept_so_that_the_digest_decides_next_t
 def test_a_fresh_file_that_stayed_as_it_was_is_trusted_from_the_second_look_on() -> None:
     kept, fresh = FileState("a.md", 5, -1, 7, "digest-a"), FileState("a.md", 5, NOW - 1, 7)
     second = find_changes({"a.md": kept}, [fresh], digests(a="digest-a"), now_ns=NOW + 10**10)
-    assert (second.changes, second.touched) == (Changes(unchanged=1), ("a.md",))
+    assert (second.changes, second.metadata_only) == (Changes(unchanged=1), ("a.md",))
     third = find_changes({"a.md": second.states[0]}, [fresh], never, now_ns=NOW + 10**11)
     assert third.changes == Changes(unchanged=1)
 

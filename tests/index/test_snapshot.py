@@ -141,7 +141,7 @@ def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path
     before = open_snapshot(store, "")
     assert before.catalog.documents[0].modified == 0.0
     with Writer.open(tmp_path / "index") as writer:
-        writer.apply(Batch(touched=[(state, 5.0)]), lambda _: lambda *_: None)
+        writer.apply(Batch(metadata_only=[(state, 5.0)]), lambda _: lambda *_: None)
     assert open_snapshot(store, "", last=before).catalog.documents[0].modified == 5.0
 
 

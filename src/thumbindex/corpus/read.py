@@ -6,9 +6,9 @@ import codecs
 import hashlib
 import os
 import re
-import stat
 import sys
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 
 from thumbindex.model import Problem
@@ -41,7 +41,7 @@ class FolderEntry(NamedTuple):
     # of a symlink the real path it leads to, empty if that cannot be told; None for all others
     target: str | None = None
     # of possible documents, ignore files and symlinks' targets; or why there are none
-    facts: os.stat_result | OSError | None = None
+    stat: os.stat_result | OSError | None = None
 
 
 def list_folder(real: str, settings: CorpusSettings) -> list[FolderEntry]:
@@ -127,11 +127,11 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
     if descriptor is None:
         return _OUTSIDE
     try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
+        stat = os.fstat(descriptor)
+        if not S_ISREG(stat.st_mode):
             return "not a regular file: not read"
-        if facts.st_size > most:
-            return facts.st_size
+        if stat.st_size > most:
+            return stat.st_size
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(most)
     except OSError as error:

@@ -5,10 +5,10 @@ find what changed since the last listing.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple
 
 from thumbindex.corpus.ignore import (
@@ -36,7 +36,7 @@ class FolderListing(NamedTuple):
 
 
 def walk(root: Path, settings: CorpusSettings) -> FolderListing:
-    """List the files to index, sorted by path, with their facts but no digest.
+    """List the files to index, sorted by path, with their states but no digest.
 
     Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A
     symlink is followed if it leads inside the folder; a file that is reached twice is listed once,
@@ -67,40 +67,40 @@ def _real_folder(root: Path) -> str:
 
 
 class _Walk:
-    """One walk through a folder by its real path, or through the paths in `only` alone."""
+    """One walk through a folder by its real path; with `only`, through these paths alone."""
 
     def __init__(
         self, root: str, settings: CorpusSettings, only: frozenset[str] | None = None
     ) -> None:
         self.files: dict[str, FileState] = {}  # by real path
         self.problems: list[Problem] = []
-        self.reasons: dict[str, str] = {}  # by path, why it is left out
+        self.exclusion_reasons: dict[str, str] = {}  # by path
         self._root = root
         self._settings = settings
         self._only = only
         self._exclusions = Exclusions(root, settings)
-        self._listed: set[str] = set()  # folders, by real path
-        # symlinks inside the folder: path, target, the target's facts
-        self._links: list[tuple[str, str, os.stat_result, ActiveIgnoreFiles]] = []
+        self._visited: set[str] = set()  # folders, by real path
+        # symlinks to targets inside the folder: path, target, the target's stat
+        self._symlinks: list[tuple[str, str, os.stat_result, ActiveIgnoreFiles]] = []
         self._list_tree("", root, ())
-        while self._links:  # after the real paths, which win
-            path, target, facts, ignored = self._links.pop(0)
-            if stat.S_ISDIR(facts.st_mode):
-                self._list_tree(path + "/", target, ignored)
+        while self._symlinks:  # after the files and folders, whose own paths win
+            path, target, stat, ignore_files = self._symlinks.pop(0)
+            if S_ISDIR(stat.st_mode):
+                self._list_tree(path + "/", target, ignore_files)
             else:
-                self._add_file(path, target, facts, ignored)
+                self._add_file(path, target, stat, ignore_files)
 
     def is_document(self, path: str) -> bool:
         return path.lower().endswith(self._settings.extensions)
 
-    def _list_tree(self, prefix: str, real: str, ignored: ActiveIgnoreFiles) -> None:
+    def _list_tree(self, prefix: str, real: str, ignore_files: ActiveIgnoreFiles) -> None:
         """List a folder and those below it; `prefix` is its path in the root with a slash."""
-        pending = [(prefix, real, ignored)]
+        pending = [(prefix, real, ignore_files)]
         while pending:
-            prefix, real, ignored = pending.pop()
-            if real in self._listed:
+            prefix, real, ignore_files = pending.pop()
+            if real in self._visited:
                 continue
-            self._listed.add(real)
+            self._visited.add(real)
             try:
                 entries = list_folder(real, self._settings)
             except OSError as error:
@@ -108,71 +108,79 @@ class _Walk:
                 self._report(prefix.rstrip("/") or ".", reason)
                 continue
             entries = [entry for entry in entries if self._has_valid_name(prefix, entry.name)]
-            below = real.rstrip(os.sep) + os.sep
+            real_prefix = real.rstrip(os.sep) + os.sep
             own, problems = read_ignore_files(
-                self._root, prefix, below, [entry.name for entry in entries], self._settings
+                self._root, prefix, real_prefix, [entry.name for entry in entries], self._settings
             )
-            ignored = (*ignored, *own)
+            ignore_files = (*ignore_files, *own)
             self.problems += problems
             for entry in entries:
                 path = prefix + entry.name
                 if self._only is not None and path not in self._only:
                     continue
                 if entry.target is not None:
-                    self._queue_link(path, entry, ignored)
+                    self._queue_symlink(path, entry, ignore_files)
                 elif not entry.is_folder:
-                    self._add_file(path, f"{below}{entry.name}", entry.facts, ignored)
-                elif not self._is_excluded(path + "/", ignored):
-                    pending.append((path + "/", f"{below}{entry.name}", ignored))
+                    self._add_file(path, f"{real_prefix}{entry.name}", entry.stat, ignore_files)
+                elif not self._is_excluded(path + "/", ignore_files):
+                    pending.append((path + "/", f"{real_prefix}{entry.name}", ignore_files))
 
     def _add_file(
         self,
         path: str,
         real: str,
-        facts: os.stat_result | OSError | None,
-        ignored: ActiveIgnoreFiles,
+        stat: os.stat_result | OSError | None,
+        ignore_files: ActiveIgnoreFiles,
     ) -> None:
-        if real in self.files or not self.is_document(path) or self._is_excluded(path, ignored):
+        if (
+            real in self.files
+            or not self.is_document(path)
+            or self._is_excluded(path, ignore_files)
+        ):
             return
-        if isinstance(facts, OSError):
-            self._report(path, f"cannot be read: {facts.strerror or facts}")
-        elif facts is None or not stat.S_ISREG(facts.st_mode):
+        if isinstance(stat, OSError):
+            self._report(path, f"cannot be read: {stat.strerror or stat}")
+        elif stat is None or not S_ISREG(stat.st_mode):
             return
-        elif facts.st_size > self._settings.max_file_bytes:
-            self.problems.append(too_large_problem(path, facts.st_size, self._settings))
+        elif stat.st_size > self._settings.max_file_bytes:
+            self.problems.append(too_large_problem(path, stat.st_size, self._settings))
         else:
-            self.files[real] = file_state(path, facts)
+            self.files[real] = file_state(path, stat)
 
-    def _queue_link(self, path: str, link: FolderEntry, ignored: ActiveIgnoreFiles) -> None:
-        if not link.target:
+    def _queue_symlink(
+        self, path: str, entry: FolderEntry, ignore_files: ActiveIgnoreFiles
+    ) -> None:
+        if not entry.target:
             return
-        if path_inside(self._root, link.target) is None:
-            self._report_outside_link(path, ignored)
+        if path_inside(self._root, entry.target) is None:
+            self._report_outside_symlink(path, ignore_files)
             return
-        facts = link.facts if isinstance(link.facts, os.stat_result) else None
-        is_folder = facts is not None and stat.S_ISDIR(facts.st_mode)
-        if self._is_excluded(path + "/" if is_folder else path, ignored):
+        stat = entry.stat if isinstance(entry.stat, os.stat_result) else None
+        is_folder = stat is not None and S_ISDIR(stat.st_mode)
+        if self._is_excluded(path + "/" if is_folder else path, ignore_files):
             return
         if not (is_folder or self.is_document(path)):
             return
-        if facts:
-            self._links.append((path, link.target, facts, ignored))
+        if stat:
+            self._symlinks.append((path, entry.target, stat, ignore_files))
         else:
             self._report(path, "symlink that leads nowhere")
 
-    def _report_outside_link(self, path: str, ignored: ActiveIgnoreFiles) -> None:
+    def _report_outside_symlink(self, path: str, ignore_files: ActiveIgnoreFiles) -> None:
         """Report a symlink out of the folder by its name alone, without a look at its target."""
         name = path.rpartition("/")[2]
         if not self.is_document(path) and "." in name.lstrip("."):
             return
-        if not (self._is_excluded(path, ignored) or self._is_excluded(path + "/", ignored)):
+        if not (
+            self._is_excluded(path, ignore_files) or self._is_excluded(path + "/", ignore_files)
+        ):
             self._report(path, "symlink that leads out of the folder: not followed")
 
-    def _is_excluded(self, path: str, ignored: ActiveIgnoreFiles) -> bool:
+    def _is_excluded(self, path: str, ignore_files: ActiveIgnoreFiles) -> bool:
         """Return whether a file, or a folder with a slash at its end, is left out."""
-        reason = self._exclusions.reason(path, ignored)
+        reason = self._exclusions.reason(path, ignore_files)
         if reason and self._only is not None:
-            self.reasons.setdefault(path.rstrip("/"), reason)
+            self.exclusion_reasons.setdefault(path.rstrip("/"), reason)
         return reason is not None
 
     def _has_valid_name(self, prefix: str, name: str) -> bool:
@@ -192,15 +200,15 @@ class _Walk:
         self.problems.append(Problem(path, None, reason))
 
 
-def file_state(path: str, facts: os.stat_result) -> FileState:
+def file_state(path: str, stat: os.stat_result) -> FileState:
     """Return a file's state without its digest."""
-    inode = facts.st_ino % 2**64  # ReFS counts in 128 bits, the store in 64
+    inode = stat.st_ino % 2**64  # ReFS counts in 128 bits, the store in 64
     return FileState(
         path,
-        facts.st_size,
-        max(facts.st_mtime_ns, _MIN_TIME_NS),
+        stat.st_size,
+        max(stat.st_mtime_ns, _MIN_TIME_NS),
         inode,
-        ctime_ns=max(facts.st_ctime_ns, _MIN_TIME_NS),
+        ctime_ns=max(stat.st_ctime_ns, _MIN_TIME_NS),
     )
 
 
@@ -217,13 +225,13 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """The changes, and the file states to store for the next comparison."""
+    """The result of `find_changes`: the changes by file state alone, and the states to store."""
 
     changes: Changes
-    # of all files present; the digest of an added file is empty until it is read
+    # of all listed files; the digest of an added file is empty until it is read
     states: tuple[FileState, ...]
-    # paths with the same text and another time or inode
-    touched: tuple[str, ...] = ()
+    # paths of files with the same content and another size, time or inode
+    metadata_only: tuple[str, ...] = ()
 
 
 def find_changes(
@@ -242,10 +250,10 @@ def find_changes(
     words), so its digest decides next time.
     """
     states: list[FileState] = []
-    added, changed, touched = [], [], []
+    added, changed, metadata_only = [], [], []
     for state in present:
         before = known.get(state.path)
-        kept = (
+        to_store = (
             replace(state, mtime_ns=_UNKNOWN_TIME)
             if max(state.mtime_ns, state.ctime_ns) > now_ns - _RACY_NS
             else state
@@ -253,24 +261,23 @@ def find_changes(
         if before is None:
             added.append(state.path)
         elif not verify and stat_signature(before) == stat_signature(state):
-            kept = before
+            to_store = before
         else:
             digest = read_digest(state.path)
-            kept = replace(kept, digest=digest)
+            to_store = replace(to_store, digest=digest)
             if digest != before.digest:
                 changed.append(state.path)
-            elif kept != before:
-                touched.append(state.path)
-        states.append(kept)
+            elif to_store != before:
+                metadata_only.append(state.path)
+        states.append(to_store)
     removed = sorted(set(known) - {state.path for state in present})
     same = len(present) - len(added) - len(changed)
-    return FolderChanges(
-        Changes(tuple(added), tuple(changed), tuple(removed), same), tuple(states), tuple(touched)
-    )
+    changes = Changes(tuple(added), tuple(changed), tuple(removed), same)
+    return FolderChanges(changes, tuple(states), tuple(metadata_only))
 
 
 def stat_signature(state: FileState) -> tuple[int, int, int, int]:
-    """Return the facts that change with a write; a writer can set back the time alone."""
+    """Return the fields that change with a write; a program can reset only the time."""
     return state.size, state.mtime_ns, state.inode, state.ctime_ns
 
 
@@ -297,8 +304,8 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     problems = {problem.path: problem.reason for problem in listed.problems}
     for part in parts:
         it = "it" if part == path else f"its folder {part}"
-        if part in listed.reasons:
-            return f"{it} {listed.reasons[part]}"
+        if part in listed.exclusion_reasons:
+            return f"{it} {listed.exclusion_reasons[part]}"
         if part in problems:
             return problems[part] if part == path else f"{it}: {problems[part]}"
     if own is None or not os.path.exists(target):  # noqa: PTH110
@@ -316,14 +323,16 @@ def _ancestors_and_self(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def unmatched_globs(globs: Iterable[str], root: Path, settings: CorpusSettings) -> tuple[str, ...]:
-    """Return the private globs that match no note of a folder."""
+def unmatched_private_globs(
+    globs: Iterable[str], root: Path, settings: CorpusSettings
+) -> tuple[str, ...]:
+    """Return the private globs that match no note of a folder; exceptions (`!`) are left out."""
     left = [glob for glob in globs if not glob.startswith("!")]
     if not left:
         return ()
     real, cache = _real_folder(root), PathCache()
-    open_settings = replace(settings, private=replace(settings.private, globs=()))
-    for file in walk(root, open_settings).files:
+    without_private_globs = replace(settings, private=replace(settings.private, globs=()))
+    for file in walk(root, without_private_globs).files:
         for name in equivalent_paths(real, file.path, cache):
             left = [glob for glob in left if not matches_private_globs(name, (glob,))]
     return tuple(left)

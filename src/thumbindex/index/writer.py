@@ -82,7 +82,7 @@ class Batch:
 
     documents: Sequence[tuple[FileState, ParsedDocument]] = ()
     removed: Sequence[str] = ()
-    touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
+    metadata_only: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
     # all there are about files that are no documents; None leaves them
     problems: Sequence[Problem] | None = None
     last: bool = True  # links are resolved with the last batch of a run
@@ -194,7 +194,7 @@ class Writer:
                 parsed.document, state.digest, versions.get(state.path), batch.newest
             )
             self.store.add_document(state, replace(parsed, document=document))
-        for state, modified in batch.touched:
+        for state, modified in batch.metadata_only:
             self.store.touch_document(state, modified)
         if batch.problems is None:
             self.store.add_problems(batch.failed)
@@ -369,7 +369,7 @@ def _drop_stale(batch: Batch, store: Store) -> Batch:
     seen = batch.seen
     paths = {
         *batch.removed,
-        *(state.path for state, _ in (*batch.documents, *batch.touched)),
+        *(state.path for state, _ in (*batch.documents, *batch.metadata_only)),
         *(state.path for state in batch.private),
     }
     now = store.manifest(list(paths)) | private_states(store, paths)
@@ -378,13 +378,15 @@ def _drop_stale(batch: Batch, store: Store) -> Batch:
         batch,
         documents=[(state, parsed) for state, parsed in batch.documents if state.path in same],
         removed=[path for path in batch.removed if path in same],
-        touched=[(state, modified) for state, modified in batch.touched if state.path in same],
+        metadata_only=[
+            (state, modified) for state, modified in batch.metadata_only if state.path in same
+        ],
         private=[state for state in batch.private if state.path in same],
     )
 
 
 def _size(batch: Batch) -> int:
-    return len(batch.documents) + len(batch.removed) + len(batch.touched) + len(batch.private)
+    return len(batch.documents) + len(batch.removed) + len(batch.metadata_only) + len(batch.private)
 
 
 def _link_targets(store: Store, paths: Sequence[str]) -> LinkTargets:

@@ -82,20 +82,20 @@ def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The differences between a folder and its index."""
+    """The result of `compare_folder`: the changes to apply, with private rules in force."""
 
     changes: Changes
-    states: Sequence[FileState]  # of all files there are
-    touched: Collection[str]  # paths of the same content with a new size, time or inode
+    states: Sequence[FileState]  # of all files on disk
+    metadata_only: Collection[str]  # files with the same content and a new size, time or inode
     problems: Sequence[Problem]  # of the walk
-    modified: Mapping[str, float]  # by path, seconds
+    modified: Mapping[str, float]  # time of all files by path, in seconds
     indexed: IndexedFiles
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing to do."""
         changes = self.changes
-        is_same = not (changes.added or changes.changed or changes.removed or self.touched)
+        is_same = not (changes.added or changes.changed or changes.removed or self.metadata_only)
         return is_same and self.indexed.is_complete(self.problems)
 
 
@@ -130,7 +130,7 @@ def compare_folder(
             found.changes, problems, indexed.private, is_closed=folder.config.blocks_indexing
         ),
         found.states,
-        found.touched,
+        found.metadata_only,
         problems,
         {state.path: state.mtime_ns / 1e9 for state in states},
         indexed,

@@ -263,12 +263,14 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
         return WordsResult()
     indexed, modified = comparison.indexed, comparison.modified
     batches = _batches(comparison, options)
-    paths = set(comparison.touched)
-    touched = [state for state in comparison.states if state.path in paths]
+    paths = set(comparison.metadata_only)
+    metadata_only = [state for state in comparison.states if state.path in paths]
     first = Batch(
         removed=comparison.changes.removed,
-        touched=[(each, modified[each.path]) for each in touched if each.path in indexed.manifest],
-        private=[each for each in touched if each.path in indexed.private],
+        metadata_only=[
+            (each, modified[each.path]) for each in metadata_only if each.path in indexed.manifest
+        ],
+        private=[each for each in metadata_only if each.path in indexed.private],
     )
     names = PathCache()
     result, done, total = WordsResult(), 0, sum(map(len, batches))
@@ -297,7 +299,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
         batch = Batch(
             documents,
             tuple(dict.fromkeys(removed)),
-            first.touched,
+            first.metadata_only,
             problems,
             last,
             {**indexed.manifest, **indexed.private},

@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from thumbindex import postgres
 from thumbindex.config import configured_roots, load_config, real_folder
-from thumbindex.corpus.walk import unmatched_globs
+from thumbindex.corpus.walk import unmatched_private_globs
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import CrossEncoderReranker
 from thumbindex.errors import (
@@ -305,7 +305,7 @@ class Library:
             if not each.is_published
         }
         for root, corpus in settings.items():
-            left = unmatched_globs(left, root, corpus) if left and root.is_dir() else ()
+            left = unmatched_private_globs(left, root, corpus) if left and root.is_dir() else ()
         return left
 
     # -------------------------------------------------------------- models
