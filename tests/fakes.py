@@ -604,7 +604,7 @@ def _scores(
     for term in terms:
         for word in dict.fromkeys(form_of(term.text)):
             counts = _weighted_counts(units, [word], weights)
-            for other in term.others:
+            for other in term.forms:
                 others = _weighted_counts(units, form_of(other.text), weights)
                 counts = [
                     own + other.weight * more for own, more in zip(counts, others, strict=True)

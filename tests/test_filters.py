@@ -147,7 +147,7 @@ def test_a_phrase_that_no_passage_holds_is_named_and_searched_for_as_words(
 def test_a_filter_is_read_once_and_of_many_the_first_sixteen() -> None:
     snapshot = memory_snapshot([document(f"{n}.md", f"# N{n}", tags=(f"t{n}",)) for n in range(20)])
     read = parse_filters(" ".join(["tag:t0"] * 30 + [f"tag:t{n}" for n in range(20)]), snapshot)
-    assert [each.value for each in read.conditions] == [f"t{n}" for n in range(16)]
+    assert [each.value for each in read.filters] == [f"t{n}" for n in range(16)]
     assert read.text == "tag:t16 tag:t17 tag:t18 tag:t19"
     assert (
         parse_filters("tag:t30 tag:t30", snapshot).unmet == parse_filters("tag:t30", snapshot).unmet

@@ -432,7 +432,7 @@ class Term:
     weight: float = 1.0
     phrase: bool = False  # must occur as written, word after word
     # other forms of the same, each of which counts as this one, by its own weight
-    others: tuple[Term, ...] = ()
+    forms: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +470,7 @@ class Candidate:
     # near copies that say otherwise, and in which words, its own first
     disagrees: tuple[tuple[ChunkId, str], ...] = ()
     # of those in `also_in`: other versions that say otherwise, in the same form
-    variants: tuple[tuple[ChunkId, str], ...] = ()
+    other_versions: tuple[tuple[ChunkId, str], ...] = ()
     reranked: float | None = None  # the reranker's own score, where it has read this one
     # what of its document the query is, whole: no other text comes before it or stands for it
     name_kind: NameKind | None = None
@@ -488,7 +488,7 @@ class Candidate:
             self.also_in,
             self.cluster_size,
             self.disagrees,
-            self.variants,
+            self.other_versions,
             self.reranked,
             self.name_kind,
         )

@@ -99,8 +99,8 @@ class TestKeywordIndex:
         self, snapshot: Snapshot
     ) -> None:
         word, phrase = (
-            Term("plants", others=(Term("moss", 0.5),)),
-            Term("zebra", others=(Term("in spring", 0.5, True), Term("tree a", 0.5, True))),
+            Term("plants", forms=(Term("moss", 0.5),)),
+            Term("zebra", forms=(Term("in spring", 0.5, True), Term("tree a", 0.5, True))),
         )
         hits = snapshot.keyword.search([word], KeywordWeights({"body": 1.0}, b=0.0), 10).hits
         *others, last = positions(snapshot, [hit.chunk for hit in hits])
@@ -115,7 +115,7 @@ class TestKeywordIndex:
 
     def test_alternative_identifiers_match_whole(self, snapshot: Snapshot) -> None:
         assert found(
-            snapshot, Term("zebra", others=(Term("parse_json"), Term("plant a"))), weights=CODE
+            snapshot, Term("zebra", forms=(Term("parse_json"), Term("plant a"))), weights=CODE
         ) == [1]
 
     def test_an_alias_is_found(self, snapshot: Snapshot) -> None:

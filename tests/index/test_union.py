@@ -46,7 +46,7 @@ def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_t
     terms = [
         Term("apple"),
         Term("pear", 2.0),
-        Term("tree", others=(Term("plum", 0.5),)),
+        Term("tree", forms=(Term("plum", 0.5),)),
         Term("nowhere"),
     ]
     weights = KeywordWeights(fields, b=0.0, coverage=0.5)  # how long texts are is each folder's own

@@ -21,7 +21,7 @@ from thumbindex.postgres.publish import create_vector_indexes
 from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
 from thumbindex.postgres.published_store import FolderState
 from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Tools
 
 WHOLE = ("parts", "vectors", "documents")
@@ -102,7 +102,7 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(
             Filters(path=("folder 1/**",)),
             Filters(without=("folder 1/note 1.md",)),
         ):
-            run(Query(text, 5, filters), tools, iter(range(10_000)).__next__)
+            run_pipeline(Query(text, 5, filters), tools, iter(range(10_000)).__next__)
     # of some thousand rows PostgreSQL would rather read all
     session.fetch("SELECT set_config('enable_seqscan', 'off', true)")
     partition, wrong = f"_{state.folder}", list[tuple[str, str]]()

@@ -211,7 +211,7 @@ def test_words_in_a_row_that_stand_for_a_word_count_by_the_length_of_their_text(
     tmp_path: Path, engine: Engine
 ) -> None:
     notes = many(9, lambda n: f"key bindings {'moss ' * n}" if n % 2 else "key moss bindings")
-    term = Term("keybindings", others=(Term("key bindings", 0.5),))
+    term = Term("keybindings", forms=(Term("key bindings", 0.5),))
     with Both(tmp_path, engine).published(notes) as both:
         both.search([term], BODY, 9)
 

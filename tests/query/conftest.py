@@ -14,7 +14,7 @@ from fakes import NoDuplicates, memory_snapshot
 from stages import with_stages, without_stages
 from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, TraceStep, Verdict
 from thumbindex.ports import Embedder, Reranker, Salience, Selection, Snapshot
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
@@ -95,7 +95,7 @@ def ask() -> Callable[..., tuple[Search, tuple[TraceStep, ...]]]:
         snapshot = asked if isinstance(asked, Snapshot) else memory_snapshot(asked, embedder)
         tools = Tools(snapshot, settings_with(off, on, **tables), embedder, reranker)
         query = text if isinstance(text, Query) else Query(text, limit=10)
-        return run(query, tools, count().__next__)
+        return run_pipeline(query, tools, count().__next__)
 
     return ask_them
 

@@ -7,8 +7,8 @@ from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
 from thumbindex.query.retrieve import (
     length_penalty,
-    score_by_vectors,
-    score_by_words,
+    score_documents_by_vectors,
+    score_documents_by_words,
     smooth_cosines,
     top_cosines,
 )
@@ -17,7 +17,9 @@ from thumbindex.query.stage import Search, Tools
 
 def test_a_documents_words_count_beside_its_best_chunk():
     hits = (Hit(ChunkId(0), DocumentId(0), 1, 4.0), Hit(ChunkId(1), DocumentId(0), 2, 3.0))
-    assert score_by_words(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})).documents == {
+    assert score_documents_by_words(
+        RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})
+    ).documents == {
         0: 6.0,
         1: 1.0,
     }
@@ -43,7 +45,7 @@ def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_
     snapshot = memory_snapshot([document("long.md", parts)], embedder)
     vector = embedder.embed_query("words about the list")
     hits = snapshot.vector.search(vector, 50)
-    (score,) = score_by_vectors(
+    (score,) = score_documents_by_vectors(
         RankedList(hits), [DocumentId(0)], vector, Search(Query("x"), "x"), Tools(snapshot)
     ).documents.values()
     assert score == pytest.approx(

@@ -7,9 +7,9 @@ import pytest
 from fakes import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
 from thumbindex.language import probe_words
 from thumbindex.model import Query
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import closest_word, correct, correct_text, correction
+from thumbindex.query.understand import closest_word, correct, correct_text, find_correction
 
 LEXICON: Mapping[str, int] = {
     "subscription": 9,
@@ -91,7 +91,7 @@ def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() ->
     ]
     tools = Tools(memory_snapshot(notes))
     assert [
-        correction(word, tools)
+        find_correction(word, tools)
         for word in ("plugin", "quaggas", "instalacion", "zettelkasten", "plgins")
     ] == [None, None, None, None, "plugins"]
 
@@ -107,7 +107,7 @@ def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) ->
 
     snapshot = memory_snapshot([document("a.md", "# Tea\n\nGreen tea.")])
     keyword = Counting(snapshot.catalog)
-    run(Query(text), Tools(replace(snapshot, keyword=keyword)), time.perf_counter)
+    run_pipeline(Query(text), Tools(replace(snapshot, keyword=keyword)), time.perf_counter)
     assert keyword.asked < 1_000
 
 

@@ -44,8 +44,12 @@ def test_the_newest_text_is_shown_even_where_only_an_older_one_was_found(
 
 def test_a_text_that_the_filters_leave_out_is_named_but_not_shown(candidates, knowing) -> None:
     snapshot = knowing(memory_snapshot(NOTES), copies={0: (2,)})
-    within = start_search(Query("x", filters=Filters(path=("a.md",))), Tools(snapshot)).within
-    assert shown(merged(snapshot, candidates(snapshot)[:1], within=within)) == [(0, (2,), 2)]
+    searchable = start_search(
+        Query("x", filters=Filters(path=("a.md",))), Tools(snapshot)
+    ).searchable
+    assert shown(merged(snapshot, candidates(snapshot)[:1], searchable=searchable)) == [
+        (0, (2,), 2)
+    ]
 
 
 def test_another_version_of_the_page_is_no_newer_text(candidates, knowing) -> None:

@@ -58,7 +58,7 @@ def test_versions_that_say_otherwise_are_named_with_the_words(candidates) -> Non
     (found,) = dedup_versions(
         Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates
-    assert found.variants == ((0, "`31 day` against `30 day`"),)
+    assert found.other_versions == ((0, "`31 day` against `30 day`"),)
 
 
 def test_a_page_in_folders_that_are_named_after_versions_is_one_result(candidates) -> None:

@@ -8,7 +8,7 @@ import pytest
 from fakes import FakeEmbedder, FakeReranker, document, memory_snapshot
 from thumbindex.model import Explanation, Query
 from thumbindex.query.explain import explain_passages
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Tools
 
 DOCUMENTS = [
@@ -37,7 +37,7 @@ def explain(settings_of):
             embedder,
             FakeReranker(),
         )
-        search, _ = run(
+        search, _ = run_pipeline(
             Query(text, limit=10),
             tools,
             count().__next__,

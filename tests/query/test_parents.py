@@ -83,7 +83,8 @@ def test_siblings_add_their_ranks_and_copies() -> None:
 
 def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() -> None:
     passage = passages_of(
-        [candidate(0, also_in=(3,), variants=((3, "`1` against `2`"),))], CATALOG.sections(ALL)
+        [candidate(0, also_in=(3,), other_versions=((3, "`1` against `2`"),))],
+        CATALOG.sections(ALL),
     )[0]
     assert [(each.path, each.differs) for each in passage.disagrees] == [
         ("b.md", "`1` against `2`")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import Query
-from thumbindex.query.pipeline import run, start_search
+from thumbindex.query.pipeline import run_pipeline, start_search
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import ConfidenceSettings, QuerySettings
 
@@ -35,7 +35,7 @@ def tools_with(embedder: FakeEmbedder | None = None, **confidence: float) -> Too
 
 
 def answered(text: str, embedder: FakeEmbedder | None = None, **given: object) -> list[str]:
-    search, _ = run(Query(text, **given), tools_with(embedder), count().__next__)  # type: ignore[arg-type]
+    search, _ = run_pipeline(Query(text, **given), tools_with(embedder), count().__next__)  # type: ignore[arg-type]
     return [each.path for each in search.passages] if search.answerable else []
 
 
@@ -51,7 +51,7 @@ def test_a_note_is_found_by_other_words_than_the_querys_own(embedder):
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
 def test_a_passage_brings_its_note_first_and_alone_vouches_for_nothing(embedder):
     passage = "Replace the worn pads before the disc is scratched."
-    search, _ = run(
+    search, _ = run_pipeline(
         Query("stopping power fades", passage=passage),
         tools_with(embedder, abstain=0.0),
         count().__next__,
@@ -97,17 +97,19 @@ def test_a_rewording_that_says_the_same_is_searched_once():
     named = start_search(
         Query("worn pads", also=("Worn pads!", "brake", "brake", " "), passage="worn  PADS"),
         tools_with(),
-    ).phrasings
+    ).other_phrasings
     assert [(each.name, each.text) for each in named] == [("also 2", "brake")]
 
 
 def test_spelling_is_corrected_in_the_query_and_not_in_what_a_model_said():
-    search, _ = run(Query("crosswize nuts", also=("doughh",)), tools_with(), count().__next__)
-    assert (search.text, search.phrasings[0].text) == ("crosswise nuts", "doughh")
+    search, _ = run_pipeline(
+        Query("crosswize nuts", also=("doughh",)), tools_with(), count().__next__
+    )
+    assert (search.text, search.other_phrasings[0].text) == ("crosswise nuts", "doughh")
 
 
 def asked(text: str, **given: object) -> Search:
-    return run(Query(text, **given), tools_with(FakeEmbedder()), count().__next__)[0]  # type: ignore[arg-type]
+    return run_pipeline(Query(text, **given), tools_with(FakeEmbedder()), count().__next__)[0]  # type: ignore[arg-type]
 
 
 TEXTS = st.sampled_from([each.chunks[0].text for each in DOCUMENTS])

@@ -9,7 +9,7 @@ import pytest
 from fakes import document, memory_snapshot
 from thumbindex.model import ChunkId, Filters, Query, WhyReport
 from thumbindex.query.explain import outcome_of
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Tools
 
 SYNC = [
@@ -38,7 +38,7 @@ def tell(settings_of):
         snapshot, seen = memory_snapshot(documents, embedder), []
         snapshot = known(snapshot) if known else snapshot
         tools = Tools(snapshot, settings_of(**tables), embedder)
-        answer, _ = run(
+        answer, _ = run_pipeline(
             Query(text, limit, filters or Filters()),
             tools,
             count().__next__,

@@ -194,7 +194,7 @@ def highlight_spans(
     """Return the spans of a text that match terms, by their stems; the words of a phrase must be
     adjacent.
     """
-    forms = [words(each.text) for term in terms for each in (term, *term.others)]
+    forms = [words(each.text) for term in terms for each in (term, *term.forms)]
     initials = {word[0] for form in forms for word in form}
     wanted = [[set(stems(word, languages)) for word in form] for form in forms if form]
     stood = list(word_spans(text))

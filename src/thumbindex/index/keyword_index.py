@@ -120,7 +120,7 @@ class TermPostings:
 
     def _with_forms(self, field: str, word: Stems, term: Term) -> PostingList:
         """Return the posting list of a term with its other forms, weighted."""
-        others = [(self.form_postings(field, other.text), other.weight) for other in term.others]
+        others = [(self.form_postings(field, other.text), other.weight) for other in term.forms]
         if others:
             return weighted_union([(self.posting_list(field, word), 1.0), *others])
         return self.posting_list(field, word)

@@ -242,7 +242,7 @@ class UnionKeywordIndex:
     def _holding_any(part: KeywordIndex, term: Term, fields: Collection[str]) -> Selection:
         """Return the chunks of a folder that hold a term in any of its forms."""
         return reduce(
-            or_, [part.chunks_with_all_words(each.text, fields) for each in (term, *term.others)]
+            or_, [part.chunks_with_all_words(each.text, fields) for each in (term, *term.forms)]
         )
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:

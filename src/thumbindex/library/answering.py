@@ -29,7 +29,7 @@ from thumbindex.ports import (
 )
 from thumbindex.query.explain import explain_passages
 from thumbindex.query.parents import chunk_place
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
@@ -61,12 +61,14 @@ def answer_query(
     tools = build_tools(opened, settings, embedder, reranker)
     seen: list[tuple[str, Search]] = []
 
-    def watch(stage: str, search: Search) -> None:
+    def observe(stage: str, search: Search) -> None:
         if explain:
             seen.append((stage, search))
 
     asked = replace(query, text=_folder_relative(query.text, [each.folder for each in indexed]))
-    search, trace = run(without_folder_filter(asked, len(opened)), tools, time.perf_counter, watch)
+    search, trace = run_pipeline(
+        without_folder_filter(asked, len(opened)), tools, time.perf_counter, observe
+    )
     passages = search.passages if search.answerable else ()
     passages = explain_passages(passages, seen, tools) if explain else passages
     ways = search.all_phrasings if search.listed is None else ()
@@ -80,7 +82,7 @@ def answer_query(
         passages,
         trace,
         state,
-        filters=search.conditions,
+        filters=search.typed_filters,
         unmet=search.unmet,
         undated=search.undated,
         listed=search.listed,

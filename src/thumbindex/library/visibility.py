@@ -311,9 +311,11 @@ class PrivacyFilter:
     def _has_visible_terms(self) -> bool:
         """Return whether each search term is from the query, or in a visible note."""
         search, keyword = self._search, self._tools.snapshot.keyword
-        asked = set(words(" ".join((search.query.text, *(each.text for each in search.phrasings)))))
+        asked = set(
+            words(" ".join((search.query.text, *(each.text for each in search.other_phrasings))))
+        )
         terms = [term for way in search.all_phrasings for term in (*way.terms, *way.identifiers)]
-        texts = {text for term in terms for text in (term.text, *(o.text for o in term.others))}
+        texts = {text for term in terms for text in (term.text, *(o.text for o in term.forms))}
         held = (
             keyword.chunks_with_all_words(text, (*KEYWORD_FIELDS, "code"))
             for text in (texts if self._readers else ())
@@ -335,7 +337,7 @@ class PrivacyFilter:
         filters = unmet_filters(self._search.query.filters, catalog.near, has_match)
         typed = (
             UnmetFilter(each.field, each.value, catalog.near(each.field, each.value))
-            for each in self._search.conditions
+            for each in self._search.typed_filters
             if each.field != "words"
             and (held := catalog.chunks_matching(each))
             and not self._has_visible_note(held)

@@ -27,7 +27,7 @@ from thumbindex.library.visibility import PrivacyFilter, note_states
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, WhyReport
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.query.explain import outcome_of
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
@@ -176,7 +176,7 @@ def _in_index(
         raise UnknownPathError(f"No document {path!r} in the index.")
     before = sum(each.documents for each in opened[:folder])
     wanted = _chunks_under(found.fragment, DocumentId(before + document), tools)
-    answer, _ = run(
+    answer, _ = run_pipeline(
         without_folder_filter(query, len(opened)),
         tools,
         time.perf_counter,

@@ -22,7 +22,7 @@ import numpy as np
 from thumbindex.language import reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk
 from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
-from thumbindex.query.retrieve import COSINE_DIGITS, QUERY_WEIGHT, chunks_of, field_weights
+from thumbindex.query.retrieve import COSINE_DIGITS, QUERY_WEIGHT, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.query.understand import stop_weights
 
@@ -193,7 +193,7 @@ class _PageScorer:
             return by_words
         if not reads_language(catalog.documents[best.document].language, embedder.knows):
             return by_words
-        page = chunks_of(best.document, self._tools)
+        page = chunk_ids_of(best.document, self._tools)
         cosines = np.round(self._tools.cosines(page, phrasing.vector), COSINE_DIGITS)
         if math.isnan(cosines[page.index(best.id)]):
             return by_words
@@ -227,7 +227,7 @@ class _PageScorer:
 
     @cached_property
     def _sample(self) -> _Sample:
-        return cached_sample(self._search.within, self._tools)
+        return cached_sample(self._search.searchable, self._tools)
 
 
 class _Sample:
@@ -339,7 +339,7 @@ def query_terms(
             )
         return cache[text, verbatim]
 
-    words = {term.text: tuple(other.text for other in term.others) for term in phrasing.terms}
+    words = {term.text: tuple(other.text for other in term.forms) for term in phrasing.terms}
     held = [
         (text, reduce(or_, [holding(form, False) for form in (text, *others)]))
         for text, others in sorted(words.items())

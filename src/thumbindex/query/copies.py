@@ -393,7 +393,7 @@ def _newest_copy(
         if _age_key(documents[n]) <= _age_key(own):
             break
         is_version = without_versions(documents[n].path) == without_versions(own.path)
-        if n not in found and not is_version and search.findable([n]):
+        if n not in found and not is_version and search.keep_searchable([n]):
             for chunk in catalog.chunks([n]).values():
                 return Candidate(n, catalog.document_of(n), chunk, best.score)
     return best
@@ -418,7 +418,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
             for each in found
             if (differs := contradiction(shown.chunk.text, each.chunk.text))
         )
-        shown = replace(shown, variants=(*shown.variants, *otherwise))
+        shown = replace(shown, other_versions=(*shown.other_versions, *otherwise))
         groups.append((members, shown))
     return _merge_groups(search, tools, groups, "a variant")
 

@@ -46,7 +46,7 @@ def synonyms(search: Search, tools: Tools) -> Search:
         _add_forms(term, [each for each in found if " " not in each.form])
         for term in search.identifiers
     )
-    added = {other.text for term in (*terms, *identifiers) for other in term.others}
+    added = {other.text for term in (*terms, *identifiers) for other in term.forms}
     # a stop word has no other form: "it" does not mean IT
     forms = tuple(each for each in found if each.form in added)
     if not forms:
@@ -152,7 +152,7 @@ def _add_forms(term: Term, found: Sequence[OtherForm]) -> Term:
     """Return a term with its other forms, and those of a phrase that it is a word of."""
     others = [each.form for each in found if not term.phrase and term.text in each.term.split()]
     forms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
-    return replace(term, others=forms) if forms else term
+    return replace(term, forms=forms) if forms else term
 
 
 def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -> str | None:

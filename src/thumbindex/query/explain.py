@@ -158,10 +158,10 @@ def _term_fields(
     chunks = sorted({n for group in groups for n in group})
     within = tools.snapshot.catalog.only(chunks)
     boosts = field_weights(tools.settings.search_keyword).fields
-    terms = merge_terms(search.terms, [each.terms for each in search.phrasings])
-    forms = [form for term in terms for form in (replace(term, others=()), *term.others)]
+    terms = merge_terms(search.terms, [each.terms for each in search.other_phrasings])
+    forms = [form for term in terms for form in (replace(term, forms=()), *term.forms)]
     asked = [(form, name) for form in forms for name in boosts]
-    asked += [(replace(term, others=()), "code") for term in merge_identifiers(search)]
+    asked += [(replace(term, forms=()), "code") for term in merge_identifiers(search)]
     held: dict[str, dict[str, set[ChunkId]]] = {}
     for term, name in asked:
         found = tools.snapshot.keyword.search(
@@ -220,7 +220,7 @@ def _ranked(
         return list(scores.items())
     return [
         (next((n for n in family if n in wanted), family[0]), scores[family[0]])
-        for family in search.families
+        for family in search.passage_chunks
     ]
 
 
@@ -318,7 +318,7 @@ def _outcome(
 ) -> _Outcome:
     if not wanted:
         return "not_found", "", "it holds no text that could be found", None
-    if not seen[0][1].findable(list(wanted)):
+    if not seen[0][1].keep_searchable(list(wanted)):
         return "filtered", "", _filter_reason(document, wanted, answer, tools), None
     verdict = _outcome_in_answer(wanted, seen, answer, tools) or _outcome_dropped(
         wanted, seen, tools
@@ -345,7 +345,7 @@ def _filter_reason(
     ]
     narrowed += [
         (select_chunks([one], tools.snapshot), _describe_condition(one, tags))
-        for one in answer.conditions
+        for one in answer.typed_filters
     ]
     for within, reason in narrowed:
         if within is not None and not within.among(list(wanted)).any():
@@ -411,12 +411,12 @@ def _outcome_dropped(wanted: AbstractSet[ChunkId], seen: _History, tools: Tools)
 def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
     """Return the rank that it has behind the limit."""
     limit = after.query.limit
-    ranks = (n for n, each in enumerate(after.families, 1) if not wanted.isdisjoint(each))
+    ranks = (n for n, each in enumerate(after.passage_chunks, 1) if not wanted.isdisjoint(each))
     rank = next(ranks, None)
     if rank is None or rank <= limit:
         return "what it says comes with another passage"
     asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
-    return f"it ranks {rank} of {len(after.families)}, and {asked}: a higher limit shows it"
+    return f"it ranks {rank} of {len(after.passage_chunks)}, and {asked}: a higher limit shows it"
 
 
 def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 from thumbindex.dates import month_spellings, single_day, single_month, without_dates
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind, TypedFilter
 from thumbindex.ports import Catalog, Selection
-from thumbindex.query.retrieve import KEYWORD_FIELDS, chunks_of
-from thumbindex.query.stage import NameMatch, Search, Tools
+from thumbindex.query.retrieve import KEYWORD_FIELDS, chunk_ids_of
+from thumbindex.query.stage import ReferenceMatch, Search, Tools
 from thumbindex.query.understand import stop_weights
 from thumbindex.text import fold_line, name_key, words
 
@@ -76,7 +76,7 @@ def match_names(search: Search, tools: Tools) -> Search:
 
     A note of the day or month in the query comes first, too, but its confidence is weighed.
     """
-    named = {**_find_by_heading(search, tools), **search.name_matches}
+    named = {**_find_by_heading(search, tools), **search.reference_matches}
     matches = named or _unambiguous(search.date_matches)
     if not matches or (not named and not _asks_about_date(search, tools)):
         return search
@@ -105,7 +105,7 @@ def match_names(search: Search, tools: Tools) -> Search:
     )
 
 
-def _unambiguous(dated: Mapping[DocumentId, NameMatch]) -> Mapping[DocumentId, NameMatch]:
+def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[DocumentId, ReferenceMatch]:
     """Return the notes of a date, else those with exactly its name, else none if they are many."""
     levels = (
         dated,
@@ -127,7 +127,7 @@ def _asks_about_date(search: Search, tools: Tools) -> bool:
     ]
 
     def held(document: DocumentId) -> int:
-        chunks = chunks_of(document, tools)
+        chunks = chunk_ids_of(document, tools)
         return sum(bool(each.among(chunks).any()) for each in holding if each)
 
     others = dict.fromkeys(
@@ -148,13 +148,17 @@ def split_name_matches(
 
 
 def _shown_chunk(
-    document: DocumentId, match: NameMatch, best: Candidate | None, search: Search, tools: Tools
+    document: DocumentId,
+    match: ReferenceMatch,
+    best: Candidate | None,
+    search: Search,
+    tools: Tools,
 ) -> ChunkId | None:
     """Return the chunk that represents a note; None if the filters exclude all."""
     if match.chunk is not None:
         return match.chunk
     catalog = tools.snapshot.catalog
-    ids = search.findable(chunks_of(document, tools))
+    ids = search.keep_searchable(chunk_ids_of(document, tools))
     if match.heading:
         under = (
             n
@@ -171,7 +175,7 @@ def _shown_chunk(
 # ------------------------------------------------------------------ which notes
 
 
-def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
+def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
     """Return the documents with a name or path, by their best match."""
     parts = [part for part in _LEADING_DOTS.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
@@ -199,7 +203,7 @@ def _stem(file: str) -> str:
     return file.rpartition(".")[0] or file
 
 
-def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterator[NameMatch]:
+def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterator[ReferenceMatch]:
     path = document.path.split("/")
     own = (*document.folder.split("/"), *path)
     files = own[-1], _stem(own[-1])
@@ -210,7 +214,7 @@ def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterat
         ]
         for last in (name_distance(parts[-1], file) for file in files):
             if last is not None and None not in above:
-                yield NameMatch(
+                yield ReferenceMatch(
                     max((last, *(each or 0 for each in above))),
                     0,
                     max(0, len(path) - len(parts)),
@@ -223,7 +227,7 @@ def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterat
     ]
     for kind, each in called:
         if (same := name_distance(parts[0] if kind is NameKind.FILE else name, each)) is not None:
-            yield NameMatch(same, _PRIORITY[kind], 0, kind)
+            yield ReferenceMatch(same, _PRIORITY[kind], 0, kind)
 
 
 def name_distance(typed: str, name: str) -> int | None:
@@ -267,9 +271,9 @@ def _parse_references(text: str) -> tuple[_NameReference, ...]:
     return (_NameReference(text),)
 
 
-def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
+def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
     """Return the documents whose path, file name, title, alias or link is the whole text."""
-    found: dict[DocumentId, NameMatch] = {}
+    found: dict[DocumentId, ReferenceMatch] = {}
     for name, heading in _parse_references(text):
         for document, match in find_by_name(name, catalog).items():
             found[document] = min(
@@ -279,7 +283,7 @@ def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch
     return found
 
 
-def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
+def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
     """Return the documents named by the only day or month in a text, as `2026-01-31` or
     `2026 January`; for a day also file names that begin with it.
     """
@@ -295,14 +299,14 @@ def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, NameMatch]:
         }:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
                 matches.setdefault(
-                    n, NameMatch(_PREFIX_DISTANCE, _PRIORITY[NameKind.FILE], 0, NameKind.FILE)
+                    n, ReferenceMatch(_PREFIX_DISTANCE, _PRIORITY[NameKind.FILE], 0, NameKind.FILE)
                 )
         return matches
     month = single_month(folded)
     return _find_by_names(month_spellings(*month), catalog) if month else {}
 
 
-def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, NameMatch]:
+def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
     return {
         n: match
         for name in dict.fromkeys(names)
@@ -313,7 +317,7 @@ def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, N
 # ------------------------------------------------------------------ which headings
 
 
-def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, NameMatch]:
+def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, ReferenceMatch]:
     """Return the notes with the query as a heading, if they are few, by the first chunk under it.
 
     If none has it, look for a heading in code examples (`# Login`) of the candidates.
@@ -326,7 +330,7 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, NameMatch
     ]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
-        chunks = catalog.chunks(_chunks_under_heading(text, search.within, tools))
+        chunks = catalog.chunks(_chunks_under_heading(text, search.searchable, tools))
         headed = {n: chunk.heading_path[1:] for n, chunk in chunks.items()}
         every = {heading for above in headed.values() for heading in above}
         meant = {
@@ -351,7 +355,9 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, NameMatch
         return {}
     same = 0 if under[0] else 1
     return {
-        document: NameMatch(same, _PRIORITY[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0])
+        document: ReferenceMatch(
+            same, _PRIORITY[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0]
+        )
         for document, ids in found.items()
     }
 

@@ -45,7 +45,7 @@ class _ParsedQuery(NamedTuple):
     """A query without its operators, their conditions, and those that no note meets."""
 
     text: str
-    conditions: tuple[TypedFilter, ...] = ()
+    filters: tuple[TypedFilter, ...] = ()
     unmet: tuple[UnmetFilter, ...] = ()
 
 

@@ -54,7 +54,7 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog:
     )
     return replace(
         search,
-        families=tuple(tuple(each.id for each in family) for family, _ in ordered),
+        passage_chunks=tuple(tuple(each.id for each in family) for family, _ in ordered),
         passages=make_passages(ordered, sections, catalog, search.query.limit),
     )
 
@@ -228,7 +228,9 @@ def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagr
     nothing.
     """
     found = []
-    for n, differs in (each for child in family for each in (*child.disagrees, *child.variants)):
+    for n, differs in (
+        each for child in family for each in (*child.disagrees, *child.other_versions)
+    ):
         for place in chunk_places([n], catalog):
             document = catalog.documents[catalog.document_of(n)]
             date = iso_day(day_of(document))

@@ -30,7 +30,7 @@ from thumbindex.query.rank import fuse, headings, normalize, recency, salience, 
 from thumbindex.query.reorder import contradict, diversify, rerank
 from thumbindex.query.retrieve import (
     aggregate,
-    chunks_of,
+    chunk_ids_of,
     search_code,
     search_graph,
     search_keyword,
@@ -85,11 +85,11 @@ StageObserver = Callable[[str, Search], None]
 """Called with a stage's name and the search after it; with "" before the first stage."""
 
 
-def run(
+def run_pipeline(
     query: Query,
     tools: Tools,
     clock: Callable[[], float],
-    watch: StageObserver = lambda stage, search: None,
+    observe: StageObserver = lambda stage, search: None,
 ) -> tuple[Search, tuple[TraceStep, ...]]:
     """Answer a query: return the search after the last stage, with at most `limit` passages, and
     the trace.
@@ -98,7 +98,7 @@ def run(
     passes the filters.
     """
     search, steps = start_search(query, tools), []
-    watch("", search)
+    observe("", search)
     for name, stage in STAGES if search.listed is None and search.answerable else ():
         if tools.settings.runs(name):
             began = clock()
@@ -109,7 +109,7 @@ def run(
             search = take_first_list(search, tools)
         else:
             continue
-        watch(name, search)
+        observe(name, search)
     return _finish(search, tools), tuple(steps)
 
 
@@ -123,11 +123,11 @@ def start_search(query: Query, tools: Tools) -> Search:
         passage=truncate_cjk_runs(query.passage),
     )
     typed = parse_filters(query.text, snapshot)
-    within = intersect(catalog.select(query.filters), select_chunks(typed.conditions, snapshot))
-    within = _without_repeats(within, snapshot)
+    searchable = intersect(catalog.select(query.filters), select_chunks(typed.filters, snapshot))
+    searchable = _without_repeats(searchable, snapshot)
     query = replace(query, text=typed.text)
     search = Search(
-        query, typed.text, within=within, conditions=typed.conditions, unmet=typed.unmet
+        query, typed.text, searchable=searchable, typed_filters=typed.filters, unmet=typed.unmet
     )
     if not typed.text.strip():
         return _list_newest(search, tools)
@@ -135,33 +135,35 @@ def start_search(query: Query, tools: Tools) -> Search:
     dated = find_by_date(typed.text, catalog)
     return replace(
         search,
-        answerable=within is None or bool(within),
+        answerable=searchable is None or bool(searchable),
         terms=terms,
         identifiers=identifiers,
-        name_matches=find_by_reference(typed.text, catalog),
-        date_matches={n: m for n, m in dated.items() if search.findable(chunks_of(n, tools))},
-        phrasings=_parse_phrasings(query, tools),
+        reference_matches=find_by_reference(typed.text, catalog),
+        date_matches={
+            n: m for n, m in dated.items() if search.keep_searchable(chunk_ids_of(n, tools))
+        },
+        other_phrasings=_parse_other_phrasings(query, tools),
     )
 
 
-def _without_repeats(within: Selection | None, snapshot: Snapshot) -> Selection | None:
+def _without_repeats(searchable: Selection | None, snapshot: Snapshot) -> Selection | None:
     """Remove chunks that repeat another one of their document; None means all chunks."""
     repeated = snapshot.duplicates.repeats()
     if repeated is None:
-        return within
-    return (snapshot.catalog.everything() if within is None else within) - repeated
+        return searchable
+    return (snapshot.catalog.everything() if searchable is None else searchable) - repeated
 
 
 def _list_newest(search: Search, tools: Tools) -> Search:
     """Answer a query of filters alone with the newest notes."""
     catalog, limit = tools.snapshot.catalog, search.query.limit
-    candidates, count = newest_candidates(search.within, limit, catalog)
-    sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
+    candidates, count = newest_candidates(search.searchable, limit, catalog)
+    certainty = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
     kind = QueryKind.NAVIGATIONAL
-    return replace(search, kind=kind, candidates=candidates, listed=count, **sure)
+    return replace(search, kind=kind, candidates=candidates, listed=count, **certainty)
 
 
-def _parse_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
+def _parse_other_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
     """Return the query's other phrasings that have terms, without repeats.
 
     Quotes, filters and dashes in them are plain words: only the query narrows a search.
@@ -184,7 +186,7 @@ def _finish(search: Search, tools: Tools) -> Search:
         search = chunks_as_passages(search, tools)
     query, passages = search.query, cut_to_limit(search.passages, search.query.limit)
     is_short = len(passages) < query.limit or not search.answerable
-    undated = count_undated(query.filters, search.conditions, tools.snapshot) if is_short else 0
+    undated = count_undated(query.filters, search.typed_filters, tools.snapshot) if is_short else 0
     return replace(search, passages=passages, undated=undated)
 
 

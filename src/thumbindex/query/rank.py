@@ -14,6 +14,7 @@ import numpy as np
 from thumbindex.compare.tokens import cut_suffix
 from thumbindex.language import function_word_weights
 from thumbindex.model import Candidate, ChunkId, DocumentId, Hit, RankedList
+from thumbindex.query.retrieve import TEXT_RETRIEVERS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings, RecencySettings
 from thumbindex.text import words
@@ -43,8 +44,6 @@ def _rank_by_salience(
 
 
 _Item = TypeVar("_Item", bound=Hashable)
-_TEXT_RETRIEVERS = ("search_keyword", "search_code")
-"""Retrievers that score the text itself, as vectors do."""
 
 
 def fuse(search: Search, tools: Tools) -> Search:
@@ -104,7 +103,7 @@ def limit_per_document(
 def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
     """Return the weights of the retrievers with results, for this kind of query; they sum to 1."""
     raw = {
-        name: getattr(settings, name).weight * search.weights.get(name, 1.0)
+        name: getattr(settings, name).weight * search.weight_factors.get(name, 1.0)
         for name, found in search.lists.items()
         if found.hits or found.documents
     }
@@ -168,7 +167,7 @@ def _pending_gain(weights: Mapping[str, float]) -> float:
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
     return (
         sum(weights.values()) / others
-        if any(weights.get(name) for name in _TEXT_RETRIEVERS)
+        if any(weights.get(name) for name in TEXT_RETRIEVERS)
         else 1.0
     )
 

@@ -18,6 +18,9 @@ from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 
 KEYWORD_FIELDS = tuple("title headings keywords description tags aliases author path body".split())
 
+TEXT_RETRIEVERS = ("search_keyword", "search_code")
+"""Retrievers that score words of the text."""
+
 QUERY_WEIGHT = 2
 """Weight of the query's own words against another phrasing's."""
 
@@ -25,11 +28,11 @@ QUERY_WEIGHT = 2
 def search_keyword(search: Search, tools: Tools) -> Search:
     """Find chunks by words; quoted phrases are required."""
     settings = tools.settings.search_keyword
-    terms = merge_terms(search.terms, [each.terms for each in search.phrasings])
+    terms = merge_terms(search.terms, [each.terms for each in search.other_phrasings])
     if not terms:
         return search
     found = tools.snapshot.keyword.search(
-        terms, field_weights(settings), settings.limit, search.within
+        terms, field_weights(settings), settings.limit, search.searchable
     )
     return replace(search, lists={**search.lists, "search_keyword": found})
 
@@ -58,7 +61,7 @@ def merge_identifiers(search: Search) -> tuple[Term, ...]:
     """Return the query's identifiers and words, and whole identifiers of other phrasings."""
     return merge_terms(
         search.identifiers,
-        [[term for term in each.identifiers if term.weight > 1] for each in search.phrasings],
+        [[term for term in each.identifiers if term.weight > 1] for each in search.other_phrasings],
     )
 
 
@@ -69,7 +72,7 @@ def search_code(search: Search, tools: Tools) -> Search:
     if not identifiers:
         return search
     weights = KeywordWeights({"code": 1.0}, settings.k1, settings.b)
-    found = tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.within)
+    found = tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.searchable)
     return replace(search, lists={**search.lists, "search_code": found})
 
 
@@ -78,19 +81,22 @@ def search_vector(search: Search, tools: Tools) -> Search:
     settings = tools.settings.search_vector
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
-    own, others = search.embedding_text or search.text, [each.text for each in search.phrasings]
+    own = search.embedding_text or search.text
+    others = [phrasing.text for phrasing in search.other_phrasings]
     if others:
         vectors = list(tools.embedder.embed_queries([own, *others]))
     else:
         vectors = [tools.embedder.embed_query(own)]
     phrasings = tuple(
         replace(each, vector=vector)
-        for each, vector in zip(search.phrasings, vectors[1:], strict=True)
+        for each, vector in zip(search.other_phrasings, vectors[1:], strict=True)
     )
     vector = _mean_vector(vectors) if others else vectors[0]
-    hits = tools.snapshot.vector.search(vector, settings.limit, search.within)
+    hits = tools.snapshot.vector.search(vector, settings.limit, search.searchable)
     found = {**search.lists, "search_vector": RankedList(hits)}
-    return replace(search, phrasings=phrasings, query_vector=vectors[0], vector=vector, lists=found)
+    return replace(
+        search, other_phrasings=phrasings, query_vector=vectors[0], vector=vector, lists=found
+    )
 
 
 def _mean_vector(vectors: Sequence[Vector]) -> Vector:
@@ -150,7 +156,7 @@ def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: To
     parts = {
         document: chunks
         for document in documents
-        if (chunks := search.findable(chunks_of(document, tools)))
+        if (chunks := search.keep_searchable(chunk_ids_of(document, tools)))
     }
     every = [n for chunks in parts.values() for n in chunks]
     near = np.full(len(every), np.nan, dtype=np.float32)
@@ -164,7 +170,7 @@ def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: To
     return [Hit(chunk, document, 1, scores[document]) for document, chunk in best.items()]
 
 
-def chunks_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
+def chunk_ids_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
     """Return the chunks of a document, in the order of its lines."""
     return [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
 
@@ -197,18 +203,18 @@ _NEIGHBOR_SHARE = 0.15
 def aggregate(search: Search, tools: Tools) -> Search:
     """Score every document in the list of each retriever."""
     lists = {
-        name: score_by_words(found) if name in {"search_keyword", "search_code"} else found
+        name: score_documents_by_words(found) if name in TEXT_RETRIEVERS else found
         for name, found in search.lists.items()
     }
     if search.vector is not None and "search_vector" in lists:
         documents = sorted({hit.document for found in lists.values() for hit in found.hits})
-        lists["search_vector"] = score_by_vectors(
+        lists["search_vector"] = score_documents_by_vectors(
             lists["search_vector"], documents, search.vector, search, tools
         )
     return replace(search, lists=lists)
 
 
-def score_by_words(found: RankedList) -> RankedList:
+def score_documents_by_words(found: RankedList) -> RankedList:
     """Score each document by its best chunk plus the whole document."""
     best: dict[DocumentId, float] = {}
     for hit in found.hits:
@@ -219,7 +225,7 @@ def score_by_words(found: RankedList) -> RankedList:
     return RankedList(found.hits, documents)
 
 
-def score_by_vectors(
+def score_documents_by_vectors(
     found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools
 ) -> RankedList:
     """Score each document by the cosines of its best chunks, less the length penalty; these chunks
@@ -227,9 +233,9 @@ def score_by_vectors(
     """
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in found.hits}
-    parts = {d: chunks_of(d, tools) for d in documents}
-    findable = set(search.findable([n for chunks in parts.values() for n in chunks]))
-    parts = {d: [n for n in chunks if n in findable] for d, chunks in parts.items()}
+    parts = {d: chunk_ids_of(d, tools) for d in documents}
+    searchable = set(search.keep_searchable([n for chunks in parts.values() for n in chunks]))
+    parts = {d: [n for n in chunks if n in searchable] for d, chunks in parts.items()}
     every = [n for chunks in parts.values() for n in chunks]
     cosines = np.round(tools.cosines(every, query), COSINE_DIGITS)
     each = iter(cosines.tolist())

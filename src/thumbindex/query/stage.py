@@ -41,7 +41,7 @@ class OtherForm(NamedTuple):
     form: str
 
 
-class NameMatch(NamedTuple):
+class ReferenceMatch(NamedTuple):
     """How a query matches a note's name; the least is the best."""
 
     # 0 equal but for case, 1 but for accents and punctuation, 2 a prefix of the note's name
@@ -70,27 +70,28 @@ class Search:
 
     query: Query
     text: str  # the searched text: the query with its spelling corrected
-    name_matches: Mapping[DocumentId, NameMatch] = field(default_factory=dict)
-    date_matches: Mapping[DocumentId, NameMatch] = field(default_factory=dict)
+    reference_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
+    date_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
-    weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
+    # retriever -> factor of its weight for this kind of query, from classify
+    weight_factors: Mapping[str, float] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
     identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
     embedding_text: str = ""  # the text to embed, if it is not `text`
     other_forms: tuple[OtherForm, ...] = ()
-    within: Selection | None = None  # searchable chunks; None means all
-    conditions: tuple[TypedFilter, ...] = ()  # filters typed in the query
+    searchable: Selection | None = None  # searchable chunks; None means all
+    typed_filters: tuple[TypedFilter, ...] = ()  # filters typed in the query
     unmet: tuple[UnmetFilter, ...] = ()  # those that no note meets
     undated: int = 0  # documents without a date that `since` or `until` excludes, if few passages
     listed: int | None = None  # documents that match a query of filters alone
-    phrasings: tuple[Phrasing, ...] = ()  # beside the query's own words
+    other_phrasings: tuple[Phrasing, ...] = ()  # beside the query's own words
     query_vector: Vector | None = None  # of the query's own words
     vector: Vector | None = None  # mean of all phrasings, the one that is searched
     lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
     seeds: tuple[DocumentId, ...] = ()  # whose links search_graph followed, best first
     fused: tuple[ChunkId, ...] = ()  # all chunks after fusion, best first
     candidates: tuple[Candidate, ...] = ()  # best first
-    families: tuple[tuple[ChunkId, ...], ...] = ()  # chunks of all passages, best first
+    passage_chunks: tuple[tuple[ChunkId, ...], ...] = ()  # chunks of all passages, best first
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
     confidence: float = 0.0
@@ -102,13 +103,13 @@ class Search:
     def all_phrasings(self) -> tuple[Phrasing, ...]:
         """All phrasings, the query's own words first."""
         own = Phrasing("query", self.text, self.terms, self.identifiers, self.query_vector)
-        return (own, *self.phrasings)
+        return (own, *self.other_phrasings)
 
-    def findable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
+    def keep_searchable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
         """Return the chunks that are searchable."""
-        if self.within is None:
+        if self.searchable is None:
             return chunks
-        mask = self.within.among(chunks).tolist()
+        mask = self.searchable.among(chunks).tolist()
         return [n for n, is_searchable in zip(chunks, mask, strict=True) if is_searchable]
 
 

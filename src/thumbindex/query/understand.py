@@ -179,8 +179,8 @@ _WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
 
 def classify(search: Search, tools: Tools) -> Search:
     """Set the query's kind and its factors of the retrievers' weights."""
-    kind = kind_of(search.text, named=bool(search.name_matches))
-    return replace(search, kind=kind, weights=_WEIGHT_FACTORS[kind])
+    kind = kind_of(search.text, named=bool(search.reference_matches))
+    return replace(search, kind=kind, weight_factors=_WEIGHT_FACTORS[kind])
 
 
 def kind_of(text: str, named: bool) -> QueryKind:
@@ -237,7 +237,7 @@ _MAX_CORRECTIONS = 20
 
 def correct(search: Search, tools: Tools) -> Search:
     """Correct the spelling of the searched text, unless it is a note's name."""
-    if search.name_matches:
+    if search.reference_matches:
         return search
     stops = stop_weights(search.text, tools.snapshot.keyword.languages)
     unknown = (
@@ -245,7 +245,7 @@ def correct(search: Search, tools: Tools) -> Search:
         for word in dict.fromkeys(_correctable_words(search.text))
         if word not in stops and not _is_known(word, tools)
     )
-    corrections = {word: correction(word, tools) for word in islice(unknown, _MAX_CORRECTIONS)}
+    corrections = {word: find_correction(word, tools) for word in islice(unknown, _MAX_CORRECTIONS)}
     text = correct_text(search.text, corrections.get)
     if text == search.text:
         return search
@@ -317,7 +317,7 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
     return None if has_cjk(word) or is_identifier(word) or fold(word) in STOP_WORDS else parts
 
 
-def correction(word: str, tools: Tools) -> str | None:
+def find_correction(word: str, tools: Tools) -> str | None:
     """Return the correction of a word, None if stemming finds it."""
     keyword = tools.snapshot.keyword
     if keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
