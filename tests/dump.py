@@ -67,7 +67,7 @@ def postings(store: Store) -> list[tuple[int, str, str, float]]:
     order.
     """
     found = []
-    for segment, deleted in open_segments(store.keyword, store.segments()):
+    for segment, deleted in open_segments(store.segments_folder, store.segments()):
         gone = set(deleted.tolist())
         for name in FIELDS:
             for texts, columns in segment.field(name).posting_columns():

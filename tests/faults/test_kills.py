@@ -89,7 +89,7 @@ def check_prefix(root: Path, library: Library, builds: list[Built], versions: li
     assert set(found["chunks"]) == wanted["chunks"]
     assert set(found["postings"]) == wanted["postings"]
     if store.meta("links") == "resolved":
-        resolve = LinkResolver.of(store.names()).resolve
+        resolve = LinkResolver.of(store.linkable_documents()).resolve
         assert [link.resolved for _, _, link in found["links"]] == [
             resolve(link, path) for path, _, link in found["links"]
         ]

@@ -47,7 +47,7 @@ def test_a_text_that_is_not_what_was_written_is_found_and_not_returned(places):
         closing(Store(places.store, read_only=True)) as store,
         pytest.raises(IndexDamagedError, match="builds it anew from the notes"),
     ):
-        store.chunks(list(store.rows()))
+        store.chunks(list(store.signed_row_ids()))
 
 
 def test_a_damaged_index_is_begun_anew_with_its_model_and_who_has_the_old_one_open_keeps_it(places):
@@ -60,7 +60,7 @@ def test_a_damaged_index_is_begun_anew_with_its_model_and_who_has_the_old_one_op
 
 
 def test_a_flipped_byte_of_the_words_is_found_whatever_time_the_file_has(places):
-    file = max(places.keyword.iterdir(), key=lambda path: path.stat().st_size)
+    file = max(places.segments_folder.iterdir(), key=lambda path: path.stat().st_size)
     facts, data = file.stat(), file.read_bytes()
     with file.open("r+b") as opened:
         opened.write(bytes([data[0] ^ 1]))
@@ -69,10 +69,10 @@ def test_a_flipped_byte_of_the_words_is_found_whatever_time_the_file_has(places)
 
 
 def test_a_segment_that_no_commit_lists_is_deleted_by_the_next_writer(places):
-    listed = sorted(places.keyword.iterdir())
-    (places.keyword / "begun.seg").write_bytes(b"words")
+    listed = sorted(places.segments_folder.iterdir())
+    (places.segments_folder / "begun.seg").write_bytes(b"words")
     with Writer.open(places.folder):
-        assert sorted(places.keyword.iterdir()) == listed
+        assert sorted(places.segments_folder.iterdir()) == listed
 
 
 def test_a_flipped_version_is_damage_and_no_later_version(places):

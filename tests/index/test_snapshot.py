@@ -179,8 +179,8 @@ def open_files(places):
         with suppress(FileNotFoundError):  # closed since it was listed: the one of the listing, too
             files.append(str(path.readlink()))
     maps = Path("/proc/self/maps").read_text().splitlines()
-    return sum(str(places.keyword) in name for name in files), sum(
-        str(places.keyword) in line for line in maps
+    return sum(str(places.segments_folder) in name for name in files), sum(
+        str(places.segments_folder) in line for line in maps
     )
 
 

@@ -78,7 +78,7 @@ def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
     )
     embed(places.folder)
     with closing(Store(places.store, read_only=True)) as store:
-        rows, matrix = chunk_matrix(store, sorted(row for row in store.rows() if row > 0))
+        rows, matrix = chunk_matrix(store, sorted(row for row in store.signed_row_ids() if row > 0))
         view = load_vectors(store)
     order = np.argsort(view.rows())
     assert (len(rows), view.rows()[order].tolist()) == (1003, rows)
@@ -127,7 +127,9 @@ def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_ho
     with Writer.open(tmp_path / "index") as writer:
         hidden = [
             row
-            for row, chunk in writer.store.chunks([r for r in writer.store.rows() if r > 0]).items()
+            for row, chunk in writer.store.chunks(
+                [r for r in writer.store.signed_row_ids() if r > 0]
+            ).items()
             if "mellon" in chunk.text
         ]
         (vector,) = chunk_vectors(writer.store, hidden).values()

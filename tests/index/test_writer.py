@@ -44,16 +44,16 @@ def test_many_small_edits_are_merged_when_there_is_time_and_nothing_else_changes
         store, places = build(
             note("a.md", f"apples {number}"), note(f"{number}.md", f"pears {number}")
         )
-    before, segments = logical_dump(store, places), len(list(places.keyword.glob("*.seg")))
+    before, segments = logical_dump(store, places), len(list(places.segments_folder.glob("*.seg")))
     with Writer.open(tmp_path / "index") as writer:
         writer.merge_keyword()
     assert logical_dump(store, places) == before
-    assert len(list(places.keyword.glob("*.seg"))) < segments
+    assert len(list(places.segments_folder.glob("*.seg"))) < segments
 
 
 def test_an_edit_over_a_damaged_index_of_words_says_so_and_changes_nothing(build, note):
     store, places = build(note("a.md", "apples"))
-    for path in places.keyword.glob("*.seg"):
+    for path in places.segments_folder.glob("*.seg"):
         path.unlink()
     with pytest.raises(IndexDamagedError, match="thumbindex index"):
         build(note("b.md", "pears"))

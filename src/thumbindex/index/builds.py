@@ -57,7 +57,7 @@ def find_damage(places: IndexPaths) -> str:
             while True:
                 generation = store.generation
                 try:
-                    verify_segments(store.keyword, store.segments(), from_disk=True)
+                    verify_segments(store.segments_folder, store.segments(), from_disk=True)
                     return ""
                 except IndexDamagedError:
                     if store.generation == generation:  # else a commit has deleted files
@@ -133,9 +133,9 @@ def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
         is_there = build == places.build + 1 and places.at(build).store.exists()
         if not is_there or (words is not None and words != words_generation(folder)):
             return False
-        if places.at(build).keyword.exists():
+        if places.at(build).segments_folder.exists():
             # before the old build is deleted
-            fsync_files(places.at(build).keyword)
+            fsync_files(places.at(build).segments_folder)
         places.set_current_build(build)
         IndexPaths(folder).sweep()
         return True
@@ -240,8 +240,8 @@ def delete_index(places: IndexPaths) -> None:
         # Windows deletes no file that is open: the store goes last, so that `forget` finds the
         # index again.
         present = places.at()
-        if present.keyword.exists():
-            shutil.rmtree(present.keyword)
+        if present.segments_folder.exists():
+            shutil.rmtree(present.segments_folder)
         kept = (places.lock, *_files_of_active_runs(places))
         for path in sorted(
             places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.build_folder)

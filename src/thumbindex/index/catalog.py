@@ -42,12 +42,12 @@ class RowSource(Protocol):
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and facts of every document, or of some."""
+        """Return row id, path, title, times and attributes of every document, or of some."""
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
         """Return the times of every document by row id."""
 
-    def chunk_facts(
+    def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
         """Return row id, document's row id, ordinal and salience of every chunk, or of those of
@@ -214,7 +214,7 @@ def _columns(
     """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3), and their
     salience. Only what is new is read.
     """
-    rows = store.chunk_facts(
+    rows = store.chunk_columns(
         None if last is None else np.setdiff1d(documents, last.document_rows).tolist()
     )
     ids, of, ordinals, weights = zip(*rows, strict=True) if rows else ((),) * 4

@@ -87,8 +87,8 @@ class IndexPaths:
         return self.build_folder / "index.sqlite3"
 
     @property
-    def keyword(self) -> Path:
-        """Whoosh's folder."""
+    def segments_folder(self) -> Path:
+        """The folder of the keyword index's segments."""
         return self.build_folder / KEYWORD_FOLDER
 
     def set_current_build(self, build: int) -> None:

@@ -318,7 +318,7 @@ class KeywordWriter:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store, self._folder = store, store.keyword
+        self._store, self._folder = store, store.segments_folder
 
     def apply(
         self,

@@ -20,8 +20,8 @@ from thumbindex.text import embedded_text, text_key
 
 
 def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:
-    """Return the vector key of every chunk: half of the time of storing a document, and needs no
-    lock.
+    """Return the vector key of every chunk. This is half of the work of storing a document, and
+    needs no lock.
     """
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
@@ -41,9 +41,12 @@ def chunk_checksum(row: SqlRow) -> int:
     return crc32(key, crc32(text, crc32(path)))
 
 
-def aliases_from_facts(facts: str) -> tuple[str, ...]:
-    """Return a document's aliases. Most have none; to decode all facts costs an edit 10 ms."""
-    return tuple(json.loads(facts).get("aliases", ())) if '"aliases": ' in facts else ()
+def aliases_from_attributes(attributes: str) -> tuple[str, ...]:
+    """Return a document's aliases from its attributes (JSON).
+
+    Most documents have none, and to decode the attributes of all would slow every edit by 10 ms.
+    """
+    return tuple(json.loads(attributes).get("aliases", ())) if '"aliases": ' in attributes else ()
 
 
 def state_from_row(row: SqlRow) -> FileState:
@@ -57,12 +60,12 @@ def signed_inode(inode: int) -> int:
     return inode - 2**64 if inode >= 2**63 else inode
 
 
-def text_span(text: str, of: str) -> tuple[int | None, int | None, str | None]:
-    """Return the offset and length of a text in its section's, or the text itself. SQLite does not
-    count characters behind a NUL.
+def text_span(text: str, section: str) -> tuple[int | None, int | None, str | None]:
+    """Return the offset and length of a text in its section's text, or the text itself if it is no
+    part of that. SQLite counts no characters after a NUL.
     """
-    at = of.find(text) if "\0" not in of else -1
-    return (at, len(text), None) if at >= 0 else (None, None, text)
+    offset = section.find(text) if "\0" not in section else -1
+    return (offset, len(text), None) if offset >= 0 else (None, None, text)
 
 
 def chunk_values(chunk: Chunk) -> tuple[Any, ...]:
@@ -88,12 +91,12 @@ def chunk_from_row(row: SqlRow) -> Chunk:
 
 
 def document_from_row(
-    path: str, title: str, times: DocumentTimes, facts: str, folder: str
+    path: str, title: str, times: DocumentTimes, attributes: str, folder: str
 ) -> Document:
     """Build a document's record from its row."""
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
-        for name, value in json.loads(facts).items()
+        for name, value in json.loads(attributes).items()
     }
     values["abbreviations"] = tuple(Abbreviation(*each) for each in values.get("abbreviations", ()))
     return Document(path=path, title=title, folder=folder, **times._asdict(), **values)

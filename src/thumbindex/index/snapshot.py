@@ -70,7 +70,7 @@ def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> Op
         catalog = StoreCatalog(store, folder, None if last is None else last.catalog)
         segments = () if last is None else last.keyword.segments
         keyword = SegmentKeywordIndex(
-            open_segments(store.keyword, store.segments(), segments), catalog
+            open_segments(store.segments_folder, store.segments(), segments), catalog
         )
         graph = build_link_graph(catalog, None if last is None else last.graph)
     vectors = _vectors(store, fingerprint, catalog, last)

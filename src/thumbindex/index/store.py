@@ -1,5 +1,5 @@
-"""What is made of one folder's notes: a SQLite file that holds documents, sections, chunks, links
-and what was read when.
+"""The store of one folder's index: a SQLite file of documents, sections, chunks, links, problems
+and the states of the files that were read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexMissingErr
 from thumbindex.index.duplicate_tables import DECISIONS_FILE, DuplicateTables, read_decisions
 from thumbindex.index.files import KEYWORD_FOLDER, VECTORS_FOLDER
 from thumbindex.index.row_codec import (
-    aliases_from_facts,
+    aliases_from_attributes,
     chunk_checksum,
     chunk_from_row,
     chunk_values,
@@ -54,43 +54,44 @@ from thumbindex.text import text_digest
 
 _LOG = logging.getLogger(__name__)
 
-_DOCUMENT = (
+_DOCUMENT_COLUMNS = (
     "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns, edited, "
     "first_commit, last_commit"
 )
 
 TIMES = ", ".join(DocumentTimes._fields)
-"""The columns of a document's times."""
+"""The columns of DocumentTimes."""
 
-_FACTS = tuple(
+_JSON_FIELDS = tuple(
     f.name
     for f in fields(Document)
     if f.name not in {"path", "title", "folder", *DocumentTimes._fields}
 )
 
-_CHUNK = (
+_SELECT_CHUNK = (
     "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, "
     "s.heading_path), c.start_line, c.end_line,"
     " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
 )
-_SECTIONS = (
+_FROM_CHUNKS_WITH_SECTION = (
     " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section "
     "WHERE c.id IN ({})"
 )
 
 
-_DOCUMENT_BATCH = 200
-"""Of which all texts are loaded: a few megabytes."""
+_DOCUMENTS_PER_QUERY = 200
+"""Maximum documents whose texts are loaded at once: a few megabytes."""
 
 
 class Store(SqliteFile):
-    """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which
-    lie in a store for all folders.
+    """One folder's SQLite file.
+
+    It opens the vectors of the folder's texts, too: they are in a file that all folders share.
     """
 
     schema = "schema.sql"
     version = 15
-    """Changes with the schema, and when words are analyzed or segments are written another way."""
+    """Version of the schema, of the analysis of words and of the format of segments."""
 
     def __init__(
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
@@ -98,11 +99,11 @@ class Store(SqliteFile):
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
         self.decisions_file = path.parent.with_name(DECISIONS_FILE)
         self._guard = threading.Lock()
-        # by the generations of the store and of its vectors
-        self._counted: tuple[tuple[int, int], tuple[int, int, int]] | None = None
+        # the generations of the store and of its vectors, and the counts at these
+        self._cached_counts: tuple[tuple[int, int], tuple[int, int, int]] | None = None
         self._vectors: VectorStore | None = None
-        # which file is open
-        self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"
+        # the identity of the open file, to notice that another one has replaced it
+        self._vector_file_identity: tuple[Path, int, int] | str | None = "not looked for"
 
     def close(self) -> None:
         """Close the files."""
@@ -114,13 +115,13 @@ class Store(SqliteFile):
     def duplicates(self) -> DuplicateTables:
         """The tables of duplicates.
 
-        They are not kept: each would hold the other, and a store that nobody holds stayed open.
+        A new object at each access: a reference cycle would keep an unused store open.
         """
         return DuplicateTables(self)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return what the owner decided about duplicates, by the texts' digests; raise StorageError
-        where the file cannot be read.
+        """Return the owner's decisions about duplicates. Raises StorageError if their file is not
+        readable.
         """
         return read_decisions(self.decisions_file)
 
@@ -128,14 +129,14 @@ class Store(SqliteFile):
         """Count documents, chunks, and chunks with a vector."""
         with self.read_transaction():
             vectors = self.vectors
-            moment = self.generation, vectors.generation if vectors else -1
-            if self._counted is None or self._counted[0] != moment:
-                held = vectors.keys() if vectors else set()
+            generations = self.generation, vectors.generation if vectors else -1
+            if self._cached_counts is None or self._cached_counts[0] != generations:
+                with_vector = vectors.keys() if vectors else set()
                 documents = self.fetch("SELECT count(*) FROM documents")[0][0]
                 keys = [key for (key,) in self.fetch("SELECT key FROM chunks")]
-                counts = documents, len(keys), sum(key in held for key in keys)
-                self._counted = moment, counts
-            return self._counted[1]
+                counts = documents, len(keys), sum(key in with_vector for key in keys)
+                self._cached_counts = generations, counts
+            return self._cached_counts[1]
 
     def link_counts(self) -> LinkCounts:
         """Count the links that lead to a document and those that dangle."""
@@ -143,9 +144,7 @@ class Store(SqliteFile):
         return LinkCounts(*row)
 
     def verify(self) -> None:
-        """Read all texts, and raise IndexDamagedError where the file does not hold together or a
-        text is not what was written.
-        """
+        """Check the file and the checksums of all texts. Raises IndexDamagedError."""
         with self.read_transaction():
             self.check_integrity()
             rows = [row for row, _, _ in self.chunk_rows()]
@@ -158,7 +157,7 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- documents
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return each path's file state when it was read, of all paths or of these."""
+        """Return the state of every file when it was read, or of those at these paths."""
         sql = "SELECT path, size, mtime_ns, inode, digest, ctime_ns FROM documents"
         rows = (
             self.fetch(sql)
@@ -168,18 +167,18 @@ class Store(SqliteFile):
         return {row[0]: state_from_row(row) for row in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
-        """Remove documents with all that hangs on them."""
+        """Remove documents with their sections, chunks, links and problems."""
         for path in paths:
             for (row,) in self.fetch("SELECT id FROM documents WHERE path = ?", (path,)):
                 self.execute("DELETE FROM documents WHERE id = ?", (row,))
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
 
     def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
-        """Put a document in place of the one at its path."""
+        """Add a document; it replaces the one at its path."""
         self.remove_documents([state.path])
         document = parsed.document
-        facts = json.dumps(
-            {name: value for name in _FACTS if (value := getattr(document, name))},
+        attributes = json.dumps(
+            {name: value for name in _JSON_FIELDS if (value := getattr(document, name))},
             ensure_ascii=False,
             sort_keys=True,
         )
@@ -187,19 +186,20 @@ class Store(SqliteFile):
         modified, *days = DocumentTimes(
             *(getattr(document, name) for name in DocumentTimes._fields)
         )
-        facts_of_file = (state.size, state.mtime_ns, signed_inode(state.inode), state.digest)
+        file = (state.size, state.mtime_ns, signed_inode(state.inode), state.digest)
         values = (
             row,
             state.path,
-            *facts_of_file,
+            *file,
             document.title,
             float(modified),
-            facts,
+            attributes,
             state.ctime_ns,
             *days,
         )
         self.execute(
-            f"INSERT INTO documents ({_DOCUMENT}) VALUES ({', '.join('?' * len(values))})", values
+            f"INSERT INTO documents ({_DOCUMENT_COLUMNS}) VALUES ({', '.join('?' * len(values))})",
+            values,
         )
         self._insert_texts(
             [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
@@ -217,24 +217,24 @@ class Store(SqliteFile):
         self.add_problems(parsed.problems)
 
     def _insert_texts(self, sections: Sequence[SqlRow], chunks: Sequence[SqlRow]) -> None:
-        """Insert a document's sections and chunks: what a chunk says as its section says it is
-        there once.
+        """Insert a document's sections and chunks.
+
+        A chunk's text is stored as its offset and length in the section's text, if it is part of
+        that; its heading path only if the section has another one.
         """
-        texts, paths = (
-            {row[1]: row[4] for row in sections},
-            {row[3]: row[5] for row in reversed(chunks)},
-        )
+        texts = {row[1]: row[4] for row in sections}
+        heading_paths = {row[3]: row[5] for row in reversed(chunks)}
         self.execute_many(
             "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(*row, paths.get(row[1]), text_checksum(row[4])) for row in sections],
+            [(*row, heading_paths.get(row[1]), text_checksum(row[4])) for row in sections],
         )
         rows = []
         for row in chunks:
-            path = None if row[5] == paths[row[3]] and row[3] in texts else row[5]
+            is_of_section = row[3] in texts and row[5] == heading_paths[row[3]]
             rows.append(
                 (
                     *row[:5],
-                    path,
+                    None if is_of_section else row[5],
                     *row[6:8],
                     *text_span(row[8], texts.get(row[3], "")),
                     *row[9:],
@@ -243,8 +243,8 @@ class Store(SqliteFile):
             )
         self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 15)})", rows)
 
-    def touch_document(self, state: FileState, modified: float) -> None:
-        """Refresh the file state of a document whose text is as it was."""
+    def update_file_state(self, state: FileState, modified: float) -> None:
+        """Update the file state of a document whose text has not changed."""
         values = (
             state.size,
             state.mtime_ns,
@@ -263,8 +263,8 @@ class Store(SqliteFile):
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and facts (JSON) of every document, or of those with
-        these row ids, by path.
+        """Return row id, path, title, times and attributes (JSON) of every document, or of those
+        with these row ids, by path.
         """
         sql = f"SELECT id, path, title, facts, {TIMES} FROM documents"
         found = (
@@ -275,43 +275,44 @@ class Store(SqliteFile):
             key=lambda row: row[1],
         )
 
-    def names(self, paths: Iterable[str] | None = None) -> list[Document]:
-        """Return every document, or those at these paths, by path, with no more than links can
-        name: path, title and aliases.
+    def linkable_documents(self, paths: Iterable[str] | None = None) -> list[Document]:
+        """Return every document, or those at these paths, by path.
+
+        They have path, title and aliases only: what a link can name.
         """
-        found = self.documents(None if paths is None else self._ids(paths))
+        found = self.documents(None if paths is None else self._document_ids(paths))
         return [
-            Document(path, title, aliases=aliases_from_facts(facts))
-            for _, path, title, _, facts in found
+            Document(path, title, aliases=aliases_from_attributes(attributes))
+            for _, path, title, _, attributes in found
         ]
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return how many bytes the files at some paths had when they were read."""
+        """Return the sizes in bytes that the files at some paths had when they were read."""
         return dict(self.fetch_in("SELECT path, size FROM documents WHERE path IN ({})", paths))
 
     def flagged(self) -> list[Document]:
-        """Return the documents in which something is flagged, by path."""
-        held = self.fetch("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
-        found = self.documents([row for (row,) in held])
+        """Return the documents with flags, by path."""
+        rows = self.fetch("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
+        flagged = self.documents([row for (row,) in rows])
         return [
-            document_from_row(path, title, times, facts, "")
-            for _, path, title, times, facts in found
+            document_from_row(path, title, times, attributes, folder="")
+            for _, path, title, times, attributes in flagged
         ]
 
-    def rows(self, paths: Iterable[str] | None = None) -> set[int]:
-        """Return the row ids of chunks, and minus those of documents: all of them, or those of the
-        documents at these paths.
+    def signed_row_ids(self, paths: Iterable[str] | None = None) -> set[int]:
+        """Return the row ids of chunks, and the negated ones of documents: all of them, or those of
+        the documents at these paths.
         """
         if paths is None:
             return {row for row, _, _ in self.chunk_rows()}.union(
                 -row for (row,) in self.fetch("SELECT id FROM documents")
             )
-        ids = self._ids(paths)
+        ids = self._document_ids(paths)
         return {-row for row in ids}.union(
             row for (row,) in self.fetch_in("SELECT id FROM chunks WHERE document IN ({})", ids)
         )
 
-    def _ids(self, paths: Iterable[str]) -> list[int]:
+    def _document_ids(self, paths: Iterable[str]) -> list[int]:
         return [
             row for (row,) in self.fetch_in("SELECT id FROM documents WHERE path IN ({})", paths)
         ]
@@ -321,36 +322,37 @@ class Store(SqliteFile):
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """Load chunks by row id; those that are gone are missing."""
         found = {}
-        for row in self.fetch_in(_CHUNK + _SECTIONS, rows):
+        for row in self.fetch_in(_SELECT_CHUNK + _FROM_CHUNKS_WITH_SECTION, rows):
             try:
                 found[row[0]] = chunk_from_row(row[2:-2])
                 is_whole = chunk_checksum(row) == row[-1]
-            except (AttributeError, TypeError, ValueError):  # a flipped place leads to no text
+            except (AttributeError, TypeError, ValueError):  # a damaged offset
                 is_whole = False
             if not is_whole:
                 raise IndexDamagedError(damage_message(self.path, "a text is not what was written"))
         return found
 
-    def languages(self, rows: Sequence[int]) -> dict[int, str]:
-        """Return the language of the document of each chunk, by the chunk's row id."""
-        documents = self.documents_of(rows)
+    def chunk_languages(self, rows: Sequence[int]) -> dict[int, str]:
+        """Return the language of each chunk's document, by the chunk's row id."""
+        documents = self.documents_of_chunks(rows)
         languages = {
-            row: json.loads(facts).get("language", "")
-            for row, _, _, _, facts in self.documents(sorted(set(documents.values())))
+            row: json.loads(attributes).get("language", "")
+            for row, _, _, _, attributes in self.documents(sorted(set(documents.values())))
         }
         return {row: languages.get(document, "") for row, document in documents.items()}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
-        """Load the section of each chunk, by the chunk's row id, in the same way."""
-        sql = f"SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum{_SECTIONS}"
+        """Load the section of each chunk by the chunk's row id; those that are gone are missing."""
+        columns = "c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum"
+        sql = f"SELECT {columns}{_FROM_CHUNKS_WITH_SECTION}"
         found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
         if any(not isinstance(row[4], str) or text_checksum(row[4]) != row[5] for row in found):
             raise IndexDamagedError(damage_message(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:
-        """Return the paths of documents with a section whose text has one of these digests: all are
-        read, those of some documents at once.
+        """Return the paths of documents with a section whose text has one of these digests. Reads
+        the texts of all sections.
         """
         ids = [row for (row,) in self.fetch("SELECT id FROM documents ORDER BY path")]
         sql = (
@@ -358,8 +360,8 @@ class Store(SqliteFile):
             "d.id IN ({})"
         )
         parts = (
-            self.fetch_in(sql, ids[start : start + _DOCUMENT_BATCH])
-            for start in range(0, len(ids), _DOCUMENT_BATCH)
+            self.fetch_in(sql, ids[start : start + _DOCUMENTS_PER_QUERY])
+            for start in range(0, len(ids), _DOCUMENTS_PER_QUERY)
         )
         return {path for rows in parts for path, text in rows if text_digest(text) in digests}
 
@@ -367,32 +369,32 @@ class Store(SqliteFile):
 
     @property
     def last_row(self) -> int:
-        """The last row id that was used; the next document's follow it."""
+        """The last row id that was used; the next document gets the one after it."""
         return int(self.meta("last_row", "0"))
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
         """Return row id, document's row id and ordinal of every chunk."""
         return self.fetch("SELECT id, document, ordinal FROM chunks")
 
-    def documents_between(self, after: int, last: int) -> list[tuple[int, int]]:
-        """Return row id and document's row id of the chunks whose row ids come after one, up to
-        another, ascending.
+    def chunk_rows_between(self, after: int, last: int) -> list[tuple[int, int]]:
+        """Return row id and document's row id of the chunks with a row id above `after`, up to and
+        including `last`, ascending.
         """
         return self.fetch(
             "SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last)
         )
 
-    def documents_of(self, rows: Sequence[int]) -> dict[int, int]:
-        """Return the document's row id of each of these chunks; those that are gone are missing."""
+    def documents_of_chunks(self, rows: Sequence[int]) -> dict[int, int]:
+        """Return the document's row id of each chunk, by the chunk's row id; those that are gone
+        are missing.
+        """
         return dict(self.fetch_in("SELECT id, document FROM chunks WHERE id IN ({})", rows))
 
     def count_chunks(self) -> int:
-        """Count the chunks; without a condition SQLite counts in the smallest index, and not
-        through the texts.
-        """
+        """Return the number of chunks. SQLite counts them in an index, without reading a text."""
         return int(self.fetch("SELECT count(*) FROM chunks")[0][0])
 
-    def chunk_facts(
+    def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
         """Return row id, document's row id, ordinal and salience of every chunk, or of those of the
@@ -404,8 +406,9 @@ class Store(SqliteFile):
         return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
-        """Return the times of every document by row id, as plain tuples in the order of
-        DocumentTimes: all are read after each commit.
+        """Return the times of every document by row id.
+
+        Plain tuples in the order of DocumentTimes: all of them are read after each commit.
         """
         return {
             row[0]: row[1:] for row in self.fetch(f"SELECT id, {TIMES} FROM documents NOT INDEXED")
@@ -415,44 +418,41 @@ class Store(SqliteFile):
 
     @property
     def vectors(self) -> VectorStore | None:
-        """The vectors of the index's model; None where there are none, or where they cannot be
-        read: words answer alone then.
-        """
+        """The vectors of the index's model, or None if there are none or they cannot be read."""
         fingerprint = self.meta("fingerprint")
         if not fingerprint:
             return None
         with self._guard:
             path = vector_file(self.path.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
-            if self._vectors_are != _identity(path) or (
+            if self._vector_file_identity != _file_identity(path) or (
                 self._vectors is None and not self._read_only
             ):
                 self._open_vectors(path, fingerprint)
             return self._vectors
 
     def _open_vectors(self, path: Path, fingerprint: str) -> None:
-        self._vectors = self._vectors_are = None
+        self._vectors = self._vector_file_identity = None
         if not self._read_only:
             self._vectors = VectorStore.open(path, fingerprint)
         elif path.exists():
             try:
                 self._vectors = VectorStore(path, read_only=True)
             except (IndexBusyError, IndexMissingError):
-                # another process writes the file, or has only just begun it: whoever asks next
-                # looks again
+                # another process is writing or creating the file: the next access tries again
                 return
             except StorageError as error:
                 _LOG.warning("%s Until then words are searched alone.", error)
-        self._vectors_are = _identity(path)
+        self._vector_file_identity = _file_identity(path)
 
     # -------------------------------------------------------------- segments
 
     @property
-    def keyword(self) -> Path:
-        """The folder of these files."""
+    def segments_folder(self) -> Path:
+        """The folder of the keyword index's segments."""
         return self.path.with_name(KEYWORD_FOLDER)
 
     def segments(self) -> list[SegmentFile]:
-        """Return the files that the index of words is made of."""
+        """Return the segments of the keyword index."""
         return [
             SegmentFile(name, rows, size, checksum, np.frombuffer(deleted, dtype=np.uint32))
             for name, rows, size, checksum, deleted in self.fetch(
@@ -461,7 +461,7 @@ class Store(SqliteFile):
         ]
 
     def set_segments(self, segments: Iterable[SegmentFile]) -> None:
-        """Put a list of files in place of the one there is, in a transaction."""
+        """Replace the list of segments, in a transaction."""
         self.execute("DELETE FROM segments")
         self.execute_many(
             "INSERT INTO segments VALUES (?, ?, ?, ?, ?)",
@@ -489,8 +489,8 @@ class Store(SqliteFile):
         )
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
-        """Return the links that lead to a document, with the paths of those that they stand in, by
-        path and line.
+        """Return the links to a document from other documents, with the paths of these, by path and
+        line.
         """
         sql = (
             "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l "
@@ -502,7 +502,7 @@ class Store(SqliteFile):
         return [(row[0], Link(LinkKind(row[1]), *row[2:])) for row in rows]
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
-        """Write where a link leads."""
+        """Set the path of the document that a link leads to; None if there is none."""
         self.execute(
             "UPDATE links SET resolved = ? WHERE ordinal = ? AND document = (SELECT id FROM "
             "documents WHERE path = ?)",
@@ -532,7 +532,7 @@ class Store(SqliteFile):
         )
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what was reported about files, by path and line."""
+        """Return the problems of files, by path and line."""
         return tuple(
             Problem(*row)
             for row in self.fetch(
@@ -541,34 +541,32 @@ class Store(SqliteFile):
         )
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
-        """Add reports about files."""
+        """Add problems of files."""
         self.execute_many(
             "INSERT INTO problems VALUES (?, ?, ?)", [(p.path, p.line, p.reason) for p in problems]
         )
 
     def replace_walk_problems(self, problems: Sequence[Problem]) -> bool:
-        """Put what a walk reported in place of what the last one did about files that are no
-        documents; tell whether it differs.
-        """
-        known = {
+        """Replace the problems of paths that are no documents; return whether they differ."""
+        present = {
             Problem(*row)
             for row in self.fetch(
                 "SELECT path, line, reason FROM problems WHERE path NOT IN (SELECT path FROM "
                 "documents)"
             )
         }
-        wanted = dict.fromkeys(problems)
-        if known == set(wanted):
+        unique = dict.fromkeys(problems)
+        if present == set(unique):
             return False
         self.execute("DELETE FROM problems WHERE path NOT IN (SELECT path FROM documents)")
-        self.add_problems(wanted)
+        self.add_problems(unique)
         return True
 
 
-def _identity(path: Path) -> tuple[Path, int, int] | None:
-    """Return what tells a file from another one that takes its place; None where there is none."""
+def _file_identity(path: Path) -> tuple[Path, int, int] | None:
+    """Return the path, device and inode of a file, or None if there is none."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return path, found.st_dev, found.st_ino
+    return path, stat.st_dev, stat.st_ino

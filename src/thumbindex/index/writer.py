@@ -145,7 +145,9 @@ class Writer:
             batch = _drop_stale(batch, self.store)
             paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
             before = _PriorState(
-                _names(self.store, paths), self.store.rows(paths), _link_targets(self.store, paths)
+                _names(self.store, paths),
+                self.store.signed_row_ids(paths),
+                _link_targets(self.store, paths),
             )
             self._write(batch)
             stale = self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
@@ -159,13 +161,13 @@ class Writer:
             self.store.set_meta("links", "stale" if unresolved else "resolved")
             for key, value in batch.facts.items():
                 self.store.set_meta(key, value)
-            now = self.store.rows(paths)
+            now = self.store.signed_row_ids(paths)
             self._write_words(sorted(before.rows - now), sorted(now - before.rows))
         return given - _size(batch)
 
     def _write_words(self, gone: Sequence[int], new: Sequence[int]) -> None:
         """Take rows out of the index of words and add rows."""
-        verify_segments(self.store.keyword, self.store.segments())
+        verify_segments(self.store.segments_folder, self.store.segments())
         known = self.store.documents([-row for row in new if row < 0])
         documents = [
             (-row, document_from_row(path, title, times, facts, folder=""))
@@ -195,7 +197,7 @@ class Writer:
             )
             self.store.add_document(state, replace(parsed, document=document))
         for state, modified in batch.metadata_only:
-            self.store.touch_document(state, modified)
+            self.store.update_file_state(state, modified)
         if batch.problems is None:
             self.store.add_problems(batch.failed)
         else:
@@ -246,7 +248,7 @@ class Writer:
         resolve = (
             (lambda link, path: leads[path, link.kind, link.target])
             if known
-            else resolver(self.store.names())
+            else resolver(self.store.linkable_documents())
         )
         for path, ordinal, link in links:
             resolved = resolve(link, path)
@@ -264,7 +266,8 @@ class Writer:
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
         return word_counts(
-            segment for segment, _ in open_segments(self.store.keyword, self.store.segments())
+            segment
+            for segment, _ in open_segments(self.store.segments_folder, self.store.segments())
         )
 
     def wipe(self) -> bool:
@@ -280,11 +283,11 @@ class Writer:
         if self.places.build != self.places.current_build:
             return False
         with self.store.transaction():
-            verify_segments(self.store.keyword, self.store.segments())
+            verify_segments(self.store.segments_folder, self.store.segments())
             self.keyword.purge_deleted()
         self.keyword.delete_unlisted_files()
         # before that is taken note of: nobody would wipe again what a power cut brings back
-        fsync_files(self.store.keyword)
+        fsync_files(self.store.segments_folder)
         sweep_vectors(self.places.folder.parent)
         is_out = [self.places.sweep(build_in_progress(self.places)), self.store.truncate_log()]
         if all(is_out):
@@ -293,13 +296,13 @@ class Writer:
 
     def merge_keyword(self, idle: IdleTime = "long") -> None:
         """Make one of the many small segments, which each edit adds to."""
-        verify_segments(self.store.keyword, self.store.segments())
+        verify_segments(self.store.segments_folder, self.store.segments())
         self.keyword.merge(idle)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNK_BATCH):
             part = rows[start : start + CHUNK_BATCH]
-            languages = self.store.languages(part)
+            languages = self.store.chunk_languages(part)
             yield from (
                 (row, chunk, languages.get(row, ""))
                 for row, chunk in self.store.chunks(part).items()
@@ -394,4 +397,7 @@ def _link_targets(store: Store, paths: Sequence[str]) -> LinkTargets:
 
 
 def _names(store: Store, paths: Sequence[str]) -> set[tuple[str, str, tuple[str, ...]]]:
-    return {(document.path, document.title, document.aliases) for document in store.names(paths)}
+    return {
+        (document.path, document.title, document.aliases)
+        for document in store.linkable_documents(paths)
+    }

@@ -58,7 +58,7 @@ def read_indexed_files(places: IndexPaths, paths: Collection[str] = ()) -> Index
 def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
     """Read the manifest from an open store."""
     with store.read_transaction():
-        verify_segments(store.keyword, store.segments())
+        verify_segments(store.segments_folder, store.segments())
         manifest = store.manifest()
         problems = frozenset(
             problem for problem in store.problems() if problem.path not in manifest

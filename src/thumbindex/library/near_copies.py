@@ -88,7 +88,7 @@ def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_Cach
         near = _CachedVectors(identity, load_vectors(store), last)
     gone = np.array(sorted(near.gone), dtype=np.int64)
     near.gone.clear()
-    new = np.array([row for row, _ in store.documents_between(near.last, last)], dtype=np.int64)
+    new = np.array([row for row, _ in store.chunk_rows_between(near.last, last)], dtype=np.int64)
     lacking = np.setdiff1d(new, np.setdiff1d(near.view.rows(), gone)).tolist()
     near.view = near.view.changed(gone, *chunk_matrix(store, lacking))
     near.last = max(near.last, last)
@@ -189,7 +189,7 @@ class _Comparison:
             wanted + _EXTRA_NEIGHBORS,
         )
         near = np.unique(found).tolist()
-        documents = self.store.documents_of(near)
+        documents = self.store.documents_of_chunks(near)
         self.near.gone.update(row for row in near if row not in documents)
         repeated = self.store.duplicates.repeats_among(list(documents))
         taken: Counter[int] = Counter()
@@ -254,9 +254,11 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
             anew = before != version  # other settings or another model decided so far
             first = 0 if anew else int(row)
             # up to the first document that lacks a vector
-            lacking = store.documents_of([row for _, row in chunks_without_vector(store)]).values()
+            lacking = store.documents_of_chunks(
+                [row for _, row in chunks_without_vector(store)]
+            ).values()
             last = max(first, min(lacking, default=store.last_row))
-            rows = dict(store.documents_between(first, last))
+            rows = dict(store.chunk_rows_between(first, last))
         if not (anew or rows):
             return
         segments, repeats, boosts = 0, 0, list[float]()

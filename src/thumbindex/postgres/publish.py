@@ -374,7 +374,7 @@ class _ChangeWriter:
         catalog, states = self._catalog, self._store.manifest()
         targets = self._store.link_targets()
         found = {}
-        for row, path, title, times, facts in self._store.documents():
+        for row, path, title, times, attributes in self._store.documents():
             at, state = self._at[row], states[path]
             salience = catalog.salience[catalog.first[at] : catalog.first[at + 1]]
             links = targets.get(row, "{}")
@@ -385,7 +385,7 @@ class _ChangeWriter:
                 state.size,
                 state.digest,
                 *times,
-                json.dumps([title, facts]),
+                json.dumps([title, attributes]),
                 salience.astype("<f8").tobytes(),
                 bool(catalog.documents[at].flags),
                 resolved,

@@ -1,5 +1,5 @@
-"""The rows of a published folder, read at the moment of a question: what a store on the disk tells
-those who only read.
+"""The store of a published folder, read from PostgreSQL for every query. It has the same methods
+for reading as the store on the disk.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PublishedStore:
         return str(self.state.facts.get(key, default))
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return what the owner decided about duplicates."""
+        """Return the owner's decisions about duplicates."""
         return tuple(Decision(*each) for each in self.state.facts["decisions"])
 
     def counts(self) -> tuple[int, int, int]:
@@ -105,7 +105,7 @@ class PublishedStore:
         return LinkCounts(*self.state.facts["links"])
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what was reported about files, by path and line."""
+        """Return the problems of files, by path and line."""
         return tuple(Problem(*each) for each in self.state.facts["problems"])
 
     # -------------------------------------------------------------- documents
@@ -124,14 +124,14 @@ class PublishedStore:
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and facts (JSON) of every document, or of those with
-        these row ids, by path.
+        """Return row id, path, title, times and attributes (JSON) of every document, or of those
+        with these row ids, by path.
         """
         found = self._documents(f"id, path, record, {_TIMES}", rows)
         parts = ((row, path, json.loads(record), times) for row, path, record, *times in found)
         return [
-            (row, path, title, DocumentTimes(*times), facts)
-            for row, path, (title, facts), times in parts
+            (row, path, title, DocumentTimes(*times), attributes)
+            for row, path, (title, attributes), times in parts
         ]
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
@@ -145,24 +145,24 @@ class PublishedStore:
         return {path: FileState(path, size, 0, 0, digest) for path, size, digest in rows}
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return how many bytes the files at some paths had."""
+        """Return the sizes in bytes that the files at some paths had."""
         return dict(self._documents("path, size", paths=paths))
 
     def flagged(self) -> list[Document]:
-        """Return the documents in which something is flagged, by path."""
+        """Return the documents with flags, by path."""
         rows = self.fetch("SELECT id FROM documents WHERE folder = %s AND flagged")
         return [
-            document_from_row(path, title, times, facts, "")
-            for _, path, title, times, facts in self.documents([row for (row,) in rows])
+            document_from_row(path, title, times, attributes, folder="")
+            for _, path, title, times, attributes in self.documents([row for (row,) in rows])
         ]
 
     # -------------------------------------------------------------- chunks and sections
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
         """Return row id, document's row id and ordinal of every chunk."""
-        return [facts[:3] for facts in self.chunk_facts()]
+        return [columns[:3] for columns in self.chunk_columns()]
 
-    def chunk_facts(
+    def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
         """Return row id, document's row id, ordinal and salience of every chunk, or of those of the
@@ -250,8 +250,8 @@ class PublishedStore:
         ]
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
-        """Return the links that lead to a document, with the paths of those that they stand in, by
-        path and line.
+        """Return the links to a document from other documents, with the paths of these, by path and
+        line.
         """
         sql = (
             "SELECT path, links FROM documents WHERE folder = %s AND resolved @> ARRAY[%s]::text[]"
