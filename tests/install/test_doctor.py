@@ -21,7 +21,7 @@ from thumbindex.install.doctor import (
     check_server_start,
 )
 from thumbindex.library import Library
-from thumbindex.library.status import examine_model, is_whole, verify_named
+from thumbindex.library.status import examine_model, is_intact, verify_named
 from thumbindex.opening import OpenOptions
 from thumbindex.present.exit_codes import FAILURE, run_command
 
@@ -185,7 +185,7 @@ def test_a_flipped_byte_in_the_index_is_found(
         content = bytearray(store.read_bytes())
         content[content.rindex(b"green button")] ^= 1
         store.write_bytes(content)
-        check = check_folder(library.status()[0], lambda: is_whole(library.opened[0]))
+        check = check_folder(library.status()[0], lambda: is_intact(library.opened[0]))
     assert (check.state, check.found) == ("fail", f"{store.parent.parent}: damaged")
 
 

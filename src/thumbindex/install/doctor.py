@@ -258,7 +258,7 @@ def _examine_folders(
         try:
             with opener(each) as opened:
                 for folder, status in zip(opened.opened, opened.status(), strict=True):
-                    yield check_folder(status, partial(library.is_whole, folder))
+                    yield check_folder(status, partial(library.is_intact, folder))
                     models |= {status.index.model} - {""}
                 unmatched &= set(opened.unmatched_private_globs())
             there += each.folder

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from thumbindex.library.repeats import ingestion_words as ingestion_words
     from thumbindex.library.status import ModelHealth as ModelHealth
     from thumbindex.library.status import examine_model as examine_model
-    from thumbindex.library.status import is_whole as is_whole
+    from thumbindex.library.status import is_intact as is_intact
     from thumbindex.library.visibility import directory_filters as directory_filters
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
     "index_paths_of",
     "ingestion_warnings",
     "ingestion_words",
-    "is_whole",
+    "is_intact",
 ]
 
 

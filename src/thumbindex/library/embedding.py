@@ -40,7 +40,7 @@ class EmbeddingReport:
     embedded: int = 0  # texts that the model embedded
     reused: int = 0  # chunks whose vector was there already
     truncated: int = 0
-    is_whole: bool = True  # nothing was deferred to the next call
+    is_complete: bool = True  # nothing was deferred to the next call
 
 
 def embed_folder(
@@ -118,7 +118,7 @@ def _embed_pending(
         done, embedded = done + taken, embedded + len(vectors)
         on_progress(Progress(folder.name, "vectors", done, len(pending)))
         if is_cut or (not is_last and interrupted()):
-            return EmbeddingReport(embedded, had, truncated, is_whole=False)
+            return EmbeddingReport(embedded, had, truncated, is_complete=False)
     return EmbeddingReport(embedded + _embed_vocabulary(folder, embedder), had, truncated)
 
 

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.links import LinkResolver
@@ -33,7 +34,7 @@ from thumbindex.library.comparison import (
 )
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.indexed_folders import Folder
-from thumbindex.library.near_copies import find_duplicates
+from thumbindex.library.near_copies import duplicate_steps
 from thumbindex.model import (
     Changes,
     FileState,
@@ -44,9 +45,9 @@ from thumbindex.model import (
     Progress,
 )
 
-FIRST_BATCH_BYTES, _MOST_BATCH_BYTES = 128 * 1024, 1024 * 1024
-"""Text of the first and of the largest batch. Sizes double, so that a new vault answers early and
-commits stay cheap; the largest takes three seconds.
+FIRST_BATCH_BYTES, _MAX_BATCH_BYTES = 128 * 1024, 1024 * 1024
+"""Text in the first and in the largest batch. Batches double in size: a new vault is searchable
+early, and later commits are few. The largest takes three seconds.
 """
 
 _LARGE_FILE_BYTES = 1024 * 1024
@@ -59,13 +60,13 @@ _FILE_OVERHEAD_BYTES = 512
 """Cost of a file beside its text, in bytes of text."""
 
 _LOCK_NOTICE_SECONDS = 1.0
-"""Wait for the writer's lock before the user is told."""
+"""Wait for the writer's lock before it is reported."""
 
-_MOST_PASSES = 3
+_MAX_PASSES = 3
 """Maximum comparisons of one run while another process indexes the same files."""
 
-_MOST_REBUILD_PASSES = 10
-"""Maximum comparisons of a rebuild; after the first, they find only recent edits."""
+_MAX_REBUILD_PASSES = 10
+"""Maximum comparisons of a rebuild; all but the first find only recent edits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,19 @@ class IndexingOptions:
     rebuild: bool = False
     verify: bool = False
     on_progress: Callable[[Progress], None] = lambda progress: None
-    # called between two batches; if True, the rest is deferred to the next run
+    # called between two batches; if it returns True, the next run does the rest
     interrupted: Callable[[], bool] = lambda: False
-    finish: bool = True  # merge segments and store commit dates
+    finish: bool = True  # merge segments and store commit dates after the last batch
     first_bytes: int = FIRST_BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class WordsResult:
-    """What became of the files of one run."""
+class CommitResult:
+    """The files of one run that did not become documents."""
 
     failed: tuple[Problem, ...] = ()
     conflicts: int = 0  # paths that another process wrote or deleted meanwhile
-    deferred: frozenset[str] = frozenset()  # paths of the files left for the next run
+    deferred: frozenset[str] = frozenset()  # paths of files that the next run reads
     private: tuple[FileState, ...] = ()  # files that were read and are private
 
 
@@ -112,7 +113,7 @@ def index_folders(
             update_vectors(folder, report, options=options, open_embedder=open_embedder)
             for folder, report in zip(folders, reports, strict=True)
         ]
-    total = _EMPTY_REPORT  # of published folders alone
+    total = _EMPTY_REPORT  # if all folders are published
     for report in reports:
         total = replace(
             total,
@@ -149,7 +150,7 @@ def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
                 return _rebuild(folder, options, comparison, began)
         comparison = _compare(folder, options)  # another process was faster
     result = commit_words(folder, options, comparison)
-    for _ in range(_MOST_PASSES - 1):
+    for _ in range(_MAX_PASSES - 1):
         if result.conflicts:
             result = commit_words(folder, options, _compare(folder, replace(options, verify=False)))
     return _report(folder, comparison.changes, result, time.perf_counter() - began)
@@ -162,22 +163,22 @@ def _rebuild(
 
     The next run continues an interrupted build, unless it has `rebuild`.
     """
-    build = begin_build(
+    number = begin_build(
         folder.places.folder,
         lambda store: not options.rebuild and store.meta("corpus") == current_parser_key(folder),
     )
-    beside = replace(folder, places=folder.places.at(build))
-    run_beside = replace(options, rebuild=False, verify=False)
-    for _ in range(_MOST_REBUILD_PASSES):  # until the current build has no new commit
-        words = words_generation(folder.places.folder)
-        result = commit_words(beside, run_beside, _compare(beside, run_beside))
+    new_build = replace(folder, places=folder.places.at(number))
+    build_options = replace(options, rebuild=False, verify=False)
+    for _ in range(_MAX_REBUILD_PASSES):  # until the current build has no new commit
+        generation = words_generation(folder.places.folder)
+        result = commit_words(new_build, build_options, _compare(new_build, build_options))
         is_complete = not (result.deferred or result.conflicts) and switch_build(
-            folder.places.folder, build, words
+            folder.places.folder, number, generation
         )
         if is_complete or result.deferred or options.interrupted():
             break
     if not (is_complete or result.deferred or options.interrupted()):
-        if folder.places.current_build + 1 != build or not beside.places.store.exists():
+        if folder.places.current_build + 1 != number or not new_build.places.store.exists():
             raise _deleted_error(folder.places)
         raise IndexBusyError(
             f"The index in {folder.places.folder} changes faster than it is built anew: run "
@@ -186,11 +187,9 @@ def _rebuild(
     if is_complete:
         with _open_writer(folder, options) as writer:
             writer.wipe()
-    changes = comparison.changes
-    again = tuple(sorted(comparison.indexed.manifest.keys() - set(changes.removed)))
-    report = _report(
-        beside, replace(changes, changed=again, unchanged=0), result, time.perf_counter() - began
-    )
+    reindexed = sorted(comparison.indexed.manifest.keys() - set(comparison.changes.removed))
+    changes = replace(comparison.changes, changed=tuple(reindexed), unchanged=0)
+    report = _report(new_build, changes, result, time.perf_counter() - began)
     if options.rebuild or not is_complete:
         return report
     repaired = (
@@ -214,7 +213,7 @@ def update_vectors(
     """Embed chunks without vectors, find duplicates, and complete the report."""
     began, build = time.perf_counter(), folder.places.current_build
     done = embed_folder(folder, open_embedder, options.on_progress, options.interrupted)
-    for _ in find_duplicates(folder) if done.is_whole else ():
+    for _ in duplicate_steps(folder) if done.is_complete else ():
         if options.interrupted():
             break
     with _open_writer(folder, options) as writer:
@@ -223,7 +222,7 @@ def update_vectors(
             "short" if report.added or report.changed or report.removed or done.embedded else "long"
         )
         if report.chunks:
-            _refuse_deleted(writer)
+            _check_not_deleted(writer)
         generation = writer.store.generation
     if build != writer.places.build:  # another process has rebuilt the index
         again = update_words(folder, replace(options, rebuild=False))
@@ -254,38 +253,41 @@ def _read_index(
             return indexed_files_of(writer.store, paths)
 
 
-def commit_words(folder: Folder, options: IndexingOptions, comparison: Comparison) -> WordsResult:
+def commit_words(folder: Folder, options: IndexingOptions, comparison: Comparison) -> CommitResult:
     """Read new and changed files and commit them in batches; the first removes deleted files.
 
     The writer's lock is held only for commits, not while files are read and parsed.
     """
     if comparison.is_empty:
-        return WordsResult()
+        return CommitResult()
     indexed, modified = comparison.indexed, comparison.modified
     batches = _batches(comparison, options)
     paths = set(comparison.metadata_only)
     metadata_only = [state for state in comparison.states if state.path in paths]
-    first = Batch(
+    pending = Batch(  # changes that need no reading
         removed=comparison.changes.removed,
         metadata_only=[
             (each, modified[each.path]) for each in metadata_only if each.path in indexed.manifest
         ],
         private=[each for each in metadata_only if each.path in indexed.private],
     )
-    names = PathCache()
-    result, done, total = WordsResult(), 0, sum(map(len, batches))
+    path_cache = PathCache()
+    result, done, total = CommitResult(), 0, sum(map(len, batches))
     for number, files in enumerate(batches or [[]], 1):
-        documents, failed, gone, private = _parse_files(folder, files, modified)
+        parsed = _parse_files(folder, files, modified)
         result = replace(
-            result, failed=(*result.failed, *failed), private=(*result.private, *private)
+            result,
+            failed=(*result.failed, *parsed.failed),
+            private=(*result.private, *parsed.private),
         )
         done, last = done + len(files), number >= len(batches)
-        hidden = frozenset(state.path for state in private).union(
+        now_private = frozenset(state.path for state in parsed.private).union(
             path
-            for path in first.removed
-            if is_private_by_glob(str(folder.root), path, folder.config.corpus, names)
+            for path in pending.removed
+            if is_private_by_glob(str(folder.root), path, folder.config.corpus, path_cache)
         )
-        removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden)
+        failed = [problem.path for problem in parsed.failed]
+        removed = (*pending.removed, *parsed.gone, *failed, *now_private)
         facts: dict[str, str] = {}
         problems: tuple[Problem, ...] | None = None
         if last or not indexed.manifest:
@@ -297,28 +299,28 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
             )
             problems = (*own, *result.failed)
         batch = Batch(
-            documents,
-            tuple(dict.fromkeys(removed)),
-            first.metadata_only,
-            problems,
-            last,
-            {**indexed.manifest, **indexed.private},
-            failed,
-            forgotten=hidden,
-            private=(*first.private, *private),
-            listed=modified if last else None,
+            documents=parsed.documents,
+            removed=tuple(dict.fromkeys(removed)),
+            metadata_only=pending.metadata_only,
+            problems=problems,
+            last=last,
+            seen={**indexed.manifest, **indexed.private},
+            failed=parsed.failed,
+            forgotten=now_private,
+            private=(*pending.private, *parsed.private),
+            listed=modified.keys() if last else None,
             facts=facts,
             # large files may come in a later run, and be older than the index
             newest=0.0 if _is_large(files) else indexed.newest,
         )
         with _open_writer(folder, options) as writer:
             if indexed.parser_key or number > 1:
-                _refuse_deleted(writer)
+                _check_not_deleted(writer)
             conflicts = writer.apply(
                 batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve
             )
             writer.wipe()
-        first, result = Batch(), replace(result, conflicts=result.conflicts + conflicts)
+        pending, result = Batch(), replace(result, conflicts=result.conflicts + conflicts)
         options.on_progress(Progress(folder.name, "words", done, total))
         if not last and options.interrupted():
             return replace(
@@ -328,7 +330,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
     return result
 
 
-def _refuse_deleted(writer: Writer) -> None:
+def _check_not_deleted(writer: Writer) -> None:
     """Raise IndexMissingError if another process has deleted the index of this run."""
     if not writer.store.meta("corpus"):
         raise _deleted_error(writer.places)
@@ -347,32 +349,32 @@ def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[File
     The first batch removes the old path of a moved file, so its new path comes first.
     """
     changes, indexed = comparison.changes, comparison.indexed.manifest
-    wanted, added = {*changes.added, *changes.changed}, frozenset(changes.added)
-    old = {indexed[path].inode for path in changes.removed if path in indexed}
+    to_read, added = {*changes.added, *changes.changed}, frozenset(changes.added)
+    old_inodes = {indexed[path].inode for path in changes.removed if path in indexed}
 
-    def order(state: FileState) -> tuple[bool, float, str]:
+    def sort_key(state: FileState) -> tuple[bool, float, str]:
         return (
-            not (state.path in added and state.inode in old),
+            not (state.path in added and state.inode in old_inodes),
             -comparison.modified[state.path],
             state.path,
         )
 
-    states = sorted((state for state in comparison.states if state.path in wanted), key=order)
+    states = sorted((state for state in comparison.states if state.path in to_read), key=sort_key)
     large = [[state] for state in states if state.size >= _LARGE_FILE_BYTES]
     small = [state for state in states if state.size < _LARGE_FILE_BYTES]
     return [*growing_batches(small, options.first_bytes), *large]
 
 
-def growing_batches(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
+def growing_batches(states: Iterable[FileState], first_bytes: int) -> Iterator[list[FileState]]:
     """Yield batches of files with at least `first` bytes, then twice as many each time."""
     batch: list[FileState] = []
-    size = 0
+    batch_bytes = 0
     for state in states:
         batch.append(state)
-        size += state.size + _FILE_OVERHEAD_BYTES
-        if size >= first:
+        batch_bytes += state.size + _FILE_OVERHEAD_BYTES
+        if batch_bytes >= first_bytes:
             yield batch
-            batch, size, first = [], 0, min(2 * first, _MOST_BATCH_BYTES)
+            batch, batch_bytes, first_bytes = [], 0, min(2 * first_bytes, _MAX_BATCH_BYTES)
     if batch:
         yield batch
 
@@ -403,27 +405,32 @@ def _on_lock_wait(folder: Folder, options: IndexingOptions) -> Callable[[], None
     return waiting
 
 
+class _ParsedFiles(NamedTuple):
+    """The parsed files of one batch."""
+
+    documents: list[tuple[FileState, ParsedDocument]]
+    failed: list[Problem]  # unreadable files
+    gone: list[str]  # paths deleted since the walk
+    private: list[FileState]
+
+
 def _parse_files(
     folder: Folder, states: Sequence[FileState], modified: Mapping[str, float]
-) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem], list[str], list[FileState]]:
-    """Return documents, unreadable files, paths deleted since the walk, and private files."""
-    documents: list[tuple[FileState, ParsedDocument]] = []
-    private: list[FileState] = []
-    failed: list[Problem] = []
-    gone: list[str] = []
+) -> _ParsedFiles:
+    files = _ParsedFiles([], [], [], [])
     for state, data in _read_files(folder, states):
         if isinstance(data, Problem) and not _still_exists(folder.root / state.path):
-            gone.append(state.path)
+            files.gone.append(state.path)
         elif isinstance(data, Problem):
-            failed.append(data)
+            files.failed.append(data)
         else:
             read = replace(state, digest=content_digest(data))
             parsed = parse_document(state.path, data, folder.config.corpus, modified[state.path])
             if parsed.private:
-                private.append(read)
+                files.private.append(read)
             else:
-                documents.append((read, replace(parsed, keys=text_keys(parsed))))
-    return documents, failed, gone, private
+                files.documents.append((read, replace(parsed, keys=text_keys(parsed))))
+    return files
 
 
 def _still_exists(path: Path) -> bool:
@@ -440,20 +447,20 @@ def _read_files(
     folder: Folder, states: Sequence[FileState]
 ) -> Iterator[tuple[FileState, bytes | Problem]]:
     """Yield the content of each file; unreadable files are read once more after a pause."""
-    again: list[FileState] = []
+    unreadable: list[FileState] = []
     for state in states:
         data = read_bytes(folder.root, state.path, folder.config.corpus)
         if isinstance(data, Problem):
-            again.append(state)
+            unreadable.append(state)
         else:
             yield state, data
-    time.sleep(_RETRY_SECONDS if again else 0.0)
+    time.sleep(_RETRY_SECONDS if unreadable else 0.0)
     yield from (
-        (state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in again
+        (state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in unreadable
     )
 
 
-def _report(folder: Folder, changes: Changes, result: WordsResult, seconds: float) -> IndexReport:
+def _report(folder: Folder, changes: Changes, result: CommitResult, seconds: float) -> IndexReport:
     with closing(Store(folder.places.store, read_only=True)) as store:
         private = {state.path for state in result.private}
         not_kept = result.deferred.union(problem.path for problem in result.failed) | private

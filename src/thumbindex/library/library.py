@@ -61,7 +61,7 @@ from thumbindex.library.indexing import (
     index_folders,
     update_commit_dates,
 )
-from thumbindex.library.near_copies import find_duplicates
+from thumbindex.library.near_copies import duplicate_steps
 from thumbindex.library.note_lookup import NoteLookup, complete_names
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
@@ -80,7 +80,7 @@ from thumbindex.library.related import (
     unlinked_pairs,
 )
 from thumbindex.library.repeats import ingestion_warnings, ingestion_words
-from thumbindex.library.status import ModelHealth, examine_model, is_whole, status_of
+from thumbindex.library.status import ModelHealth, examine_model, is_intact, status_of
 from thumbindex.library.visibility import all_documents, directory_filters, filter_visible
 from thumbindex.library.why_note import explain_note
 from thumbindex.model import (
@@ -123,7 +123,7 @@ __all__ = [
     "index_paths_of",
     "ingestion_warnings",
     "ingestion_words",
-    "is_whole",
+    "is_intact",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -793,7 +793,7 @@ class Library:
         Stopping before the end loses the current batch of documents.
         """
         for each in self._local_folders(folder):
-            yield from find_duplicates(each)
+            yield from duplicate_steps(each)
 
     def merge(self, folder: Sequence[str] = (), *, idle: IdleTime = "long") -> None:
         """Merge small segments of the keyword indexes, as many as fit the idle time."""

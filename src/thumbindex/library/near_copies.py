@@ -232,7 +232,7 @@ _DOCUMENT_BATCH = 1000
 """Minimum chunks of a batch of whole documents between two commits."""
 
 
-def find_duplicates(folder: Folder) -> Iterator[None]:
+def duplicate_steps(folder: Folder) -> Iterator[None]:
     """Compare new chunks with all others, one batch of documents at a time.
 
     Yields several times a second, so that other work may run; stopping loses the current batch.

@@ -35,7 +35,7 @@ from thumbindex.model import (
     flags_of,
 )
 
-__all__ = ["SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
+__all__ = ["SCHEMA", "ModelHealth", "examine_model", "is_intact", "verify_named"]
 
 SCHEMA = Store.version
 """The schema version of new indexes."""
@@ -80,7 +80,7 @@ def verify_named(folder: Path) -> int:
     return len(named)
 
 
-def is_whole(folder: Folder) -> bool:
+def is_intact(folder: Folder) -> bool:
     """Return whether a folder's index needs no repair. Raises StorageError."""
     return not find_damage(folder.places)
 
