@@ -568,7 +568,8 @@ class Explanation:
     terms: Mapping[str, tuple[str, ...]]
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
-    effects: tuple[StageRank, ...]  # of the stages since fusion that changed something
+    # after fusion and after the later stages that changed something
+    rank_by_stage: tuple[StageRank, ...]
     copies: tuple[DroppedCopy, ...]  # what was taken out for it
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # what of its document the query is, whole
@@ -797,10 +798,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class IngestionCounts:
-    """What ingestion did to the segments of one type of document."""
+    """What ingestion did to the chunks of one type of document."""
 
     type: str  # front matter `type`; empty where there is none
-    segments: int
+    chunks: int
     repeats: int  # left out of the search: boilerplate and near-duplicates inside one document
     boosted: int
     mean_boost: float
@@ -1036,7 +1037,7 @@ class FolderStatus:
     # notes with text that is hidden or speaks to a model: the first ones
     flagged: tuple[Problem, ...] = ()
     flagged_count: int = 0  # of all of these notes
-    away: bool = False  # the folder is not there now
+    is_missing: bool = False  # the folder does not exist now
     database: DatabaseStatus | None = None  # that it lies in; None where its index lies on a disk
     # the last run of indexing was cut off before it had read all files, and none goes on from there
     # now
@@ -1068,7 +1069,7 @@ class JudgedQuery:
 
     query: str
     kind: str  # of query, as it was classified
-    places: tuple[RelevanceJudgment, ...]
+    judgments: tuple[RelevanceJudgment, ...]
     made: str  # ISO time of the last judgment
 
 

@@ -364,7 +364,7 @@ def _print_explanation(found: Explanation | None) -> None:
         )
     stdout_console().print(retrievers)
     stages = table("  stage", "rank", "score")
-    for each in found.effects:
+    for each in found.rank_by_stage:
         stages.add_row(f"  {each.stage}", rank_text(each), score_text(each.score))
     stdout_console().print(stages)
     for line in explanation_details(found):

@@ -63,13 +63,19 @@ def change_judgments(
     if not places.folder.is_dir():
         raise UsageError("There is no index yet: what is judged is kept beside it.")
     with hold_lock(places.folder / "judged.lock"), as_storage_errors(places.folder):
-        kept = tuple(each for each in change(list(read_judgments(places))) if each.places)
+        kept = tuple(each for each in change(list(read_judgments(places))) if each.judgments)
         if len(kept) > MAX_QUESTIONS:
             raise UsageError(
                 f"{MAX_QUESTIONS:,} questions are judged: take some out before others are added."
             )
         rows = [
-            {**asdict(each), "places": [asdict(place) for place in each.places]} for each in kept
+            {
+                "query": each.query,
+                "kind": each.kind,
+                "places": [asdict(judgment) for judgment in each.judgments],
+                "made": each.made,
+            }
+            for each in kept
         ]
         write_atomically(
             places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True
@@ -82,7 +88,7 @@ def labeled_set(judged: Sequence[JudgedQuery]) -> list[str]:
     """Return the questions with a relevant note, as lines of JSON for `eval`."""
     lines = []
     for question in judged:
-        if relevant := [_label(place) for place in question.places if place.grade > 0]:
+        if relevant := [_label(place) for place in question.judgments if place.grade > 0]:
             row = {
                 "id": query_id(question.query),
                 "query": question.query,
@@ -101,9 +107,10 @@ def _label(place: RelevanceJudgment) -> dict[str, Any]:
 def forget_judgments(places: IndexPaths, paths: Sequence[str]) -> None:
     """Remove the judgments of some notes, and the questions that only they answered."""
     gone = set(paths)
-    if any(one.path in gone for each in read_judgments(places) for one in each.places):
+    if any(one.path in gone for each in read_judgments(places) for one in each.judgments):
         change_judgments(places, lambda judged: [_without(each, gone) for each in judged])
 
 
 def _without(judged: JudgedQuery, gone: set[str]) -> JudgedQuery:
-    return replace(judged, places=tuple(each for each in judged.places if each.path not in gone))
+    kept = tuple(each for each in judged.judgments if each.path not in gone)
+    return replace(judged, judgments=kept)

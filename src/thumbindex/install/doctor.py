@@ -96,7 +96,7 @@ def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
         doubt: State = "warn" if failure == "busy" else "fail"
         return Check(subject, doubt, f"{status.location}: {failure}", todo, places)
     found = f"{status.root}: {folder_state_sentence(status)}"
-    if not status.away and not os.access(status.root, os.R_OK | os.X_OK):
+    if not status.is_missing and not os.access(status.root, os.R_OK | os.X_OK):
         return Check(subject, "warn", f"{found}, but it may not be read", "Allow it to be read.")
     well: State = "warn" if places else "ok"
     if not status.indexed:

@@ -340,11 +340,13 @@ class Judgments:
 
         def change(judged: list[JudgedQuery]) -> list[JudgedQuery]:
             own, others = _split_by_query(judged, query, kind)
-            places = [each for each in own.places if (each.path, each.heading) != (path, heading)]
+            judgments = [
+                each for each in own.judgments if (each.path, each.heading) != (path, heading)
+            ]
             if grade is not None:
-                places.append(RelevanceJudgment(path, heading, grade))
+                judgments.append(RelevanceJudgment(path, heading, grade))
             now = datetime.now().astimezone().isoformat(timespec="seconds")
-            return [*others, replace(own, places=tuple(places), made=now)]
+            return [*others, replace(own, judgments=tuple(judgments), made=now)]
 
         return _split_by_query(change_judgments(reader.folder.places, change), query, kind)[0]
 
@@ -364,14 +366,14 @@ class Judgments:
 def _visible_judgments(reader: Reader) -> tuple[JudgedQuery, ...]:
     """Return the judgments of a folder without hidden notes."""
     found = read_judgments(reader.folder.places)
-    paths = {place.path for each in found for place in each.places}
+    paths = {judgment.path for each in found for judgment in each.judgments}
     known = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
     hidden = hidden_paths(known, reader)
     shown = (
-        replace(each, places=tuple(one for one in each.places if one.path in known - hidden))
+        replace(each, judgments=tuple(one for one in each.judgments if one.path in known - hidden))
         for each in found
     )
-    return tuple(each for each in shown if each.places)
+    return tuple(each for each in shown if each.judgments)
 
 
 def _split_by_query(

@@ -261,7 +261,7 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
             rows = dict(store.chunk_rows_between(first, last))
         if not (anew or rows):
             return
-        segments, repeats, boosts = 0, 0, list[float]()
+        chunks, repeats, boosts = 0, 0, list[float]()
         try:
             decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
         except StorageError as error:  # the owner's own file keeps nobody from looking
@@ -295,12 +295,12 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
                     yield
                 if not keep(partial(DuplicateTables.save_findings, found=found, decided=decided)):
                     break
-                segments, repeats = segments + len(part), repeats + len(found.repeats)
+                chunks, repeats = chunks + len(part), repeats + len(found.repeats)
                 boosts += [boost for _, boost, _ in found.boosts]
                 mark = found.mark
                 yield
     mean = fmean(boosts) if boosts else 0.0
-    counts = IngestionCounts("", segments, repeats, len(boosts), mean, max(boosts, default=0.0))
+    counts = IngestionCounts("", chunks, repeats, len(boosts), mean, max(boosts, default=0.0))
     if settings.ingest.log:
         if counts.repeats:
             _LOG.info("%s", ingestion_words([counts]))

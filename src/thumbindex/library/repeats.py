@@ -134,19 +134,19 @@ Healthy are 0.10 to 0.40, and 0.05 to 0.20.
 
 def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
     """Return a sentence about how many chunks were left out."""
-    repeats, segments = sum(each.repeats for each in counts), sum(each.segments for each in counts)
+    repeats, chunks = sum(each.repeats for each in counts), sum(each.chunks for each in counts)
     repeat = (
         "only repeats another one of its note and is"
         if repeats == 1
         else "only repeat others of their notes and are"
     )
-    return f"{repeats:,} of {plural(segments, 'chunk')} {repeat} left out of the search"
+    return f"{repeats:,} of {plural(chunks, 'chunk')} {repeat} left out of the search"
 
 
 def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
     """Return warnings about high ratios, each with what to do."""
     of = f" of type {counts.type!r}" if counts.type else ""
-    ratio = counts.repeats / counts.segments if counts.segments else 0.0
+    ratio = counts.repeats / counts.chunks if counts.chunks else 0.0
     found = []
     if ratio > _HIGH_RATIO:
         found.append(

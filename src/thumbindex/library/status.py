@@ -122,7 +122,7 @@ def status_of(reader: Reader) -> FolderStatus:
         status,
         progress=progress,
         writing=progress is not None or is_held(places.lock),
-        away=not os.path.isdir(folder.root),  # noqa: PTH112 - a closed one is no error
+        is_missing=not os.path.isdir(folder.root),  # noqa: PTH112 - a closed one is no error
     )
     if not status.indexed:
         return status

@@ -46,7 +46,7 @@ def judge_screen(visit: Visit) -> Screen:
     shared: dict[str, Any] = {
         "folder": folder,
         "page": page,
-        "questions": sum(any(place.grade for place in each.places) for each in own),
+        "questions": sum(any(judgment.grade for judgment in each.judgments) for each in own),
         "command": _command(visit, folder),
     }
     values = {
@@ -72,7 +72,7 @@ def _entry(folder: str, judged: JudgedQuery) -> Mapping[str, Any]:
         "ask": screen_address("ask", q=judged.query),
         "kind": judged.kind,
         "made": judged.made[:16].replace("T", " "),
-        "places": [_judged_place(folder, each) for each in judged.places],
+        "places": [_judged_place(folder, each) for each in judged.judgments],
     }
 
 
@@ -119,7 +119,7 @@ def grade_passage(visit: Visit) -> FormResult:
         _return_address(visit, folder),
         {
             "query": kept.query,
-            "places": as_json(kept.places),
+            "judgments": as_json(kept.judgments),
             "grade": grade,
         },
     )
@@ -158,5 +158,5 @@ def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str]
     return {
         (folder, each.path, each.heading): each.grade
         for folder, one in judged.items()
-        for each in one.places
+        for each in one.judgments
     }

@@ -325,7 +325,7 @@ def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
 def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
     """Return the state of a folder as a word for its mark, and in a sentence."""
     words = folder_state_sentence(status)
-    if status.failure or status.away:
+    if status.failure or status.is_missing:
         return "bad", words
     if words == "ready" and not visit.library.only([status.folder]).watched_folders():
         words = (

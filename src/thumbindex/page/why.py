@@ -198,7 +198,7 @@ def _passage_curve(passage: Passage, *, is_asked: bool) -> _RankCurve:
     ranks: dict[str, int] = {}
     if passage.explanation:
         ranks |= {each.retriever: each.rank for each in passage.explanation.evidence}
-        ranks |= {each.stage: each.rank for each in passage.explanation.effects if each.rank}
+        ranks |= {each.stage: each.rank for each in passage.explanation.rank_by_stage if each.rank}
     ranks["answer"] = passage.rank
     href = note_address(passage.folder, passage.path, (passage.match_start, passage.match_end))
     return _RankCurve(

@@ -37,7 +37,7 @@ _NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "size_o
 _LEFT_OUT: Mapping[type, Collection[str]] = {
     Progress: ("pid",),
     TraceStep: ("moved",),
-    FolderStatus: ("away", "database"),
+    FolderStatus: ("is_missing", "database"),
     Cluster: ("pairs",),
     Passage: ("match", "flags", "marks", "cluster_size"),
     ClusterMember: ("folder", "owner"),

@@ -315,7 +315,7 @@ def folder_state_sentence(status: FolderStatus) -> str:
         return f"indexing{f', {pending}' if pending else ''}"
     if not status.indexed:
         return "no index yet"
-    if status.away and not status.failure:
+    if status.is_missing and not status.failure:
         return "folder not there"
     return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
@@ -323,7 +323,7 @@ def folder_state_sentence(status: FolderStatus) -> str:
 def folder_warning_lines(status: FolderStatus) -> list[str]:
     """Return one line for each problem of a folder and its notes."""
     lines, root = list[str](), shlex.quote(status.root)
-    if status.away:
+    if status.is_missing:
         lines.append(
             f"the folder is not there now: `thumbindex forget --folder {root}` deletes its index, "
             "if it is gone for good"
@@ -505,7 +505,7 @@ _MAX_EDGES = 3
 
 def explanation_lines(found: Explanation) -> list[str]:
     """Return evidence, ranks and details of a passage's position."""
-    stages = " → ".join(f"{each.stage} {each.rank}" for each in found.effects)
+    stages = " → ".join(f"{each.stage} {each.rank}" for each in found.rank_by_stage)
     evidence = "; ".join(
         f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence
     )

@@ -99,7 +99,7 @@ def _explanation(
         terms=terms,
         cosine=_best_cosine([lead.id], last.vector, tools),
         edges=_link_edges(lead.document, last, tools),
-        effects=tuple(each for each in stages if each.stage not in RETRIEVERS),
+        rank_by_stage=tuple(each for each in stages if each.stage not in RETRIEVERS),
         copies=tuple(
             DroppedCopy(gone.path, gone.line, gone.reason, stage)
             for stage, n, gone in _dropped_chunks(seen, tools)
