@@ -32,7 +32,7 @@ from thumbindex.postgres import PublishJob
 from thumbindex.postgres.publish import create_vector_indexes
 
 
-def run_command(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:
+def outcome(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:
     """Return what is said, or the words of the error."""
     try:
         return ask(library, path)
@@ -81,7 +81,7 @@ ASKS: dict[str, Callable[[Library, str], Any]] = {
 def test_a_note_reads_and_stands_as_on_the_disk(shared: Shared, ask: str) -> None:
     """`why` looks at the disk for what is no note there: of a directory it says more."""
     said = [
-        {path: run_command(ASKS[ask], library, path) for path in PATHS}
+        {path: outcome(ASKS[ask], library, path) for path in PATHS}
         for library in (shared.served, shared.disk)
     ]
     if ask == "why":

@@ -62,7 +62,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., None] | typer.Typer, tuple[str, ...]],
         ),
     ),
     ("broken", broken, ("broken", "broken --path 'Ideas/**'")),
-    ("orphans", orphans, ("orphans --tag project",)),
+    ("orphans", orphans, ("orphans", "orphans --tag project")),
     ("unlinked", unlinked, ("unlinked --folder notes", "unlinked --limit 50")),
     (
         "serve",

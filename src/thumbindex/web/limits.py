@@ -248,7 +248,7 @@ class ProtocolTimeLimit:
         """Answer a request within its time; a stream has no limit."""
         if ctx.method == "subscriptions/listen":
             return await call_next(ctx)
-        began, run_command = time.perf_counter(), "cancelled"
+        began, outcome = time.perf_counter(), "cancelled"
         try:
             with anyio.move_on_after(self._seconds):
                 result = await call_next(ctx)
@@ -257,16 +257,16 @@ class ProtocolTimeLimit:
                     if isinstance(result, Mapping)
                     else getattr(result, "is_error", False)
                 )
-                run_command = "error" if is_error else "ok"
+                outcome = "error" if is_error else "ok"
                 return result
-            run_command = "timeout"
+            outcome = "timeout"
         except MCPError:
-            run_command = "refused"
+            outcome = "refused"
             raise
         finally:
             if ctx.method == "tools/call":
                 self._metrics.count_call(
-                    str((ctx.params or {}).get("name")), run_command, time.perf_counter() - began
+                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began
                 )
         raise MCPError(
             types.INTERNAL_ERROR,

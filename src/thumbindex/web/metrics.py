@@ -37,8 +37,8 @@ class Metrics:
         )
         self._calls = prometheus.Histogram(
             "thumbindex_tool_seconds",
-            "Seconds of tool calls by tool and run_command.",
-            ["tool", "run_command"],
+            "Seconds of tool calls by tool and outcome.",
+            ["tool", "outcome"],
             registry=registry,
             buckets=_BUCKETS,
         )
@@ -60,10 +60,10 @@ class Metrics:
         self._engine = _DatabaseMetrics()
         registry.register(self._engine)
 
-    def count_call(self, tool: str, run_command: str, seconds: float) -> None:
+    def count_call(self, tool: str, outcome: str, seconds: float) -> None:
         """Count a call of a tool."""
         # A name that somebody made up is no label: there would be as many as anybody likes.
-        self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", run_command).observe(seconds)
+        self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
 
     def count_response(self, status: int) -> None:
         """Count an answer of HTTP."""
