@@ -95,7 +95,9 @@ def write(path: Path, text: str, day: str = "") -> None:
 
 def documents(library: Library) -> Mapping[str, Document]:
     library.index(words_only=True)
-    return {each.path: each for each in library._readers[0].opened().snapshot.catalog.documents}
+    return {
+        each.path: each for each in library._readers[0].folder_snapshot().snapshot.catalog.documents
+    }
 
 
 def days(library: Library) -> dict[str, str]:

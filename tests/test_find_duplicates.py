@@ -70,7 +70,7 @@ def alike(library: Library) -> list[tuple[str, str, str]]:
 def copies(library: Library) -> dict[str, list[str]]:
     """Return the notes of all chunks that have copies, with those of the copies."""
     (reader,) = library._readers
-    snapshot = reader.opened().snapshot
+    snapshot = reader.folder_snapshot().snapshot
     path = lambda n: snapshot.catalog.documents[snapshot.catalog.document_of(n)].path  # noqa: E731
     return {
         path(n): [path(m) for m in found]
@@ -92,11 +92,12 @@ def test_what_a_note_says_twice_is_left_out_and_stays_readable(library):
     assert repeats(library) == [(REWORDED, BACKUP, False), (BACKUP, BACKUP, True)]
     assert REWORDED in library.read("a.md").text
     (reader,) = library._readers
-    duplicates = reader.opened().snapshot.duplicates
+    duplicates = reader.folder_snapshot().snapshot.duplicates
     assert list(duplicates.repeats().first(9)) == [2, 3]
     assert (
         duplicates.copies(0),
-        duplicates.salience([0])[0] > reader.opened().snapshot.catalog.chunks([0])[0].salience,
+        duplicates.salience([0])[0]
+        > reader.folder_snapshot().snapshot.catalog.chunks([0])[0].salience,
     ) == ((2, 3), True)  # type: ignore[arg-type, list-item, index]
 
 

@@ -47,7 +47,7 @@ def write(root: Path, path: str, text: str) -> None:
 
 
 def paths(reader: DiskReader) -> list[str]:
-    return [document.path for document in reader.opened().snapshot.catalog.documents]
+    return [document.path for document in reader.folder_snapshot().snapshot.catalog.documents]
 
 
 def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader):
@@ -55,7 +55,7 @@ def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader)
     away = contents.rename(contents.with_suffix(".away"))
     for _ in range(2):
         with pytest.raises(IndexDamagedError, match="thumbindex index"):
-            reader.opened().snapshot
+            reader.folder_snapshot().snapshot
     away.rename(contents)
     assert paths(reader) == ["a.md", "b.md"]
 

@@ -43,8 +43,8 @@ class Counted(Library):
 
     refreshed = 0
 
-    def refresh(self, folder: Sequence[str] = ()) -> None:
-        super().refresh(folder)
+    def warm_up(self, folder: Sequence[str] = ()) -> None:
+        super().warm_up(folder)
         self.refreshed += 1
 
 
@@ -245,11 +245,11 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(
     class Damaged(Library):
         asked = 0
 
-        def refresh(self, folder: Sequence[str] = ()) -> None:
+        def warm_up(self, folder: Sequence[str] = ()) -> None:
             self.asked += 1
             if self.asked in {2, 3}:
                 raise IndexDamagedError("broken")
-            super().refresh(folder)
+            super().warm_up(folder)
 
     (tmp_path / "vault").mkdir()
     follower, told = IndexFollower(0.02), list[object]()

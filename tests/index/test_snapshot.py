@@ -33,7 +33,7 @@ def test_new_vectors_leave_the_words_open_and_the_running_search_as_it_was(build
     store, _ = build(note("a.md", "apples"))
     before = open_snapshot(store, "")
     add_vectors(tmp_path / "index")
-    after = open_snapshot(store, "", last=before)
+    after = open_snapshot(store, "", previous=before)
     assert after.snapshot.keyword is before.snapshot.keyword
     assert (len(before.snapshot.vector), len(after.snapshot.vector)) == (0, 1)
 
@@ -106,7 +106,7 @@ def test_a_snapshot_that_was_carried_over_answers_as_one_opened_fresh(build, not
         if step % 5 == 4:
             with Writer.open(tmp_path / "index") as writer:
                 writer.merge_keyword()
-        carried = open_snapshot(store, "x", last=carried)
+        carried = open_snapshot(store, "x", previous=carried)
         assert answers(carried) == answers(open_snapshot(store, "x"))
 
 
@@ -129,7 +129,7 @@ def test_a_word_of_many_texts_is_found_in_those_that_are_left(build, note):
     store, _ = build(*(note(f"{n}.md", " ".join(["apples"] * (1 + n % 3))) for n in range(300)))
     before = open_snapshot(store, "")
     build(removed=tuple(f"{n}.md" for n in range(100)))
-    for opened in (open_snapshot(store, ""), open_snapshot(store, "", last=before)):
+    for opened in (open_snapshot(store, ""), open_snapshot(store, "", previous=before)):
         found = opened.snapshot.keyword.search([Term("apples")], BODY, 500).hits
         assert len(found) == opened.snapshot.keyword.chunk_frequency("apples") == 200
         assert len({hit.score for hit in found}) == 3
@@ -142,7 +142,7 @@ def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path
     assert before.catalog.documents[0].modified == 0.0
     with Writer.open(tmp_path / "index") as writer:
         writer.apply(Batch(metadata_only=[(state, 5.0)]), lambda _: lambda *_: None)
-    assert open_snapshot(store, "", last=before).catalog.documents[0].modified == 5.0
+    assert open_snapshot(store, "", previous=before).catalog.documents[0].modified == 5.0
 
 
 def test_a_document_whose_commits_were_read_has_their_days(build, note, tmp_path):
@@ -150,7 +150,7 @@ def test_a_document_whose_commits_were_read_has_their_days(build, note, tmp_path
     before = open_snapshot(store, "")
     with Writer.open(tmp_path / "index") as writer:
         writer.keep_commits({"a.md": ("2020-01-01", "2021-02-03")}, "c0ffee")
-    after = open_snapshot(store, "", last=before).catalog.documents[0]
+    after = open_snapshot(store, "", previous=before).catalog.documents[0]
     assert (after.first_commit, after.last_commit) == ("2020-01-01", "2021-02-03")
 
 
@@ -165,7 +165,7 @@ def test_no_file_stays_open_that_nobody_searches_any_more(build, note, tmp_path)
         if number % 6 == 5:
             with Writer.open(tmp_path / "index") as writer:
                 writer.merge_keyword()
-        opened = open_snapshot(store, "", last=opened)
+        opened = open_snapshot(store, "", previous=opened)
         opened.snapshot.keyword.search([Term("apples", phrase=True)], BODY, 5)
         segments = len(opened.keyword.segments)
         wrong += [found for found in (open_files(places),) if found != (segments, segments)]
@@ -237,7 +237,7 @@ def test_where_commits_come_faster_than_a_snapshot_opens_it_shows_the_one_at_whi
     for number in range(3):
         build(note(f"{number}.md", f"pears {number}"))
         storm.commit = lambda number=number: build(note(f"late{number}.md", "apples"))
-        opened = open_snapshot(storm, "", last=opened)
+        opened = open_snapshot(storm, "", previous=opened)
         assert opened.documents == 2 + 2 * number
         assert not opened.is_current(storm)
         assert len(opened.snapshot.keyword) == len(opened.snapshot.catalog)

@@ -94,7 +94,7 @@ class IndexFollower:
             began = time.monotonic()
             for name, _ in library.folders:
                 with suppress(ThumbindexError, OSError):  # for those who ask to see
-                    library.refresh([name])
+                    library.warm_up([name])
                     self._notify(changes.poll([name]))
             resume_garbage_collection()  # has an effect once, when the start is over
             self._stopped.wait(

@@ -124,7 +124,7 @@ class CommandServer:
             is_same = lent.opened == wanted.opened and lent.config == wanted.config
             if not is_same or not lent.is_up_to_date():
                 raise CommandDeclined
-            lent.refresh()  # the server may be a moment behind
+            lent.warm_up()  # the server may be a moment behind
             # without a vector the command would load no model
             if not any(state.vectors for state in lent.states().values()):
                 raise CommandDeclined

@@ -50,16 +50,16 @@ def open_snapshot(
     folder: str,
     *,
     expand: bool = False,
-    last: OpenIndex | None = None,
+    previous: OpenIndex | None = None,
 ) -> OpenIndex:
     """Open the index at its present generation. Texts are loaded when they are asked for.
 
     What is still true of the last snapshot is kept: only what came since is read, and words stay
     open while vectors are added.
     """
-    last = last if last is not None and last.catalog.store is store else None
+    previous = previous if previous is not None and previous.catalog.store is store else None
     with store.read_transaction(), store.decoding():
-        return _open(store, folder, expand, last)
+        return _open(store, folder, expand, previous)
 
 
 def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> OpenIndex:

@@ -48,31 +48,29 @@ def answer_query(
 ) -> Answer:
     """Run a query over some folders as one snapshot; with `explain`, explain each passage."""
     wanted = query.filters.folder
-    indexed: Mapping[Reader, FolderSnapshot] = {
-        each: each.opened()
-        for each in readers
-        if each.indexed and (not wanted or each.folder.name in wanted)
+    snapshots: Mapping[Reader, FolderSnapshot] = {
+        reader: reader.folder_snapshot()
+        for reader in readers
+        if reader.indexed and (not wanted or reader.folder.name in wanted)
     }
-    opened = list(indexed.values())
-    state = _sum_states([_index_state(each, embedder) for each in opened])
-    if not opened:
-        nothing = Search(query, query.text)
-        return Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state)
-    tools = build_tools(opened, settings, embedder, reranker)
-    seen: list[tuple[str, Search]] = []
+    state = _sum_states([_index_state(each, embedder) for each in snapshots.values()])
+    if not snapshots:
+        empty = Search(query, query.text)
+        return Answer(query.text, None, empty.kind, False, 0.0, "low", (), (), state)
+    tools = build_tools(tuple(snapshots.values()), settings, embedder, reranker)
+    observed: list[tuple[str, Search]] = []
 
     def observe(stage: str, search: Search) -> None:
         if explain:
-            seen.append((stage, search))
+            observed.append((stage, search))
 
-    asked = replace(query, text=_folder_relative(query.text, [each.folder for each in indexed]))
-    search, trace = run_pipeline(
-        without_folder_filter(asked, len(opened)), tools, time.perf_counter, observe
-    )
+    text = _folder_relative(query.text, [reader.folder for reader in snapshots])
+    unfiltered = without_folder_filter(replace(query, text=text))
+    search, trace = run_pipeline(unfiltered, tools, time.perf_counter, observe)
     passages = search.passages if search.answerable else ()
-    passages = explain_passages(passages, seen, tools) if explain else passages
-    ways = search.all_phrasings if search.listed is None else ()
-    found = Answer(
+    passages = explain_passages(passages, observed, tools) if explain else passages
+    phrasings = search.all_phrasings if search.listed is None else ()
+    answer = Answer(
         query.text,
         None,
         search.kind,
@@ -86,29 +84,28 @@ def answer_query(
         unmet=search.unmet,
         undated=search.undated,
         listed=search.listed,
-        terms=tuple(term for way in ways for term in (*way.terms, *way.identifiers)),
+        terms=tuple(term for each in phrasings for term in (*each.terms, *each.identifiers)),
         nearest=tuple(chunk_place(each, tools.snapshot.catalog) for each in search.nearest),
     )
-    return PrivacyFilter(search, tools, indexed).filter_answer(found)
+    return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
 
 
-def mark_terms(found: Answer, readers: Sequence[Reader]) -> Answer:
-    """Return an answer whose passages say where the words stand that were looked up."""
-    languages = frozenset[str]().union(
-        *(reader.opened().snapshot.keyword.languages for reader in readers if reader.indexed)
-    )
+def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
+    """Return an answer whose passages have `marks`: the offsets of the query's terms."""
+    snapshots = [reader.folder_snapshot().snapshot for reader in readers if reader.indexed]
+    languages = frozenset[str]().union(*(each.keyword.languages for each in snapshots))
     return replace(
-        found,
+        answer,
         passages=tuple(
-            replace(each, marks=highlight_spans(each.text, found.terms, languages))
-            for each in found.passages
+            replace(each, marks=highlight_spans(each.text, answer.terms, languages))
+            for each in answer.passages
         ),
     )
 
 
 def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
-    """Return the path in an index for a query that is, whole, an absolute path or a `file:` address
-    inside a folder of it; else the query.
+    """Return the indexed path if a query is only an absolute path or `file:` address in a folder;
+    else return the query.
     """
     typed = text.strip()
     if typed.startswith("file://"):
@@ -125,7 +122,7 @@ def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
 
 
 def build_tools(
-    opened: Sequence[FolderSnapshot],
+    folder_snapshots: Sequence[FolderSnapshot],
     settings: QuerySettings,
     embedder: Embedder | None,
     reranker: Reranker | None,
@@ -134,16 +131,17 @@ def build_tools(
     if embedder:
         model_fingerprint = embedder.fingerprint
     else:
-        model_fingerprint = next((each.fingerprint for each in opened if each.fingerprint), "")
+        fingerprints = (each.fingerprint for each in folder_snapshots)
+        model_fingerprint = next(filter(None, fingerprints), "")
     snapshots = [
         without_foreign_vectors(each.snapshot, each.fingerprint, model_fingerprint)
-        for each in opened
+        for each in folder_snapshots
     ]
     return Tools(unite(snapshots), settings, embedder, reranker)
 
 
 def _sum_states(states: Sequence[IndexState]) -> IndexState:
-    """Add up the counts of several indexes."""
+    """Add up the counts of several indexes, and their generations."""
     models = sorted({state.model for state in states if state.model})
     return IndexState(
         sum(s.documents for s in states),
@@ -155,17 +153,17 @@ def _sum_states(states: Sequence[IndexState]) -> IndexState:
     )
 
 
-def _index_state(opened: FolderSnapshot, embedder: Embedder | None) -> IndexState:
+def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState:
     """Return the counts of a snapshot; vectors of another model do not count."""
-    snapshot, chunks = opened.snapshot, len(opened.snapshot.catalog)
-    is_same_model = embedder is None or embedder.fingerprint == opened.fingerprint
+    snapshot, chunks = index.snapshot, len(index.snapshot.catalog)
+    is_same_model = embedder is None or embedder.fingerprint == index.fingerprint
     vectors = len(snapshot.vector) if is_same_model else 0
     return IndexState(
-        opened.documents, chunks, vectors, chunks - vectors, opened.model, snapshot.generation
+        index.documents, chunks, vectors, chunks - vectors, index.model, snapshot.generation
     )
 
 
-def folder_state(reader: Reader) -> IndexState:
+def folder_index_state(reader: Reader) -> IndexState:
     """Return the counts of one folder's index."""
     if not reader.indexed:
         return IndexState(0, 0, 0, 0, "", 0)
@@ -185,9 +183,9 @@ def without_foreign_vectors(
     return replace(snapshot, vector=_NoVectors(), vocabulary=None)
 
 
-def without_folder_filter(query: Query, folders: int) -> Query:
+def without_folder_filter(query: Query) -> Query:
     """Drop the folder filter, which has been applied already."""
-    return replace(query, filters=replace(query.filters, folder=())) if folders else query
+    return replace(query, filters=replace(query.filters, folder=()))
 
 
 class _NoVectors(VectorIndex):

@@ -667,7 +667,7 @@ class _Checker:
         for reader in self._readers:
             if reader.indexed:
                 self._spend(_SEARCH_COST)
-                snapshot = reader.opened().snapshot
+                snapshot = reader.folder_snapshot().snapshot
                 held = snapshot.keyword.chunks_with_phrase(phrase)
                 ids = dict.fromkeys(map(snapshot.catalog.document_of, held.first(len(held))))
                 documents = {snapshot.catalog.documents[n].path: n for n in ids}

@@ -266,7 +266,7 @@ class DuplicateDecisions:
                     "--grey` lists what is decided and what is not."
                 )
         for each in readers:
-            each.refresh()
+            each.warm_up()
         decided = next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
         return visible_clusters([decided], readers)[0]
 

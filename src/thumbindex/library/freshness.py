@@ -14,7 +14,7 @@ from thumbindex.corpus.git import find_repository
 from thumbindex.errors import StorageError, ThumbindexError, UsageError
 from thumbindex.index.locks import current_run, is_held, publish_run
 from thumbindex.index.refresh_requests import MAX_WAIT_SECONDS, complete_requests, request_refresh
-from thumbindex.library.answering import folder_state
+from thumbindex.library.answering import folder_index_state
 from thumbindex.library.commit_dates import commit_dates_state
 from thumbindex.library.comparison import (
     compare_folder,
@@ -275,7 +275,7 @@ class _WordsWait:
         self.name = reader.folder.name
         self._folder = reader.folder
         # so looks the place of a drive that is not mounted
-        is_empty = is_empty_folder(self._folder.root) and folder_state(reader).documents > 0
+        is_empty = is_empty_folder(self._folder.root) and folder_index_state(reader).documents > 0
         self.is_missing = is_empty or not self._folder.root.is_dir()
         self._seen_at = self._checked_at = time.monotonic()
         self._request: Path | None = None

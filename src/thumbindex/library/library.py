@@ -33,7 +33,7 @@ from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
     MAX_CONCURRENT_QUERIES,
     answer_query,
-    folder_state,
+    folder_index_state,
     mark_terms,
 )
 from thumbindex.library.citations import verify_citations
@@ -635,11 +635,11 @@ class Library:
         """Estimate the tokens of the whole notes of passages, by folder and path."""
         return note_tokens(passages, self._readers, self.count_tokens)
 
-    def refresh(self, folder: Sequence[str] = ()) -> None:
-        """Open the current generation of the indexes of some folders, or of all."""
+    def warm_up(self, folder: Sequence[str] = ()) -> None:
+        """Open the current snapshots of some or all folders, so that the next query need not."""
         for reader in self._select_readers(folder):
-            if isinstance(reader, DiskReader):  # a database is opened by each question
-                reader.refresh()
+            if isinstance(reader, DiskReader):  # every query opens a database's snapshot anew
+                reader.warm_up()
 
     @consistent_read
     def track_changes(self) -> ChangeTracker:
@@ -677,7 +677,7 @@ class Library:
         found = {}
         for reader in self._readers:
             try:
-                found[reader.folder.name] = folder_state(reader)
+                found[reader.folder.name] = folder_index_state(reader)
             except StorageError:
                 continue
         return found

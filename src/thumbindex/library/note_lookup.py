@@ -84,9 +84,9 @@ class NoteLookup:
         self.readers, self._is_local = readers, is_local
 
     @cached_property
-    def opened(self) -> Mapping[Reader, FolderSnapshot]:
-        """The index of each folder that has one."""
-        return {each: each.opened() for each in self.readers if each.indexed}
+    def snapshots(self) -> Mapping[Reader, FolderSnapshot]:
+        """The snapshot of each indexed folder."""
+        return {each: each.folder_snapshot() for each in self.readers if each.indexed}
 
     # -------------------------------------------------------------- one note
 
@@ -182,10 +182,11 @@ class NoteLookup:
         """Return the visible notes at some paths."""
         found = []
         for reader, path in places:
-            opened = self.opened.get(reader)
-            n = opened.catalog.at(path) if opened else None
-            if opened and n is not None:
-                found.append(FoundNote(reader, opened.snapshot, n, opened.catalog.documents[n]))
+            folder_snapshot = self.snapshots.get(reader)
+            n = folder_snapshot.catalog.at(path) if folder_snapshot else None
+            if folder_snapshot and n is not None:
+                document = folder_snapshot.catalog.documents[n]
+                found.append(FoundNote(reader, folder_snapshot.snapshot, n, document))
         return _visible(found)
 
     def _notes_titled(self, name: str, readers: Sequence[Reader]) -> Iterator[list[FoundNote]]:
@@ -193,14 +194,14 @@ class NoteLookup:
         claims = [
             (claim, reader, n)
             for reader in readers
-            if reader in self.opened and name.strip()
-            for n, claim in find_by_reference(name, self.opened[reader].catalog).items()
+            if reader in self.snapshots and name.strip()
+            for n, claim in find_by_reference(name, self.snapshots[reader].catalog).items()
         ]
         claims.sort(key=lambda each: each[0][:3])
         for _, alike in groupby(claims, key=lambda each: each[0][:3]):
             found = []
             for claim, reader, n in alike:
-                snapshot = self.opened[reader].snapshot
+                snapshot = self.snapshots[reader].snapshot
                 document = snapshot.catalog.documents[n]
                 heading = claim.heading or None
                 found.append(FoundNote(reader, snapshot, n, document, heading, kind=claim.kind))
@@ -238,7 +239,7 @@ class NoteLookup:
 
         The indexes are scanned once.
         """
-        for reader in self.opened:
+        for reader in self.snapshots:
             for path in sorted(reader.store.paths_with_digests(digests)):
                 for note in self._notes_at([(reader, path)]):
                     yield from (each for each in _current_passages(note) if each[0] in digests)
@@ -281,11 +282,11 @@ class NoteLookup:
     def _skipped_files(self, name: str) -> Iterator[Problem]:
         """Yield the problems of files of this name that were not indexed, private ones left out."""
         end = f"/{one_line(name)}".casefold()
-        for reader, opened in self.opened.items():
+        for reader, snapshot in self.snapshots.items():
             for each in reader.store.problems():
                 path = f"/{each.path}".casefold()
                 is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
-                if not is_meant or opened.catalog.at(each.path) is not None:
+                if not is_meant or snapshot.catalog.at(each.path) is not None:
                     continue
                 folder = reader.folder
                 if reader.is_published or not is_private(

@@ -34,15 +34,15 @@ class Reader(Protocol):
 
     @property
     def folder(self) -> Folder:
-        """The folder, with what its own file keeps private now."""
+        """The folder, with the current private rules of its own file."""
 
     @property
     def indexed(self) -> bool:
-        """Whether there are words to search, damaged or not."""
+        """Whether the folder's words are indexed, even if damaged; a database is asked."""
 
     @property
     def is_searchable(self) -> bool:
-        """Whether there are words to search, without waiting for a database."""
+        """Whether the folder's words were indexed when the database was asked last."""
 
     @property
     def location(self) -> str:
@@ -55,7 +55,7 @@ class Reader(Protocol):
     def pinned(self) -> AbstractContextManager[None]:
         """Pin the current generation for all reads of this thread."""
 
-    def opened(self) -> FolderSnapshot:
+    def folder_snapshot(self) -> FolderSnapshot:
         """Return the current snapshot. Raises StorageError."""
 
     def version(self) -> object:
@@ -72,25 +72,25 @@ class DiskReader:
     database = None
 
     def __init__(self, folder: Folder) -> None:
-        self._folder, self._check_at = folder, 0.0
+        self._folder, self._next_privacy_check = folder, 0.0
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
         self._places = folder.places  # of the build that is open
-        self._opened: OpenIndex | None = None
-        self._here = threading.local()  # the store that this thread has pinned
+        self._snapshot: OpenIndex | None = None
+        self._thread = threading.local()  # the store that this thread has pinned
         self._lock = threading.RLock()
 
     @property
     def folder(self) -> Folder:
-        """The folder, with what its own file keeps private now."""
-        if time.monotonic() >= self._check_at:
-            self._check_at = time.monotonic() + PRIVACY_CHECK_SECONDS
+        """The folder, with the private rules of its own file, checked ten times a second."""
+        if time.monotonic() >= self._next_privacy_check:
+            self._next_privacy_check = time.monotonic() + PRIVACY_CHECK_SECONDS
             self._folder = with_current_privacy(self._folder)
         return self._folder
 
     @property
     def indexed(self) -> bool:
-        """Whether there are words to search, damaged or not."""
+        """Whether words were committed; True if the index is damaged."""
         try:
             return self.store.meta("words") != ""
         except IndexMissingError:
@@ -100,7 +100,7 @@ class DiskReader:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Pin the current generation for all reads of this thread."""
+        """Hold a read transaction of this thread; a nested call does nothing."""
         if self._pinned_store is not None:
             yield
             return
@@ -110,16 +110,16 @@ class DiskReader:
             yield
             return
         with store.read_transaction():
-            self._here.store = store
+            self._thread.store = store
             try:
                 yield
             finally:
-                self._here.store = None
+                self._thread.store = None
 
     @property
     def _pinned_store(self) -> Store | None:
-        """The store that this thread has pinned."""
-        held: Store | None = getattr(self._here, "store", None)
+        """The store that this thread has pinned, or None."""
+        held: Store | None = getattr(self._thread, "store", None)
         return held
 
     @property
@@ -139,41 +139,41 @@ class DiskReader:
                 self._places, self._identity = places, identity
             return self._store
 
-    def opened(self) -> OpenIndex:
-        """Return the current snapshot. Raises StorageError."""
+    def folder_snapshot(self) -> OpenIndex:
+        """Return the snapshot of the pinned generation, or open the latest one."""
         with self.pinned():
             while True:
                 try:
-                    return self._present()
+                    return self._current_snapshot()
                 except StorageError:
                     if (held := self._pinned_store) is None:
                         raise
                     if held.path != self.folder.places.store:
-                        self._here.store = None  # the index was rebuilt, and its files are gone
+                        self._thread.store = None  # the index was rebuilt, and its files are gone
                     elif not held.refresh_read():
                         raise
                     # else a commit has deleted files of words before they were opened
 
-    def _present(self) -> OpenIndex:
+    def _current_snapshot(self) -> OpenIndex:
         store = self.store
-        with store.read_transaction(), self._lock:  # one thread brings the snapshot up to the index
-            if self._opened is None or not self._opened.is_current(store):
-                self._opened = open_snapshot(
+        with store.read_transaction(), self._lock:  # one thread opens a new snapshot
+            if self._snapshot is None or not self._snapshot.is_current(store):
+                self._snapshot = open_snapshot(
                     store,
                     self.folder.name,
                     expand=self.folder.config.query.runs("expand"),
-                    last=self._opened,
+                    previous=self._snapshot,
                 )
-            return self._opened
+            return self._snapshot
 
     @property
     def is_searchable(self) -> bool:
-        """Whether there are words to search."""
+        """The same as `indexed`: no database is asked."""
         return self.indexed
 
     @property
     def location(self) -> str:
-        """Where the index lies, to be shown."""
+        """The index folder's path."""
         return str(self.folder.places.folder)
 
     def version(self) -> object:
@@ -181,14 +181,14 @@ class DiskReader:
         store = self.store
         return store.path, store.generation
 
-    def refresh(self) -> None:
-        """Open the current snapshot, so that no query waits for it."""
+    def warm_up(self) -> None:
+        """Open the current snapshot, so that the next query need not."""
         if self.indexed:
-            self.opened()
+            self.folder_snapshot()
 
     def close(self) -> None:
         """Close the files."""
         with self._lock:
             if self._store is not None:
                 self._store.close()
-            self._store = self._opened = None
+            self._store = self._snapshot = None

@@ -152,8 +152,9 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
     if not reader.indexed:
         return ()
     with _LOCK:
-        opened = reader.opened()
-        snapshot, ids = opened.snapshot, {path: n for n, path in opened.catalog.every_path()}
+        folder_snapshot = reader.folder_snapshot()
+        snapshot = folder_snapshot.snapshot
+        ids = {path: n for n, path in folder_snapshot.catalog.every_path()}
         documents: list[Document] = []
         means = []
         for each in _newest(visible_documents([reader])):

@@ -69,7 +69,7 @@ def note_page(
     reader, own, document = found.reader, found.id, found.document
     folder, path = reader.folder.name, document.path
     text = current_text(reader, path)
-    catalog, graph = reader.opened().catalog, found.snapshot.graph
+    catalog, graph = reader.folder_snapshot().catalog, found.snapshot.graph
     documents = catalog.documents
     links = [link for _, _, link in reader.store.links([path])]
     sources = reader.store.links_to(path)

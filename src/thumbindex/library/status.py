@@ -21,7 +21,7 @@ from thumbindex.index.builds import find_damage
 from thumbindex.index.files import folder_size
 from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
-from thumbindex.library.answering import folder_state
+from thumbindex.library.answering import folder_index_state
 from thumbindex.library.commit_dates import commit_dates_problem
 from thumbindex.library.freshness import PUBLISHER_TIMEOUT_SECONDS, current_progress
 from thumbindex.library.indexed_folders import Folder
@@ -139,7 +139,7 @@ def status_of(reader: Reader) -> FolderStatus:
 
 def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
     """Return a status with the counts and problems of the index."""
-    store, folder, state = reader.store, reader.folder, folder_state(reader)
+    store, folder, state = reader.store, reader.folder, folder_index_state(reader)
     flagged, problems = flags_of(store.flagged()), (*status.skipped, *store.problems())
     hidden = hidden_paths({each.path for each in flagged}, reader)
     flagged = tuple(each for each in flagged if each.path not in hidden)

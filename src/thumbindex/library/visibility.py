@@ -186,7 +186,7 @@ def all_documents(readers: Sequence[Reader]) -> Iterator[Document]:
         document
         for reader in readers
         if reader.indexed
-        for _, document in reader.opened().catalog.every_document()
+        for _, document in reader.folder_snapshot().catalog.every_document()
     )
 
 
@@ -229,11 +229,11 @@ class PrivacyFilter:
     """Removes everything about hidden notes from the result of a search."""
 
     def __init__(
-        self, search: Search, tools: Tools, opened: Mapping[Reader, FolderSnapshot]
+        self, search: Search, tools: Tools, snapshots: Mapping[Reader, FolderSnapshot]
     ) -> None:
-        self._search, self._tools, self._opened = search, tools, opened
+        self._search, self._tools, self._snapshots = search, tools, snapshots
         # published notes are always visible
-        self._readers = [reader for reader in opened if not reader.is_published]
+        self._readers = [reader for reader in snapshots if not reader.is_published]
 
     def filter_answer(self, found: Answer) -> Answer:
         """Return an answer without hidden notes; one without passages found nothing."""
@@ -305,7 +305,7 @@ class PrivacyFilter:
         """Yield the notes at some paths in any folder."""
         for path in set(paths):
             for reader in self._readers:
-                if self._opened[reader].catalog.at(path) is not None:
+                if self._snapshots[reader].catalog.at(path) is not None:
                     yield reader.folder.name, path
 
     def _has_visible_terms(self) -> bool:

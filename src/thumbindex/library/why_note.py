@@ -163,27 +163,28 @@ def _in_index(
             "",
             f"the filter `folder` asks for {', '.join(names)}; it is in {name}",
         )
-    folders = {
-        reader: reader.opened()
+    snapshots = {
+        reader: reader.folder_snapshot()
         for reader in readers
         if reader.indexed and (not names or reader.folder.name in names)
     }
-    opened = list(folders.values())
-    tools, steps = build_tools(opened, settings, embedder, reranker), list[tuple[str, Search]]()
-    folder = next(number for number, reader in enumerate(folders) if reader.folder.name == name)
-    document = opened[folder].catalog.at(path)
+    folder_snapshots = list(snapshots.values())
+    tools = build_tools(folder_snapshots, settings, embedder, reranker)
+    steps: list[tuple[str, Search]] = []
+    folder = next(number for number, reader in enumerate(snapshots) if reader.folder.name == name)
+    document = folder_snapshots[folder].catalog.at(path)
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
-    before = sum(each.documents for each in opened[:folder])
+    before = sum(each.documents for each in folder_snapshots[:folder])
     wanted = _chunks_under(found.fragment, DocumentId(before + document), tools)
     answer, _ = run_pipeline(
-        without_folder_filter(query, len(opened)),
+        without_folder_filter(query),
         tools,
         time.perf_counter,
         lambda stage, search: steps.append((stage, search)),
     )
     outcome = outcome_of(found.document, found.fragment or "", wanted, steps, answer, tools)
-    outcome = PrivacyFilter(answer, tools, folders).filter_why_report(outcome)
+    outcome = PrivacyFilter(answer, tools, snapshots).filter_why_report(outcome)
     return replace(outcome, query=query.text, notes=_file_change_notes(found))
 
 

@@ -591,7 +591,7 @@ class _FolderPublisher:
             raise
 
     def _publish(self, store: Store, places: IndexPaths) -> Publication | None:
-        opened = open_snapshot(store, self._folder.name, last=self._opened)
+        opened = open_snapshot(store, self._folder.name, previous=self._opened)
         with store.read_transaction():
             if not opened.is_current(store) or store.meta(INCOMPLETE):
                 return None  # an incomplete index does not replace a published one

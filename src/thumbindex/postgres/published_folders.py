@@ -228,7 +228,7 @@ class PublishedReader:
         """What the folder's store tells, as of this moment."""
         return self.database.store(self.folder.name)
 
-    def opened(self) -> PublishedIndex:
+    def folder_snapshot(self) -> PublishedIndex:
         """Return the snapshot with what it is a snapshot of."""
         return self.database.open(self.folder.name)
 
