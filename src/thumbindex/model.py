@@ -341,13 +341,13 @@ class Filters:
         folder, tag = tuple(given.get("folder") or ()), tuple(given.get("tag") or ())
         return cls(folder, globs, tag, since, until, tuple(given.get("without") or ()))
 
-    def given(self) -> list[tuple[str, str]]:
-        """Return each filter that a caller gave, by its name."""
-        several = [
-            (name, each) for name in ("folder", "tag", "path") for each in getattr(self, name)
+    def as_pairs(self) -> list[tuple[str, str]]:
+        """Return the filters as pairs of name and value, without paths that are left out."""
+        pairs = [
+            (name, value) for name in ("folder", "tag", "path") for value in getattr(self, name)
         ]
         days = (("since", self.since), ("until", self.until))
-        return several + [(name, day.isoformat()) for name, day in days if day]
+        return pairs + [(name, day.isoformat()) for name, day in days if day]
 
 
 FilterField = Literal["tag", "path", "file", "title", "words"]

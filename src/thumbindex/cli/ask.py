@@ -188,7 +188,7 @@ def query(
             remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:
-            narrowed = [f"--{name}" for name in dict(asked.filters.given())]
+            narrowed = [f"--{name}" for name in dict(asked.filters.as_pairs())]
             answer = library.with_marks(answer)
             remember_answer(answer, library.folders, opening)
             print_answer(

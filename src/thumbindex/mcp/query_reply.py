@@ -294,7 +294,7 @@ def reply_query(
         indexer_starting=attended,
     )
     several = len(library.folders) > 1
-    narrowed = [f"`{name}`" for name in dict(asked.filters.given()) if name != "folder"]
+    narrowed = [f"`{name}`" for name in dict(asked.filters.as_pairs()) if name != "folder"]
     lacking = (
         freshness_sentence(answer.freshness)
         if answer.freshness

@@ -110,7 +110,7 @@ def query_command(visit: Visit, asked: Query) -> str:
 
 def query_options(visit: Visit, asked: Query) -> list[str]:
     """Return all but the question as options of the command line."""
-    named = [(name, value) for name, value in asked.filters.given() if name != "folder"]
+    named = [(name, value) for name, value in asked.filters.as_pairs() if name != "folder"]
     named += [("also", each) for each in asked.also]
     named += [("passage", asked.passage)] if asked.passage else []
     named += [("limit", str(asked.limit))] if asked.limit else []
@@ -155,7 +155,7 @@ def ask_screen(visit: Visit) -> Screen:
         "notes": answer.index.documents,
         "names": () if visit.part == "answer" else notes_named_like(library, asked.text),
         "sure": confidence_sentence(
-            answer, [f"{name} {value}" for name, value in asked.filters.given()]
+            answer, [f"{name} {value}" for name, value in asked.filters.as_pairs()]
         ),
         "lines": lines,
         "chips": _filter_chips(asked),
@@ -273,7 +273,7 @@ def _filter_chips(asked: Query) -> list[tuple[str, str]]:
     """Return each filter in words, and the address of the same question without it."""
     chips = []
     values = address_values(asked)
-    for name, value in asked.filters.given():
+    for name, value in asked.filters.as_pairs():
         given = values[name]
         rest = tuple(each for each in given if each != value) if isinstance(given, tuple) else ""
         chips.append((f"{name}: {value}", screen_address("ask", **values | {name: rest})))

@@ -115,7 +115,7 @@ def why_screen(visit: Visit) -> Screen:
     values |= about_note | {
         "answer": answer,
         "sure": confidence_sentence(
-            answer, [f"{name} {value}" for name, value in asked.filters.given()]
+            answer, [f"{name} {value}" for name, value in asked.filters.as_pairs()]
         ),
         "found": found,
         "here": _why_address(asked, named),

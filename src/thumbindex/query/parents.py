@@ -1,5 +1,5 @@
-"""Stage parents: turn chunks into the sections that contain them, once each, with the matching
-chunk marked.
+"""The stage parents: return the sections of the candidates as passages, once each, with the
+matching chunk marked.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from thumbindex.query.provenance import shared_provenance
 from thumbindex.query.reorder import group_partners
 from thumbindex.query.stage import Search, Tools
 
-_Key = tuple[int, ...]
+_SectionKey = tuple[int, ...]
+"""The document id and ordinal of a section; -1 and the chunk id of a chunk without one."""
 
-_Families = dict[_Key, list[Candidate]]
-"""The candidates of a section, best first, in the order of the best."""
+_SectionGroups = dict[_SectionKey, list[Candidate]]
+"""The candidates of each section, best first; the section with the best candidate first."""
 
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
@@ -54,51 +55,56 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog:
     )
     return replace(
         search,
-        passage_chunks=tuple(tuple(each.id for each in family) for family, _ in ordered),
+        passage_chunks=tuple(tuple(each.id for each in group) for group, _ in ordered),
         passages=make_passages(ordered, sections, catalog, search.query.limit),
     )
 
 
 def group_by_section(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog
-) -> _Families:
+) -> _SectionGroups:
     """Group candidates by section. A candidate with a copy in a better section joins that one."""
-    families: _Families = {}
+    groups: _SectionGroups = {}
     for each in candidates:
         own, *others = (_section_key(n, sections, catalog) for n in (each.id, *each.also_in))
         key = own
-        if own not in families and not each.disagrees and not each.name_kind:
-            key = next((other for other in others if other in families), own)
-        families.setdefault(key, []).append(each)
-    return families
+        if own not in groups and not each.disagrees and not each.name_kind:
+            key = next((other for other in others if other in groups), own)
+        groups.setdefault(key, []).append(each)
+    return groups
 
 
-def _section_key(chunk: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> _Key:
+def _section_key(
+    chunk: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog
+) -> _SectionKey:
     section = sections.get(chunk)
     return (-1, chunk) if section is None else (catalog.document_of(chunk), section.ordinal)
 
 
 def order_passages(
-    families: _Families, sections: Mapping[ChunkId, Section], coverage: Mapping[ChunkId, float]
+    groups: _SectionGroups, sections: Mapping[ChunkId, Section], coverage: Mapping[ChunkId, float]
 ) -> list[tuple[list[Candidate], bool]]:
-    """Return the families in the order of their passages, contradicting ones together, and whether
-    each is a full passage.
+    """Return the groups in the order of their passages, each with whether it is a full passage.
 
-    A section of headings alone is none and comes last, unless the query names it, or no other
-    section holds as much of the query: `coverage` is the share of its words that a chunk holds.
+    Passages that contradict each other are neighbors. A section of headings alone comes last and is
+    not a full passage, unless the query names it, or its `coverage`, the share of the query's words
+    in a chunk, exceeds that of every section with text.
     """
-    of = {each.id: key for key, family in families.items() for each in family}
+    section_of = {each.id: key for key, group in groups.items() for each in group}
     ordered = group_partners(
-        list(families.items()),
+        list(groups.items()),
         lambda item: item[0],
-        lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]},
+        lambda item: (
+            {section_of[n] for each in item[1] for n, _ in each.disagrees if n in section_of}
+            - {item[0]}
+        ),
     )
-    has_body = [_has_body(_passage_text(family, sections)) for _, family in ordered]
-    covered = [max(coverage.get(each.id, 0.0) for each in family) for _, family in ordered]
-    most = max((own for own, body in zip(covered, has_body, strict=True) if body), default=0.0)
+    has_body = [_has_body(_passage_text(group, sections)) for _, group in ordered]
+    covered = [max(coverage.get(each.id, 0.0) for each in group) for _, group in ordered]
+    best = max((own for own, body in zip(covered, has_body, strict=True) if body), default=0.0)
     found = [
-        (family, body or bool(family[0].name_kind) or own > most)
-        for (_, family), own, body in zip(ordered, covered, has_body, strict=True)
+        (group, body or bool(group[0].name_kind) or own > best)
+        for (_, group), own, body in zip(ordered, covered, has_body, strict=True)
     ]
     return sorted(found, key=lambda each: not each[1])
 
@@ -109,24 +115,28 @@ def make_passages(
     catalog: Catalog,
     limit: int,
 ) -> tuple[Passage, ...]:
-    """Return the passages up to the limit, and those behind it that may contradict the last one.
+    """Return the passages up to the limit, and the contradicting ones that follow directly.
 
     A passage of headings alone scores no higher than the full passages.
     """
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][0]):
         end += 1
-    passages, least = [], 1.0
-    for rank, (family, is_full) in enumerate(ordered[:end], 1):
-        passage = _passage(rank, family, sections, catalog)
+    passages, lowest_full_score = [], 1.0
+    for rank, (group, is_full) in enumerate(ordered[:end], 1):
+        passage = _passage(rank, group, sections, catalog)
         if is_full:
-            least = min(least, passage.score)
-        passages.append(passage if is_full else replace(passage, score=min(passage.score, least)))
+            lowest_full_score = min(lowest_full_score, passage.score)
+        else:
+            passage = replace(passage, score=min(passage.score, lowest_full_score))
+        passages.append(passage)
     return tuple(passages)
 
 
 def cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
-    """Return the first passages. A pair that the limit would split replaces the last two."""
+    """Return the first passages. If the limit would split a contradicting pair, the pair takes the
+    last two places.
+    """
     shown, last = tuple(passages[:limit]), limit - 1
     is_split = limit < len(passages) and any(
         is_inside(each, passage_place(passages[limit])) for each in passages[last].disagrees
@@ -141,41 +151,39 @@ def _has_body(text: str) -> bool:
     return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
 
 
-def _passage_text(family: Sequence[Candidate], sections: Mapping[ChunkId, Section]) -> str:
-    section = sections.get(family[0].id)
-    return section.text if section else family[0].chunk.text
+def _passage_text(group: Sequence[Candidate], sections: Mapping[ChunkId, Section]) -> str:
+    section = sections.get(group[0].id)
+    return section.text if section else group[0].chunk.text
 
 
 def _passage(
     rank: int,
-    family: Sequence[Candidate],
+    group: Sequence[Candidate],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
 ) -> Passage:
-    best, section = family[0], sections.get(family[0].id)
+    best, section = group[0], sections.get(group[0].id)
     document = catalog.documents[best.document]
     start, end = (
         (section.start_line, section.end_line)
         if section
         else (best.chunk.start_line, best.chunk.end_line)
     )
-    passage_lines = Place(document.folder, document.path, start, end)
-    copies = dict.fromkeys(n for child in family for n in child.also_in)
-    beside = dict.fromkeys(
+    own_place = Place(document.folder, document.path, start, end)
+    copies = dict.fromkeys(n for candidate in group for n in candidate.also_in)
+    places = dict.fromkeys(
         (
-            *(chunk_place(child, catalog) for child in family),
+            *(chunk_place(candidate, catalog) for candidate in group),
             *chunk_places(list(copies), catalog),
         )
     )
-    others = tuple(place for place in beside if not is_inside(place, passage_lines))
+    others = tuple(place for place in places if not is_inside(place, own_place))
     documents = dict.fromkeys(
-        (*(child.document for child in family), *map(catalog.document_of, copies))
+        (*(candidate.document for candidate in group), *map(catalog.document_of, copies))
     )
     provenance = shared_provenance([catalog.documents[n] for n in documents])
     updated = day_of(document)
-    disagrees = [
-        each for each in _disagreements(family, catalog) if not is_inside(each, passage_lines)
-    ]
+    disagrees = [each for each in _disagreements(group, catalog) if not is_inside(each, own_place)]
     return Passage(
         rank=rank,
         folder=document.folder,
@@ -187,8 +195,8 @@ def _passage(
         match_start=best.chunk.start_line,
         match_end=best.chunk.end_line,
         score=best.score,
-        text=_passage_text(family, sections),
-        sources=_best_ranks(family),
+        text=_passage_text(group, sections),
+        sources=_best_ranks(group),
         cluster_size=1 + len(others),
         also_in=others,
         match=best.chunk.text,
@@ -202,14 +210,16 @@ def _passage(
     )
 
 
-def chunk_place(child: Candidate, catalog: Catalog) -> Place:
-    """Return the lines of a candidate."""
-    document = catalog.documents[child.document]
-    return Place(document.folder, document.path, child.chunk.start_line, child.chunk.end_line)
+def chunk_place(candidate: Candidate, catalog: Catalog) -> Place:
+    """Return the place of a candidate."""
+    document = catalog.documents[candidate.document]
+    return Place(
+        document.folder, document.path, candidate.chunk.start_line, candidate.chunk.end_line
+    )
 
 
 def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
-    """Return the lines of chunks, without those that are gone meanwhile."""
+    """Return the places of chunks that are still in the index."""
     chunks = catalog.chunks(ids)
     return tuple(
         chunk_place(Candidate(n, catalog.document_of(n), chunks[n], 0.0), catalog)
@@ -219,17 +229,15 @@ def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
 
 
 def passage_place(passage: Passage) -> Place:
-    """Return the lines of a passage."""
+    """Return the place of a passage."""
     return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
-def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
-    """Return what the children disagree with; a text that is gone meanwhile disagrees with
-    nothing.
-    """
+def _disagreements(group: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
+    """Return the disagreements of candidates with chunks that are still in the index."""
     found = []
     for n, differs in (
-        each for child in family for each in (*child.disagrees, *child.other_versions)
+        each for candidate in group for each in (*candidate.disagrees, *candidate.other_versions)
     ):
         for place in chunk_places([n], catalog):
             document = catalog.documents[catalog.document_of(n)]
@@ -239,10 +247,10 @@ def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagr
     return found
 
 
-def _best_ranks(family: Sequence[Candidate]) -> dict[str, int]:
+def _best_ranks(group: Sequence[Candidate]) -> dict[str, int]:
     ranks: dict[str, int] = {}
-    for child in family:
-        for name, rank in child.sources.items():
+    for candidate in group:
+        for name, rank in candidate.sources.items():
             ranks[name] = min(rank, ranks.get(name, rank))
     return ranks
 

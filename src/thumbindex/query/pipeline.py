@@ -147,7 +147,7 @@ def start_search(query: Query, tools: Tools) -> Search:
 
 
 def _without_repeats(searchable: Selection | None, snapshot: Snapshot) -> Selection | None:
-    """Remove chunks that repeat another one of their document; None means all chunks."""
+    """Remove chunks that repeat another chunk of their document; None means all chunks."""
     repeated = snapshot.duplicates.repeats()
     if repeated is None:
         return searchable

@@ -21,7 +21,7 @@ from thumbindex.text import words
 
 
 def salience(search: Search, tools: Tools) -> Search:
-    """Rank the chunks found so far by salience, boosts of repeats included."""
+    """Rank the chunks found so far by salience, including the boosts for repeats."""
     found = {hit.chunk: hit.document for each in search.lists.values() for hit in each.hits}
     if not found:
         return search
@@ -127,10 +127,11 @@ def fuse_lists(
     settings: QuerySettings,
     pending: AbstractSet[ChunkId] = frozenset(),
 ) -> dict[ChunkId, float]:
-    """Fuse documents and chunks: a document's best chunk gets its score, the others their share of
-    it.
+    """Fuse the scores of documents and of chunks into one score per chunk.
 
-    Chunks in `pending`, without a vector yet, are scored by the other retrievers alone.
+    The best chunk of a document gets the document's score. The others get a fraction of it: their
+    score as a share of the best chunk's, to the power of `fuse.spread`. Without `aggregate` a chunk
+    has its own score. Chunks in `pending` have no vector yet: only the other retrievers score them.
     """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
     of = {hit.chunk: hit.document for found in lists.values() for hit in found.hits}
@@ -138,9 +139,10 @@ def fuse_lists(
         {name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()},
         weights,
     )
-    gain = _pending_gain(weights)
+    factor = _missing_vector_factor(weights)
     chunk_scores = {
-        chunk: score * gain if chunk in pending else score for chunk, score in chunk_scores.items()
+        chunk: score * factor if chunk in pending else score
+        for chunk, score in chunk_scores.items()
     }
     if not settings.runs("aggregate"):
         return chunk_scores
@@ -148,21 +150,21 @@ def fuse_lists(
         {name: found.documents for name, found in lists.items()}, weights, frozenset(of.values())
     )
     for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
-        document_scores[document] = document_scores.get(document, 0.0) * gain
+        document_scores[document] = document_scores.get(document, 0.0) * factor
     best: dict[DocumentId, float] = {}
     for chunk, score in chunk_scores.items():
         best[of[chunk]] = max(best.get(of[chunk], 0.0), score)
     blended: dict[ChunkId, float] = {}
     for chunk, score in chunk_scores.items():
-        most = best[of[chunk]]
-        share = (score / most) ** settings.fuse.spread if most > 0 else 1.0
-        blended[chunk] = document_scores.get(of[chunk], 0.0) * share
+        best_in_document = best[of[chunk]]
+        share = score / best_in_document if best_in_document > 0 else 1.0
+        blended[chunk] = document_scores.get(of[chunk], 0.0) * share**settings.fuse.spread
     return blended
 
 
-def _pending_gain(weights: Mapping[str, float]) -> float:
-    """Return the factor that raises all weights but search_vector's to the sum of all; 1 if no
-    words were found: links alone must not beat meaning.
+def _missing_vector_factor(weights: Mapping[str, float]) -> float:
+    """Return the factor for the score of a chunk without a vector, which makes up for the weight of
+    search_vector; 1 if no words were found: links alone must not outrank vectors.
     """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
     return (
@@ -173,6 +175,7 @@ def _pending_gain(weights: Mapping[str, float]) -> float:
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
+    """Return the function that fuses scores. Reciprocal rank fusion ignores `only`."""
     if method == "convex":
         return convex_combination
     return lambda rankings, weights, only=None: reciprocal_rank_fusion(rankings, weights, k)
@@ -183,9 +186,7 @@ def convex_combination(
     weights: Mapping[str, float],
     only: AbstractSet[_Item] | None = None,
 ) -> dict[_Item, float]:
-    """Return the weighted sum of scores, as shares of each retriever's highest; of all items, or
-    of `only` some.
-    """
+    """Return the weighted sum of max-normalized scores, for all items or for those in `only`."""
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         weight, highest = weights.get(name, 0.0), max(scores.values(), default=0.0)
@@ -221,12 +222,12 @@ def headings(search: Search, tools: Tools) -> Search:
     asked = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))
     if not asked:
         return search
-    family: dict[DocumentId, list[Candidate]] = defaultdict(list)
+    by_document: dict[DocumentId, list[Candidate]] = defaultdict(list)
     for each in search.candidates:
-        family[each.document].append(each)
+        by_document[each.document].append(each)
     spread = tools.settings.fuse.spread
-    scored = (each for own in family.values() for each in _boost_headings(own, asked, spread))
-    ordered = sorted(scored, key=lambda each: (-each.score, each.id))
+    boosted = (each for own in by_document.values() for each in _boost_headings(own, asked, spread))
+    ordered = sorted(boosted, key=lambda each: (-each.score, each.id))
     return replace(search, candidates=tuple(ordered))
 
 
@@ -261,8 +262,10 @@ def _heading_stems(heading: str) -> frozenset[str]:
 
 
 def recency(search: Search, tools: Tools) -> Search:
-    """Boost newer documents. Age counts from the newest document, so the answer is the same on any
-    day; undated documents have age 0.
+    """Boost newer documents by their age in days.
+
+    Age is relative to the newest document, so the answer does not depend on today's date. Undated
+    documents have age 0.
     """
     days = tools.snapshot.catalog.ordinal_days
     newest = int(days.max(initial=0))

@@ -100,8 +100,8 @@ def search_vector(search: Search, tools: Tools) -> Search:
 
 
 def _mean_vector(vectors: Sequence[Vector]) -> Vector:
-    """Return the weighted mean vector: a cosine to it is the weighted sum of those to each
-    phrasing.
+    """Return the normalized weighted mean vector: it ranks chunks as the weighted sum of their
+    cosines with each phrasing does.
     """
     total = np.sum(vectors, axis=0) + (QUERY_WEIGHT - 1) * vectors[0]
     norm = max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)
@@ -153,19 +153,19 @@ def neighbors(
 
 def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:
     documents = sorted(scores, key=lambda d: (-scores[d], d))
-    parts = {
+    chunks_by_document = {
         document: chunks
         for document in documents
         if (chunks := search.keep_searchable(chunk_ids_of(document, tools)))
     }
-    every = [n for chunks in parts.values() for n in chunks]
-    near = np.full(len(every), np.nan, dtype=np.float32)
+    chunk_ids = [n for chunks in chunks_by_document.values() for n in chunks]
+    cosines = np.full(len(chunk_ids), np.nan, dtype=np.float32)
     if search.vector is not None:  # one call: the index may be remote
-        near = np.round(tools.cosines(every, search.vector), COSINE_DIGITS)
-    cosines = iter(near.tolist())
+        cosines = np.round(tools.cosines(chunk_ids, search.vector), COSINE_DIGITS)
+    remaining = iter(cosines.tolist())
     best = {
-        document: _best_chunk(chunks, list(islice(cosines, len(chunks))), search)
-        for document, chunks in parts.items()
+        document: _best_chunk(chunks, list(islice(remaining, len(chunks))), search)
+        for document, chunks in chunks_by_document.items()
     }
     return [Hit(chunk, document, 1, scores[document]) for document, chunk in best.items()]
 
@@ -191,13 +191,16 @@ COSINE_DIGITS = 6
 _BEST_CHUNK_WEIGHTS = (4, 2, 1)
 """Weights of a document's best chunks in its own cosine."""
 
-_SHORT_DOCUMENT, _PENALTY_PER_E_FOLD = 5, 0.005
-"""Chunks of a document without a length penalty, and the penalty of each e-fold more: the best of
-many chunks are nearer to any query by chance.
+_MAX_UNPENALIZED_CHUNKS = 5
+"""Maximum chunks of a document without a length penalty."""
+
+_LENGTH_PENALTY = 0.005
+"""Length penalty per unit of ln(chunks): the best of many chunks are closer to any query by
+chance.
 """
 
 _NEIGHBOR_SHARE = 0.15
-"""Share of a chunk's score that comes from the chunk before it, and from the one after."""
+"""Share of the preceding chunk in a smoothed cosine, and of the following one."""
 
 
 def aggregate(search: Search, tools: Tools) -> Search:
@@ -233,46 +236,56 @@ def score_documents_by_vectors(
     """
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in found.hits}
-    parts = {d: chunk_ids_of(d, tools) for d in documents}
-    searchable = set(search.keep_searchable([n for chunks in parts.values() for n in chunks]))
-    parts = {d: [n for n in chunks if n in searchable] for d, chunks in parts.items()}
-    every = [n for chunks in parts.values() for n in chunks]
-    cosines = np.round(tools.cosines(every, query), COSINE_DIGITS)
-    each = iter(cosines.tolist())
-    for document, chunks in parts.items():
-        best = top_cosines(chunks, list(islice(each, len(chunks))), len(_BEST_CHUNK_WEIGHTS))
+    chunks_by_document = {d: chunk_ids_of(d, tools) for d in documents}
+    searchable = set(
+        search.keep_searchable([n for chunks in chunks_by_document.values() for n in chunks])
+    )
+    chunks_by_document = {
+        d: [n for n in chunks if n in searchable] for d, chunks in chunks_by_document.items()
+    }
+    chunk_ids = [n for chunks in chunks_by_document.values() for n in chunks]
+    cosines = np.round(tools.cosines(chunk_ids, query), COSINE_DIGITS)
+    remaining = iter(cosines.tolist())
+    for document, chunks in chunks_by_document.items():
+        best = top_cosines(chunks, list(islice(remaining, len(chunks))), len(_BEST_CHUNK_WEIGHTS))
         if best:
             scores[document] = float(
                 np.average(list(best.values()), weights=_BEST_CHUNK_WEIGHTS[: len(best)])
             ) - length_penalty(len(chunks))
         hits.update(dict.fromkeys(best, document))
-    beside = smooth_cosines(cosines, [len(chunks) for chunks in parts.values()])
-    near = {
-        chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits
+    smoothed = smooth_cosines(cosines, [len(chunks) for chunks in chunks_by_document.values()])
+    hit_scores = {
+        chunk: score
+        for chunk, score in zip(chunk_ids, smoothed.tolist(), strict=True)
+        if chunk in hits
     }
-    ranked = sorted(hits, key=lambda chunk: (-near[chunk], chunk))
+    ranked = sorted(hits, key=lambda chunk: (-hit_scores[chunk], chunk))
     return RankedList(
-        tuple(Hit(chunk, hits[chunk], rank, near[chunk]) for rank, chunk in enumerate(ranked, 1)),
+        tuple(
+            Hit(chunk, hits[chunk], rank, hit_scores[chunk]) for rank, chunk in enumerate(ranked, 1)
+        ),
         scores,
     )
 
 
 def length_penalty(chunks: int) -> float:
     """Return the penalty of a document with this many chunks."""
-    return _PENALTY_PER_E_FOLD * max(math.log(chunks / _SHORT_DOCUMENT), 0.0)
+    return _LENGTH_PENALTY * max(math.log(chunks / _MAX_UNPENALIZED_CHUNKS), 0.0)
 
 
 def smooth_cosines(
     cosines: npt.NDArray[np.float32], lengths: Sequence[int]
 ) -> npt.NDArray[np.float32]:
-    """Blend each cosine with those of the chunks before and after; its own replaces missing ones.
+    """Blend each cosine with those of its neighbors in the same document, or with itself for a
+    missing one.
 
-    `lengths` are the chunks of each document.
+    `lengths` are the numbers of chunks of the documents.
     """
-    of = np.repeat(np.arange(len(lengths)), lengths)
-    together = of[1:] == of[:-1]
+    document = np.repeat(np.arange(len(lengths)), lengths)
+    same_document = document[1:] == document[:-1]
     before, after = np.full_like(cosines, np.nan), np.full_like(cosines, np.nan)
-    before[1:][together], after[:-1][together] = cosines[:-1][together], cosines[1:][together]
+    before[1:][same_document] = cosines[:-1][same_document]
+    after[:-1][same_document] = cosines[1:][same_document]
     sides = np.where(np.isnan(before), cosines, before) + np.where(np.isnan(after), cosines, after)
     found: npt.NDArray[np.float32] = np.round(
         (1 - 2 * _NEIGHBOR_SHARE) * cosines + _NEIGHBOR_SHARE * sides, COSINE_DIGITS

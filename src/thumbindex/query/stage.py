@@ -1,4 +1,4 @@
-"""What every stage takes and returns: a search, and the tools to carry it on."""
+"""The state of a query that stages pass on, and the tools that they use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OtherForm(NamedTuple):
 
 
 class ReferenceMatch(NamedTuple):
-    """How a query matches a note's name; the least is the best."""
+    """How a query matches the name, path, heading or date of a note; the smallest is the best."""
 
     # 0 equal but for case, 1 but for accents and punctuation, 2 a prefix of the note's name
     distance: int
@@ -70,28 +70,32 @@ class Search:
 
     query: Query
     text: str  # the searched text: the query with its spelling corrected
+    # notes that the whole query names, by find_by_reference
     reference_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
+    # notes of the day that the query names
     date_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
     # retriever -> factor of its weight for this kind of query, from classify
     weight_factors: Mapping[str, float] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
-    identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
+    identifiers: tuple[Term, ...] = ()  # identifiers, their parts and plain words for search_code
     embedding_text: str = ""  # the text to embed, if it is not `text`
     other_forms: tuple[OtherForm, ...] = ()
-    searchable: Selection | None = None  # searchable chunks; None means all
+    searchable: Selection | None = None  # chunks that pass the filters; None means all
     typed_filters: tuple[TypedFilter, ...] = ()  # filters typed in the query
     unmet: tuple[UnmetFilter, ...] = ()  # those that no note meets
     undated: int = 0  # documents without a date that `since` or `until` excludes, if few passages
     listed: int | None = None  # documents that match a query of filters alone
-    other_phrasings: tuple[Phrasing, ...] = ()  # beside the query's own words
+    other_phrasings: tuple[Phrasing, ...] = ()  # rewordings and the hypothetical answer
     query_vector: Vector | None = None  # of the query's own words
     vector: Vector | None = None  # mean of all phrasings, the one that is searched
-    lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
+    # results by retriever, and of the stage salience
+    lists: Mapping[str, RankedList] = field(default_factory=dict)
     seeds: tuple[DocumentId, ...] = ()  # whose links search_graph followed, best first
     fused: tuple[ChunkId, ...] = ()  # all chunks after fusion, best first
     candidates: tuple[Candidate, ...] = ()  # best first
-    passage_chunks: tuple[tuple[ChunkId, ...], ...] = ()  # chunks of all passages, best first
+    # chunks of each passage, those beyond the limit included; best first
+    passage_chunks: tuple[tuple[ChunkId, ...], ...] = ()
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
     confidence: float = 0.0

@@ -1,4 +1,4 @@
-"""The stages that read the query: cut it into terms, classify it and correct its spelling."""
+"""The stages classify and correct, and the parser of a query's terms."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(
     r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
 )
 _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
-"""A Korean word of one syllable with its particle: 책을 and 책이 have no pair in common."""
+"""A Korean word of one syllable with its particle: 책을 and 책이 share no bigram."""
 
 _Frequency = Callable[[str], int]
 """Returns how many chunks hold a word."""
@@ -55,8 +55,8 @@ _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈�
 def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Return the terms for search_keyword and those for search_code.
 
-    Function words of English are left out, those of the other language of the notes that the query
-    is asked in, and pairs of characters that only join two words.
+    Function words of English and of the query's language are left out, and so are bigrams of
+    Chinese or Japanese that only join two words.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(text, keyword.languages, keyword.chunk_frequency)
@@ -66,30 +66,30 @@ def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, 
 def stop_weights(
     text: str, languages: Collection[str], frequency: _Frequency | None = None
 ) -> Mapping[str, float]:
-    """Return the weights of a query's function words and of character pairs that join two words;
-    other words weigh 1.
+    """Return the weights of function words, and of bigrams that only join two words; other words
+    weigh 1.
     """
     plain = QUOTED.sub(" ", text)
-    joints = (
-        _joining_pairs(blank_function_words(plain), frequency)
+    bigrams = (
+        _joining_bigrams(blank_function_words(plain), frequency)
         if frequency and has_cjk(plain)
         else ()
     )
-    return {**function_word_weights(plain, languages), **dict.fromkeys(joints, 0.0)}
+    return {**function_word_weights(plain, languages), **dict.fromkeys(bigrams, 0.0)}
 
 
-def _joining_pairs(text: str, frequency: _Frequency) -> Iterator[str]:
-    """Yield the character pairs that no text holds, next to one that some text holds: they only
-    join two words of Chinese or Japanese.
+def _joining_bigrams(text: str, frequency: _Frequency) -> Iterator[str]:
+    """Yield the bigrams that only join two words of Chinese or Japanese: no chunk has them, but one
+    has a neighboring bigram.
     """
     for run in map(words, filter(has_cjk, space_cjk(text).split())):
-        held = [frequency(pair) > 0 for pair in run]
+        occurs = [frequency(bigram) > 0 for bigram in run]
         yield from (
-            pair
-            for pair, own, *beside in zip(
-                run, held, [False, *held], [*held[1:], False], strict=False
+            bigram
+            for bigram, own, before, after in zip(
+                run, occurs, [False, *occurs], [*occurs[1:], False], strict=False
             )
-            if any(beside) and not own
+            if (before or after) and not own
         )
 
 
@@ -110,9 +110,12 @@ def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tup
 
 
 def code_terms(
-    text: str, whole: float, stops: Mapping[str, float] = _ENGLISH_STOPS
+    text: str, whole_weight: float, stops: Mapping[str, float] = _ENGLISH_STOPS
 ) -> tuple[Term, ...]:
-    """Return whole identifiers, their parts, and plain words, each once at its highest weight."""
+    """Return whole identifiers, their parts, and plain words, each once with its highest weight.
+
+    The parts of an identifier share the weight of one word; the whole has `whole_weight`.
+    """
     weights: dict[str, float] = {}
     stopped: list[str] = []
     for token, parts in identifiers(text):
@@ -121,7 +124,7 @@ def code_terms(
             continue
         weights[token] = max(
             weights.get(token, 0.0),
-            whole if parts or is_identifier(token) else stops.get(token, 1.0),
+            whole_weight if parts or is_identifier(token) else stops.get(token, 1.0),
         )
         # all parts together weigh what one word does: they must not outrank the whole
         for part in parts:
@@ -160,14 +163,14 @@ _MIN_DIGITS = 3
 _QUESTION = re.compile(
     r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I
 )
-_DOCUMENT_WORDS = frozenset(
+_DOC_PART_WORDS = frozenset(
     "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
     "appendix".split()
 )
-"""Words for parts of documentation, anywhere in a query."""
+"""Words for parts of documentation that count anywhere in a query."""
 
-_EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
-"""Words for parts of documentation, at the start or end of a query."""
+_DOC_PART_EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
+"""Words for parts of documentation that count at the start or end of a query."""
 
 _WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
@@ -207,16 +210,14 @@ def _is_navigational(text: str) -> bool:
     if _QUESTION.match(text.strip()):
         return False
     found = words(text)
-    return not _DOCUMENT_WORDS.isdisjoint(found) or not _EDGE_WORDS.isdisjoint(
+    return not _DOC_PART_WORDS.isdisjoint(found) or not _DOC_PART_EDGE_WORDS.isdisjoint(
         (*found[:1], *found[-1:])
     )
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…»]*)")
-"""A word, with what French and Italian write before it together with it, and what stands around
-it.
-"""
+"""Punctuation and an elided article (l', un'), a word, and its possessive and punctuation."""
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _MIN_LETTERS = 4
@@ -228,8 +229,8 @@ _MIN_LETTERS_TWO_EDITS = 8
 _MIN_LETTERS_FIRST_WRONG = 6
 """Minimum letters of a word whose first letter may be wrong."""
 
-_SUFFIX_LETTERS = 2
-"""Letters of a suffix (strange, strangers), which is no mistake."""
+_SUFFIX_EDITS = 2
+"""Edits that only add a suffix (strange, strangers) and correct nothing."""
 
 _MAX_CORRECTIONS = 20
 """Maximum corrected words: each is compared with the whole lexicon."""
@@ -254,20 +255,22 @@ def correct(search: Search, tools: Tools) -> Search:
 
 
 def _is_known(word: str, tools: Tools) -> bool:
-    """Return whether a note holds a word, or a model that reads the notes knows it: `baby` is
-    spelled right even if all notes say `infant`.
+    """Return whether a note has a word, or a model for the notes' languages knows it: `baby` is
+    spelled correctly even if all notes say `infant`.
     """
     if tools.snapshot.keyword.chunk_frequency(word) > 0:
         return True
     embedder = tools.embedder
-    return embedder is not None and embedder.knows(word) and _reads_notes(embedder.knows, tools)
+    return (
+        embedder is not None and embedder.knows(word) and _model_covers_notes(embedder.knows, tools)
+    )
 
 
-def _reads_notes(knows: Callable[[str], bool], tools: Tools) -> bool:
-    """Return whether the model reads at least half of the notes."""
+def _model_covers_notes(knows: Callable[[str], bool], tools: Tools) -> bool:
+    """Return whether the model knows the languages of at least half of the notes."""
     counts = tools.snapshot.catalog.languages
-    read = sum(n for language, n in counts.items() if reads_language(language, knows))
-    return 2 * read >= sum(counts.values())
+    covered = sum(n for language, n in counts.items() if reads_language(language, knows))
+    return 2 * covered >= sum(counts.values())
 
 
 def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
@@ -290,7 +293,7 @@ _LONG_RUN = re.compile(rf"(\w{{{_MAX_CJK_RUN}}})\w++")
 
 
 def truncate_cjk_runs(text: str) -> str:
-    """Cut long runs of Chinese, Japanese or Korean: every pair of characters is looked up."""
+    """Cut long runs of Chinese, Japanese or Korean: every bigram is looked up."""
     return _LONG_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
 
 
@@ -349,4 +352,4 @@ def closest_word(
         if (count := frequency(known))
     )
     distance, *_, best = min(ranked, default=(0, False, 0, ""))
-    return None if distance == _SUFFIX_LETTERS and word.startswith(best) else best or None
+    return None if distance == _SUFFIX_EDITS and word.startswith(best) else best or None
