@@ -119,7 +119,7 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
         found.seconds = seconds
         began = time.monotonic()
         background.await_model()
-        return found.models_ready, time.monotonic() - began
+        return found.has_model, time.monotonic() - began
 
     assert waited(0.3, indexes)[0]
     ready, seconds = waited(10, indexes)

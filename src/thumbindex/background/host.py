@@ -288,7 +288,7 @@ class LibraryHost:
                 tell(each)
             time.sleep(_POLL_SECONDS)
         index_failures = self.index_failures()
-        if index_failures and not any(state.documents for state in library.states().values()):
+        if index_failures and not any(state.documents for state in library.index_states().values()):
             raise StorageError(" ".join(index_failures))
 
     @property
@@ -406,7 +406,7 @@ class LibraryHost:
         except ThumbindexError as error:
             self._state.model_problem = str(error)
         start = self._start_command_server
-        if start and library.config.serve.answer_commands and library.models_ready:
+        if start and library.config.serve.answer_commands and library.has_model:
             with self._lock:
                 if not self._stopping.is_set():
                     self._state.command_server = start(library)
@@ -451,6 +451,6 @@ class LibraryHost:
                 self._state.model_problem = ""
             except StorageError as error:  # under repair, perhaps
                 self._state.model_problem = str(error)
-            if library.models_ready or self._state.indexer is None:
+            if library.has_model or self._state.indexer is None:
                 return
             self._stopping.wait(_MODEL_POLL_SECONDS)

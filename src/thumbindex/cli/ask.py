@@ -103,7 +103,7 @@ def why_note(
 def _load_models(library: Library) -> None:
     """Load the models where there are vectors to search."""
     try:
-        if any(state.vectors for state in library.states().values()):
+        if any(state.vectors for state in library.index_states().values()):
             library.load_models()
     except ModelError as error:
         print_error(f"{error} {library.words_only_sentence}")
@@ -197,7 +197,7 @@ def query(
                 full,
                 explain,
                 narrowed,
-                library.models_ready,
+                library.has_model,
                 opening.command("index"),
             )
     return FOUND if answer.answerable else NOT_FOUND

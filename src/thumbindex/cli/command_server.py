@@ -126,7 +126,7 @@ class CommandServer:
                 raise CommandDeclined
             lent.warm_up()  # the server may be a moment behind
             # without a vector the command would load no model
-            if not any(state.vectors for state in lent.states().values()):
+            if not any(state.vectors for state in lent.index_states().values()):
                 raise CommandDeclined
         except ThumbindexError:
             raise CommandDeclined from None

@@ -201,7 +201,7 @@ def related(
     with open_for(ctx, opening) as library:
         update_index(library)
         found = library.related(resolve_from_cwd(path, library), limit=limit)
-        has_vectors = library.states()[found.folder].vectors > 0
+        has_vectors = library.index_states()[found.folder].vectors > 0
     if as_json:
         print_json(related_payload(found, limit))
         return FOUND

@@ -34,7 +34,7 @@ ProgressCallback = Callable[[Progress], None]
 _POLL_OTHERS_SECONDS = 0.1
 
 
-def is_up_to_date(folder: Folder) -> bool:
+def is_folder_up_to_date(folder: Folder) -> bool:
     """Return whether the words and dates of a folder's index are current; nothing is written.
 
     Raises StorageError if the index cannot be read, UnknownFolderError if the folder is missing.

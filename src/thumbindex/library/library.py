@@ -43,7 +43,7 @@ from thumbindex.library.embedding import embed_folder
 from thumbindex.library.freshness import (
     ChangeTracker,
     current_progress,
-    is_up_to_date,
+    is_folder_up_to_date,
     publish_progress,
     validate_wait,
     wait_for_other_run,
@@ -66,8 +66,8 @@ from thumbindex.library.note_lookup import NoteLookup, complete_names
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
     NoteText,
+    estimate_note_tokens,
     list_notes,
-    note_tokens,
     outline_entry,
     outline_headings,
     read_excerpt,
@@ -148,9 +148,9 @@ def consistent_read(
 
 
 class Library:
-    """Some folders of Markdown, indexed and asked as one.
+    """Some folders of Markdown, indexed and searched as one.
 
-    Cheap to open; safe to ask from several threads.
+    It is cheap to open and safe to use from several threads.
     """
 
     def __init__(
@@ -204,9 +204,9 @@ class Library:
             own = find_folders(config, folders, directory) if folders or not engine else ()
             found = [open_folder(name, root, directory, config) for name, root in own]
             names = {each.name for each in found}
-            if twice := names & {reader.folder.name for reader in published}:
+            if in_both := names & {reader.folder.name for reader in published}:
                 raise UsageError(
-                    f"There are two folders {min(twice)!r}, one here and one that is "
+                    f"There are two folders {min(in_both)!r}, one here and one that is "
                     "published: give the one here another name."
                 )
             configs = [
@@ -248,7 +248,7 @@ class Library:
         """Return a library over some of the same open folders, with the models loaded so far."""
         other = copy(self)
         other._readers = tuple(reader for reader in self._readers if reader.folder.name in names)
-        # as where it is opened alone: its own file holds
+        # the configuration in a single folder's own file applies
         if len(other._readers) == 1:
             other.config = other._readers[0].folder.config
         return other
@@ -272,7 +272,7 @@ class Library:
 
     @property
     def database(self) -> postgres.PublishedFolders | None:
-        """The database that folders are published to; None where all lie on this machine."""
+        """The database of published folders; None if all folders are on this machine."""
         return next((each.database for each in self._readers if each.database), None)
 
     @property
@@ -292,7 +292,7 @@ class Library:
 
     @property
     def is_searchable(self) -> bool:
-        """Return whether every folder has words to search, without waiting for a database."""
+        """Return whether every folder had words to search when its database was asked last."""
         return all(reader.is_searchable for reader in self._readers)
 
     def unmatched_private_globs(self) -> tuple[str, ...]:
@@ -311,19 +311,19 @@ class Library:
     # -------------------------------------------------------------- models
 
     @property
-    def models_ready(self) -> bool:
+    def has_model(self) -> bool:
         """Return whether queries can be embedded."""
         return self._embedder is not None
 
     @property
     def awaits_model(self) -> bool:
         """Return whether there are vectors to search, but no model yet."""
-        return not self.models_ready and any(each.vectors for each in self.states().values())
+        return not self.has_model and any(each.vectors for each in self.index_states().values())
 
     @property
     def words_only_sentence(self) -> str:
         """Return how answers differ if a model cannot be loaded."""
-        if not self.models_ready:
+        if not self.has_model:
             return "Answers come from words alone."
         return "Passages are not reranked."
 
@@ -334,22 +334,21 @@ class Library:
         """
         with self._loading:
             names = self._index_models()
-            fitting = self._has_own_embedder or (
+            has_index_model = self._has_own_embedder or (
                 self._embedder and self._embedder.fingerprint in names
             )
-            if names and not fitting:
+            if names and not has_index_model:
                 self._embedder = self.open_model(min(names.values()))
-            # A folder's own file holds where it is asked alone, as `only` has it; without a model
-            # it asks for nothing.
-            wanting = [
+            # A folder's own file may name a reranker, which `only` uses for that folder.
+            with_reranker = [
                 config
                 for config in (self.config, *(reader.folder.config for reader in self._readers))
                 if config.query.runs("rerank")
                 and (config is self.config or config.encode.rerank.model)
             ]
-            if self._reranker is None and self._embedder is not None and wanting:
+            if self._reranker is None and self._embedder is not None and with_reranker:
                 self._reranker = CrossEncoderReranker(
-                    wanting[0].encode.rerank.model, offline=is_offline()
+                    with_reranker[0].encode.rerank.model, offline=is_offline()
                 )
 
     @consistent_read
@@ -367,13 +366,13 @@ class Library:
                 self._wait_for_models = False
                 _LOG.warning("%s %s", error, self.words_only_sentence)
 
-    def open_model(self, known: str) -> Embedder:
-        """Open the configured model, by default the `known` one. Raises ModelError."""
+    def open_model(self, index_model: str) -> Embedder:
+        """Open the configured model; if it is `auto`, the model of the index. Raises ModelError."""
         if self._has_own_embedder and self._embedder is not None:
             return self._embedder
         settings = self.config.encode.embed
-        if known and settings.model == "auto":
-            settings = replace(settings, model=known)
+        if index_model and settings.model == "auto":
+            settings = replace(settings, model=index_model)
         if settings.model not in self._indexing_models:
             embedder = open_embedder(settings, offline=is_offline(), lean=not self._wait_for_models)
             self._indexing_models.update({settings.model: embedder, embedder.name: embedder})
@@ -535,9 +534,7 @@ class Library:
     def read_each(
         self, paths: Sequence[str], *, folder: str | None = None
     ) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
-        """Read several paths as `read` does: what was read, each part once, and why others were
-        not, by path.
-        """
+        """Read several paths as `read` does; return the distinct excerpts, and errors by path."""
         found, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
         for path in paths:
             try:
@@ -579,7 +576,7 @@ class Library:
     def suggest_notes(
         self, typed: str, limit: int, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
-        """Return the first notes with a name that completes what is typed so far."""
+        """Return the first notes whose names complete the typed text."""
         return self.browse(partial(complete_names, typed), limit, folder=folder)
 
     @consistent_read
@@ -633,7 +630,7 @@ class Library:
     @consistent_read
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
         """Estimate the tokens of the whole notes of passages, by folder and path."""
-        return note_tokens(passages, self._readers, self.count_tokens)
+        return estimate_note_tokens(passages, self._readers, self.count_tokens)
 
     def warm_up(self, folder: Sequence[str] = ()) -> None:
         """Open the current snapshots of some or all folders, so that the next query need not."""
@@ -651,7 +648,9 @@ class Library:
 
         Raises StorageError, UnknownFolderError.
         """
-        return all(reader.is_published or is_up_to_date(reader.folder) for reader in self._readers)
+        return all(
+            reader.is_published or is_folder_up_to_date(reader.folder) for reader in self._readers
+        )
 
     def missing_folders(self) -> tuple[str, ...]:
         """Return the indexed folders that are missing or empty, such as unmounted drives."""
@@ -672,7 +671,7 @@ class Library:
         )
 
     @consistent_read
-    def states(self) -> Mapping[str, IndexState]:
+    def index_states(self) -> Mapping[str, IndexState]:
         """Return the counts of each readable index, by folder. Cheaper than `status`."""
         found = {}
         for reader in self._readers:
@@ -744,19 +743,21 @@ class Library:
         show = progress or (lambda _: None)
         for each in folders if after_others else ():
             wait_for_other_run(each, show, interrupted, words_only=words_only)
-        asks = [path for each in folders for path in pending_requests(each.places.folder)]
+        requests = [path for each in folders for path in pending_requests(each.places.folder)]
         with publish_progress(folders, show) as report_progress:
-            run = IndexingOptions(words_only, rebuild, verify, report_progress, interrupted, finish)
+            options = IndexingOptions(
+                words_only, rebuild, verify, report_progress, interrupted, finish
+            )
             repaired = self.repair(folder) if verify else ()
             try:
-                report = index_folders(folders, run, self.open_model)
+                report = index_folders(folders, options, self.open_model)
             except IndexDamagedError:
                 repaired += (done := self.repair(folder))
                 if not done:
                     raise
-                report = index_folders(folders, run, self.open_model)
+                report = index_folders(folders, options, self.open_model)
         if not report.deferred:
-            complete_requests(asks)
+            complete_requests(requests)
         return replace(report, repaired=(*repaired, *report.repaired))
 
     def _index_words_until(self, folder: str, is_over: Callable[[], bool]) -> None:
@@ -816,7 +817,7 @@ class Library:
         return tuple(filter(None, done))
 
     def request_repair(self) -> None:
-        """Ask the process that watches these folders to repair what is damaged."""
+        """Request a repair from the process that watches these folders."""
         for each in self.opened:
             with suppress(OSError):
                 each.places.repair.touch()

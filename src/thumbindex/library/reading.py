@@ -50,7 +50,7 @@ _DIGITS = 2
 """Significant digits of an estimate."""
 
 
-def note_tokens(
+def estimate_note_tokens(
     passages: Sequence[Passage], readers: Sequence[Reader], count: Callable[[str], int]
 ) -> dict[tuple[str, str], int]:
     """Estimate the tokens of whole notes by folder and path, from file sizes and passages."""

@@ -284,7 +284,7 @@ def reply_query(
     asked = Query.of(arguments["query"], **given)
     if "why" in arguments:
         return _reply_why(library, asked, arguments)
-    explain, has_model = bool(arguments.get("explain")), library.models_ready
+    explain, has_model = bool(arguments.get("explain")), library.has_model
     answer = library.query(
         asked,
         wait_fresh=arguments.get("wait_fresh", 0.0),
@@ -362,7 +362,7 @@ def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> 
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAIN_FACTOR
     size = library.count_tokens
     lines = [*map(one_line, why_lines(found, len(library.folders) > 1))]
-    if not library.models_ready:
+    if not library.has_model:
         lines.append("keywords only this time: the model is still being loaded")
     room = tokens - _WHY_OVERHEAD
     first = fit_line(lines[0], room, size)

@@ -133,7 +133,7 @@ def ask_screen(visit: Visit) -> Screen:
     }
     if not asked.text:
         recent = _newest(library) if library.indexed else ()
-        notes = sum(each.documents for each in library.states().values())
+        notes = sum(each.documents for each in library.index_states().values())
         empty = {
             "answer": None,
             "names": (),

@@ -60,7 +60,7 @@ def note_screen(visit: Visit) -> Screen:
     ]
     first = cited[0] if cited else 1
     rows = source.text.split("\n") if source else []
-    state = visit.library.states().get(folder)
+    state = visit.library.index_states().get(folder)
     line_options = ["--lines", f"{cited[0]}-{cited[1]}"] if cited else []
     command = ["thumbindex", "read", found.path, *line_options, *visit.options()]
     values = {

@@ -462,7 +462,7 @@ def _read_counts(library: Library) -> tuple[Mapping[str, IndexState], DatabaseSt
     if database is not None and not database.server:
         return {}, database
     try:
-        return library.states(), database
+        return library.index_states(), database
     except StorageError:
         return {}, database
 
