@@ -1,4 +1,4 @@
-"""The nouns: frozen records that travel from room to room, and nothing that acts."""
+"""Records that packages exchange: documents, queries, answers and reports, all frozen."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class QueryKind(StrEnum):
 
 
 class NameKind(StrEnum):
-    """What of a document a query is, whole: the best first."""
+    """The name of a document that equals the whole query, best first."""
 
     PATH = "path"
     FILE = "file name"
@@ -61,18 +61,12 @@ class NameKind(StrEnum):
     HEADING = "heading"
 
 
-# ------------------------------------------------------------------ what is in the folder
-
-
-IdleTime = Literal["short", "long"]
-"""How long an index is expected to be idle: shorter than the quiet time after a save, or a few
-seconds, until something changes.
-"""
+# ------------------------------------------------------------------ documents
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a file that could not be read as it stands; reported, never fatal."""
+    """A part of a file that could not be read; reported, never fatal."""
 
     path: str
     line: int | None
@@ -88,7 +82,7 @@ class Abbreviation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One Markdown file's own facts: all that is known of it except its text."""
+    """The metadata of one Markdown file."""
 
     path: str  # relative to the folder, POSIX, with suffix
     title: str
@@ -101,20 +95,20 @@ class Document:
     author: str = ""
     category: str = ""
     type: str = ""
-    date: str = ""  # ISO date that the note states: of its last update, else of its writing
-    created: str = ""  # ISO date of its writing that the note states
+    date: str = ""  # ISO date in front matter: of the last update, else of the creation
+    created: str = ""  # ISO date of its creation in front matter
     modified: float = 0.0  # seconds since the epoch, from the file system
-    edited: float = 0.0  # the same of the last edit that the index saw; 0 where it saw none
-    # ISO date on which git has it first, empty where unknown; None where nobody has looked
+    edited: float = 0.0  # seconds since the epoch of the last edit that indexing saw; 0 if none
+    # ISO date of the first commit that has it: empty if unknown, None if git was not read yet
     first_commit: str | None = None
     last_commit: str | None = None  # ISO date of the last commit that changed it
     abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
-    flags: tuple[str, ...] = ()  # what is hidden in it or speaks to a model: `line: reason`
-    language: str = ""  # of its prose, as in "en"; empty where it cannot be told
+    flags: tuple[str, ...] = ()  # hidden text and instructions to a model, as `line: reason`
+    language: str = ""  # of its prose, as in "en"; empty if unknown
 
 
 class DocumentTimes(NamedTuple):
-    """What is known of a document's days beside its text; as in Document."""
+    """The times of a document that are not in its text; as in Document."""
 
     modified: float
     edited: float = 0.0
@@ -126,17 +120,16 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
-    """Return what is flagged in documents, by path and line."""
+    """Return the flags of documents, by path and line."""
     parts = ((each.path, flag.partition(": ")) for each in documents for flag in each.flags)
     return tuple(Problem(path, int(line), reason) for path, (line, _, reason) in parts)
 
 
 def day_of(document: Document) -> date | None:
-    """Return the day on which a document was last updated, as far as it is known: the time of its
-    file is none.
+    """Return the day of a document's last update, None if unknown.
 
-    What the note states counts first; then the later of its last commit and of the last edit that
-    the index saw; then the day of its writing.
+    The date in front matter comes first, then the later one of its last commit and the last edit
+    that indexing saw, then the day of its creation. The file's modification time does not count.
     """
     edited = _day_at(document.edited) if document.edited else None
     return (
@@ -147,20 +140,18 @@ def day_of(document: Document) -> date | None:
 
 
 def created_on(document: Document) -> date | None:
-    """Return the day on which a document was written, as the note states it, else its first
-    commit.
-    """
+    """Return the day of a document's creation: from front matter, else its first commit."""
     return _parse_day(document.created) or _parse_day(document.first_commit)
 
 
 def iso_day(day: date | None) -> str:
-    """Return a day as an ISO date, empty where there is none."""
+    """Return a day as an ISO date, empty for None."""
     return day.isoformat() if day else ""
 
 
 @lru_cache(maxsize=4096)
 def _parse_day(day: str | None) -> date | None:
-    """Read an ISO date: all documents' are asked for with each generation, and most have none."""
+    """Parse an ISO date, None if it has none. Each generation reads the dates of all documents."""
     try:
         return date.fromisoformat(day[:10]) if day else None
     except ValueError:
@@ -168,9 +159,7 @@ def _parse_day(day: str | None) -> date | None:
 
 
 def modified_on(document: Document) -> date:
-    """Return the day (UTC) that the time of a document's file tells: a copy or a clone has the day
-    on which it was made.
-    """
+    """Return the day (UTC) of a file's modification time, which a copy or a clone resets."""
     return _day_at(document.modified)
 
 
@@ -180,9 +169,9 @@ def _day_at(seconds: float) -> date:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A parent: the passage that is returned.
+    """A heading with its text: the parent of chunks, and the unit that is returned.
 
-    Its text is a contiguous part of the file, comments left out.
+    Its text is the lines of the file without comments.
     """
 
     ordinal: int  # position in the document, from 0
@@ -193,7 +182,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A child: the unit that is searched, inside one section, never across a heading."""
+    """The unit that is searched: a child of one section, never across a heading."""
 
     ordinal: int  # position in the document, from 0
     section: int  # ordinal of its parent
@@ -208,9 +197,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link as written; `resolved` is the path of the document it leads to, or None when it
-    dangles.
-    """
+    """A link as written; `resolved` is the path of its target document, None if there is none."""
 
     kind: LinkKind
     target: str  # file part as written, URL-decoded; "" for a link inside the same document
@@ -222,31 +209,29 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A document with everything that was read from its file."""
+    """A document with its parsed content."""
 
     document: Document
     sections: tuple[Section, ...]
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
-    private: bool = False  # it says so
-    # digests of the texts that are embedded, a chunk; empty where nobody has computed them yet
+    private: bool = False  # it is marked private
+    # digest of the embedded text of each chunk, the key of its vector; empty until computed
     keys: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells a file's versions apart: cheap facts first, the digest where those are not to be
-    trusted.
-    """
+    """A version of a file, by stat; the digest decides if stat is not reliable."""
 
     path: str
     size: int
     mtime_ns: int
     inode: int
     digest: str = ""  # sha256 hex of the bytes; empty until read
-    # of the last change of the file or its facts, which no program can set back; on Windows, of its
-    # creation
+    # time of the last change of the file or its metadata, which no program can set back; on
+    # Windows, of its creation
     ctime_ns: int = 0
 
 
@@ -260,15 +245,15 @@ class Changes:
     unchanged: int = 0
 
 
-# ------------------------------------------------------------------ what is asked and found
+# ------------------------------------------------------------------ queries and answers
 
 
 MAX_PASSAGES = 100
-"""The most passages of an answer: more is a listing."""
+"""Maximum passages of an answer."""
 
 
 def read_whole_number(name: str, given: int | str, least: int, most: int) -> int:
-    """Return a whole number as it is given or typed. Raises UsageError."""
+    """Parse a whole number, or a text of one, between two bounds. Raises UsageError."""
     written = str(given)
     if (
         not (written.isascii() and written.isdigit())
@@ -280,12 +265,12 @@ def read_whole_number(name: str, given: int | str, least: int, most: int) -> int
 
 
 def read_limit(given: int | str) -> int:
-    """Return how many passages or notes are asked for. Raises UsageError."""
+    """Parse a limit of passages or notes. Raises UsageError."""
     return read_whole_number("limit", given, 1, MAX_PASSAGES)
 
 
 def read_day(name: str, given: date | str | None) -> date | None:
-    """Return a day as it is given or typed, None for nothing. Raises UsageError."""
+    """Parse a day, None if it is empty. Raises UsageError."""
     if not given or isinstance(given, date):
         return given or None
     try:
@@ -315,7 +300,7 @@ class QueryArguments(FilterArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What narrows a search; applied inside every retriever. Empty means everything."""
+    """The filters of a search; every retriever applies them. Empty means everything."""
 
     folder: tuple[str, ...] = ()
     path: tuple[str, ...] = ()  # globs, any of them
@@ -326,7 +311,7 @@ class Filters:
 
     @classmethod
     def of(cls, **given: Unpack[FilterArguments]) -> Filters:
-        """Read and check filters. Raises UsageError for those that nothing can meet."""
+        """Check filters. Raises UsageError if no document can pass them."""
         since, until = read_day("since", given.get("since")), read_day("until", given.get("until"))
         if since and until and since > until:
             raise UsageError(
@@ -351,14 +336,12 @@ class Filters:
 
 
 FilterField = Literal["tag", "path", "file", "title", "words"]
-"""Of what a filter that is typed in a query asks."""
+"""The part of a document that a typed filter tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedFilter:
-    """A filter as it is typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`,
-    `-word`.
-    """
+    """A filter typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`, `-word`."""
 
     field: FilterField
     value: str
@@ -372,18 +355,18 @@ class UnmetFilter:
     field: FilterField
     value: str
     nearest: tuple[str, ...] = ()
-    as_words: bool = False  # it was typed in a query and is searched for like any other word
+    as_words: bool = False  # typed in a query, and searched as plain words instead
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question as it was asked."""
+    """A query and its arguments."""
 
     text: str
     limit: int = 5  # 0 for the setting `query.limit`
     filters: Filters = field(default_factory=Filters)
-    also: tuple[str, ...] = ()  # rewordings by the one who asks: searched beside it
-    # how an answer might read: searched beside it, and no evidence that there is one
+    also: tuple[str, ...] = ()  # the caller's rewordings, searched too
+    # a hypothetical answer, searched too; it is no evidence that there is an answer
     passage: str = ""
 
     @classmethod
@@ -396,7 +379,7 @@ class Query:
         limit: int | str | None = None,
         **narrowing: Unpack[FilterArguments],
     ) -> Query:
-        """Read and check a query. Raises UsageError for one that cannot be asked."""
+        """Check the arguments of a query. Raises UsageError if one is not valid."""
         text, passage = replace_surrogates(text), replace_surrogates(passage or "")
         also = tuple(map(replace_surrogates, also or ()))
         if not text.strip():
@@ -431,7 +414,7 @@ class Term:
     text: str  # lower-cased surface form; words of a phrase joined by one space
     weight: float = 1.0
     phrase: bool = False  # must occur as written, word after word
-    # other forms of the same, each of which counts as this one, by its own weight
+    # abbreviations, spelled-out forms and compounds; a match of one counts with its own weight
     forms: tuple[Term, ...] = ()
 
 
@@ -443,14 +426,12 @@ class Hit:
     document: DocumentId
     rank: int
     score: float
-    coverage: float = 0.0  # share of the query's idf that the terms in it carry, 0 to 1
+    coverage: float = 0.0  # share of the query's idf in the terms of this chunk, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """What one retriever found, best first: chunks, and the whole documents' own scores where it
-    has them.
-    """
+    """The result of one retriever: chunks, best first, and scores of whole documents if any."""
 
     hits: tuple[Hit, ...] = ()
     documents: Mapping[DocumentId, float] = field(default_factory=dict)
@@ -458,26 +439,26 @@ class RankedList:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One chunk in the running, with the scores that brought it there."""
+    """A chunk after fusion, with its score and its ranks."""
 
     id: ChunkId
     document: DocumentId
     chunk: Chunk
     score: float
     sources: Mapping[str, int] = field(default_factory=dict)  # retriever -> rank from 1
-    also_in: tuple[ChunkId, ...] = ()  # duplicates that it stands for
+    also_in: tuple[ChunkId, ...] = ()  # its duplicates, which it represents
     cluster_size: int = 1
-    # near copies that say otherwise, and in which words, its own first
+    # near-duplicates that contradict it, each with the words that differ, its own words first
     disagrees: tuple[tuple[ChunkId, str], ...] = ()
-    # of those in `also_in`: other versions that say otherwise, in the same form
+    # chunks in `also_in` that are other versions with different words, in the same form
     other_versions: tuple[tuple[ChunkId, str], ...] = ()
-    reranked: float | None = None  # the reranker's own score, where it has read this one
-    # what of its document the query is, whole: no other text comes before it or stands for it
+    reranked: float | None = None  # the reranker's own score, if it scored this one
+    # the name that the query equals: no other candidate ranks before it or represents it
     name_kind: NameKind | None = None
 
     def with_score(self, score: float) -> Candidate:
-        """Return it with another score: `replace` takes three times as long, and stages do this to
-        every candidate.
+        """Return a copy with another score. Stages call this for every candidate, and
+        `dataclasses.replace` takes three times as long.
         """
         return Candidate(
             self.id,
@@ -512,7 +493,7 @@ class DroppedCopy(DroppedChunk):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a text stands."""
+    """The lines of a text in a document."""
 
     folder: str
     path: str
@@ -524,7 +505,7 @@ class Place:
 class Disagreement(Place):
     """A near-duplicate passage that differs: its date, and the words that differ."""
 
-    date: str  # ISO day of the other document; empty where unknown
+    date: str  # ISO day of the other document; empty if unknown
     differs: str  # this passage's words against the other's
 
 
@@ -534,50 +515,50 @@ class MatchEvidence:
 
     retriever: str
     rank: int  # of the chunk, from 1
-    of: int  # how many chunks it found
+    of: int  # number of chunks in the list
     score: float  # on the retriever's own scale
-    line: int  # where the chunk begins
+    line: int  # first line of the chunk
     weight: float  # the retriever's share in fusion
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A link over which a document was reached."""
+    """A link from a top document to the document of a passage."""
 
-    path: str  # of the document that had been found
-    rank: int  # that one's place among those whose links were followed
+    path: str  # of the top document
+    rank: int  # its rank among the documents whose links were followed
 
 
 @dataclass(frozen=True, slots=True)
 class StageRank:
-    """The rank of a text after one stage, by its best chunk; None where it is not there."""
+    """The rank of a text after one stage, by its best chunk; None if the stage removed it."""
 
     stage: str
     rank: int | None  # from 1
-    of: int  # how many chunks or passages there were
+    of: int  # number of chunks or passages
     score: float | None = None
-    line: int | None = None  # where that chunk begins
+    line: int | None = None  # first line of that chunk
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a passage came to its place."""
+    """The explanation of a passage's rank."""
 
     evidence: tuple[MatchEvidence, ...]
-    # the fields in which each of the query's stands, none where it is missing
+    # query term -> fields of the passage that contain it
     terms: Mapping[str, tuple[str, ...]]
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
     # after fusion and after the later stages that changed something
     rank_by_stage: tuple[StageRank, ...]
-    copies: tuple[DroppedCopy, ...]  # what was taken out for it
+    copies: tuple[DroppedCopy, ...]  # chunks that were removed as its duplicates
     reranked: float | None  # the reranker's score
-    name_kind: NameKind | None = None  # what of its document the query is, whole
+    name_kind: NameKind | None = None  # the name of its document that the query equals
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What is returned: a section, cited to the line, with the chunk that matched marked in it."""
+    """A result: a section with its citation, and the lines of the chunk that matched."""
 
     rank: int
     folder: str
@@ -595,34 +576,31 @@ class Passage:
     also_in: tuple[Place, ...] = ()
     match: str = ""  # text of the chunk that matched
     disagrees: tuple[Disagreement, ...] = ()
-    created: str = ""  # ISO day, the earliest of all places; empty where unknown
-    updated: str = ""  # ISO day of the last update, where that is known and another one
-    # ISO day of the file, where no other is known: a copy or a clone has the day on which it was
-    # made
+    created: str = ""  # ISO day, the earliest of all places; empty if unknown
+    updated: str = ""  # ISO day of the last update, if known and not the day of creation
+    # ISO day of the file's modification time, only if no other day is known
     file_time: str = ""
     status: str = ""  # from front matter: of all places' the most conservative
     owner: str = ""  # from front matter: of the place that was active last
-    explanation: Explanation | None = None  # where it was asked for
-    flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
-    # where the query's words stand in its text, in characters; where that was asked for
+    explanation: Explanation | None = None  # on request
+    flags: tuple[str, ...] = ()  # as in Document
+    # spans of the query's words in its text, in characters; on request
     marks: tuple[tuple[int, int], ...] = ()
 
     @property
     def citation(self) -> str:
-        """Name the place as `path#heading (lines a-b)`, or `(line a)`, on one line."""
+        """Return the citation, `path#heading (lines a-b)` or `(line a)`, on one line."""
         heading = f"#{self.heading}" if self.heading else ""
         return one_line(f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})")
 
     @property
     def heading(self) -> str:
-        """The heading under which it stands; empty where that is the title alone."""
+        """Return its own heading, empty if that is the title."""
         return self.heading_path[-1] if len(self.heading_path) > 1 else ""
 
     @property
     def address(self) -> str:
-        """Name the place with a digest of the text, by which it is found again after edits and
-        moves.
-        """
+        """Return the address, whose digest of the text finds the passage after edits and moves."""
         return format_address(self.folder, self.path, self.heading, text_digest(self.text))
 
 
@@ -640,7 +618,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """How far the index is that an answer stands on."""
+    """The size and generation of the index that an answer is from."""
 
     documents: int
     chunks: int
@@ -652,16 +630,15 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether an answer covers all that was on disk when the query came."""
+    """Whether an answer covers all files that were on disk at the time of the query."""
 
-    # folders with files that came, changed or went and may not be indexed so yet
+    # folders with added, changed or removed files that may not be indexed yet
     behind: tuple[str, ...] = ()
-    # folders that are not there: what the index holds of them is what was read last
+    # folders that do not exist now; their index is from the last run
     missing: tuple[str, ...] = ()
-    # those of the folders that are behind which no process indexes
+    # folders in `behind` that no process indexes
     without_indexer: tuple[str, ...] = ()
-    # how far the server of a database that answered is behind what was published; 0 where that is
-    # little
+    # replication lag of the database server that answered; 0 if it is small
     lag_seconds: float = 0.0
 
     @property
@@ -672,11 +649,10 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The passages for a query, how sure they are, and how they came about."""
+    """The passages for a query, with their confidence and trace."""
 
     query: str
-    # the query as it was searched, where spelling was corrected or another form of a word brought a
-    # passage
+    # the searched text, if spelling was corrected or another form of a word found a passage
     corrected: str | None
     kind: QueryKind
     answerable: bool
@@ -685,19 +661,19 @@ class Answer:
     passages: tuple[Passage, ...]
     trace: tuple[TraceStep, ...]
     index: IndexState
-    freshness: Freshness | None = None  # None where it was not asked for
-    filters: tuple[TypedFilter, ...] = ()  # that were read in the query
-    unmet: tuple[UnmetFilter, ...] = ()  # filters, read or given, that no note meets
-    # notes that `since` and `until` leave out of a short answer because no day of theirs is known
+    freshness: Freshness | None = None  # on request
+    filters: tuple[TypedFilter, ...] = ()  # typed in the query
+    unmet: tuple[UnmetFilter, ...] = ()  # filters that no note meets
+    # if the answer is short: undated notes that `since` or `until` excludes
     undated: int = 0
-    listed: int | None = None  # where the query is filters alone, how many notes they let through
+    listed: int | None = None  # number of matching notes, if the query is filters alone
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
-    nearest: tuple[Place, ...] = ()  # where no passage is close enough, what comes nearest
+    nearest: tuple[Place, ...] = ()  # the closest passages, if none is close enough
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
-    """How many links of a folder lead to a note, and how many lead nowhere."""
+    """The numbers of links in a folder with and without a target note."""
 
     resolved: int = 0
     dangling: int = 0
@@ -708,7 +684,7 @@ class LinkCounts:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What a run of indexing did."""
+    """The result of an indexing run."""
 
     added: int
     changed: int
@@ -723,16 +699,30 @@ class IndexReport:
     seconds: float
     generation: int
     deferred: int = 0  # files left for the next run: large ones, or after an interruption
-    # what was damaged or of an earlier schema, and what was done about it
+    # each damaged or outdated part of the index, and its repair
     repaired: tuple[str, ...] = ()
 
 
-# -------------------------------------------------------------- why a note is not among the answers
+IdleTime = Literal["short", "long"]
+"""How long an index is expected to be idle before the next change.
+
+short: less than the quiet time after a save.
+long: at least a few seconds.
+"""
+
+
+# ------------------------------------------------------------------ reports of `why`
 
 
 NoteOutcome = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_indexed"]
-"""What a query did with one note: shown; named beside a copy of it; found and removed; found by no
-retriever; not searched; not in the index.
+"""The outcome of a query for one note.
+
+shown: in the answer.
+copy: listed with a copy of it.
+dropped: found, then removed by a stage.
+not_found: found by no retriever.
+filtered: not searched.
+not_indexed: not in the index.
 """
 
 
@@ -746,27 +736,27 @@ class WhyReport:
     path: str
     heading: str  # empty for the whole note
     outcome: NoteOutcome
-    stage: str  # that took it out; empty where none did
-    reason: str  # in words, a sentence
-    rank: int | None = None  # of the passage that shows it, or names it beside a copy
-    chunks: int = 0  # that were looked for
-    without_vector: int = 0  # of those
-    cosine: float | None = None  # the best of its chunks'
-    stages: tuple[StageRank, ...] = ()  # in the retrievers, and after what changed it
+    stage: str  # the one that removed it; empty if none did
+    reason: str  # a sentence
+    rank: int | None = None  # of the passage that shows it or its copy
+    chunks: int = 0  # number of its chunks
+    without_vector: int = 0  # of them
+    cosine: float | None = None  # the highest of its chunks
+    stages: tuple[StageRank, ...] = ()  # in each retriever, and after each stage that changed it
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
-    notes: tuple[str, ...] = ()  # what else is to be known, in words
+    notes: tuple[str, ...] = ()  # more sentences
     answerable: bool = False
     confidence: float = 0.0
 
 
-# ------------------------------------------------------------------ what says the same
+# ------------------------------------------------------------------ duplicates in an index
 
 
 Zone = Literal["same", "grey", "distinct"]
-"""What two texts are to each other: one text twice, for the owner to decide, or two texts."""
+"""The relation of two texts: duplicates, left to the owner to decide, or different texts."""
 
 Verdict = Literal["same", "apart"]
-"""What the owner decided."""
+"""The owner's decision on two texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -775,15 +765,15 @@ class PairJudgment:
 
     zone: Zone
     rule: str
-    # the numbers, versions, dates or negations in which they contradict each other, in words; empty
-    # where they do not
+    # the numbers, versions, dates or negations that contradict each other; empty if none do
     differs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the owner decided of two texts, known by their digests: it holds wherever they stand,
-    and lapses when one is nowhere any more.
+    """The owner's decision on two texts, by their digests.
+
+    It holds in any note, and lapses if one of the texts no longer exists.
     """
 
     first: str  # hex digest of the text, the lesser of the two
@@ -791,7 +781,7 @@ class Decision:
     verdict: Verdict
     note: str = ""
     made: float = 0.0  # seconds since the epoch
-    # `path:line` where each stood then, to be named when the decision has lapsed
+    # `path:line` of each at that time, to report a lapsed decision
     first_place: str = ""
     second_place: str = ""
 
@@ -800,7 +790,7 @@ class Decision:
 class IngestionCounts:
     """What ingestion did to the chunks of one type of document."""
 
-    type: str  # front matter `type`; empty where there is none
+    type: str  # front matter `type`; empty if there is none
     chunks: int
     repeats: int  # left out of the search: boilerplate and near-duplicates inside one document
     boosted: int
@@ -808,42 +798,47 @@ class IngestionCounts:
     most_boost: float
 
 
-# ------------------------------------------------------------------ whether a citation holds
+# ------------------------------------------------------------------ checks of citations
 
 CitationState = Literal["there", "moved", "changed", "gone", "never_there"]
-"""What became of what was cited: as it was; elsewhere; in other words; nowhere, though its address
-has a digest of it; and nothing says that it ever was.
+"""The state of a cited text.
+
+there: as cited.
+moved: at other lines or in another note.
+changed: in other words.
+gone: not found, but its address has a digest of it.
+never_there: not found, and nothing shows that it existed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CitationCheck:
-    """One citation, with one of the texts that it is given for, and what became of that."""
+    """The check of one citation and one quotation."""
 
-    citation: str  # as it is written
-    quotation: str  # empty where nothing is quoted
+    citation: str  # as written
+    quotation: str  # empty if nothing is quoted
     state: CitationState
-    reason: str = ""  # in words, where the state does not say it all
-    now: str = ""  # the citation of where it is now; empty where that is nowhere
-    address: str = ""  # of the passage there; empty where the citation holds
+    reason: str = ""  # more than the state says
+    now: str = ""  # the citation of its current place; empty if there is none
+    address: str = ""  # of the current passage; empty if the citation holds
     folder: str = ""
     path: str = ""
     start_line: int = 0
     end_line: int = 0
-    text: str = ""  # the lines there, where they say something else
-    differs: str = ""  # in which words: the quotation's against the note's
+    text: str = ""  # the current lines, if they differ
+    differs: str = ""  # the quotation's words against the note's
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What became of the citations of a text, in their order."""
+    """The checks of the citations in a text, in order."""
 
     citations: tuple[CitationCheck, ...]
-    left_out: int = 0  # citations beyond those that one call checks
-    uncited: int = 0  # quotations beside which no citation stands
+    left_out: int = 0  # citations over the limit of one call
+    uncited: int = 0  # quotations without a citation
 
 
-# ------------------------------------------------------------------ what a library tells of itself
+# ------------------------------------------------------------------ notes, links and status
 
 
 @dataclass(frozen=True, slots=True)
@@ -895,7 +890,7 @@ class ListedNote:
     folder: str
     path: str
     title: str
-    date: str  # ISO day, empty where none is known
+    date: str  # ISO day, empty if unknown
     tags: tuple[str, ...]
 
 
@@ -979,7 +974,7 @@ class Backlink:
     path: str  # of the note that it stands in
     title: str
     line: int
-    text: str  # that line; empty where it cannot be read now
+    text: str  # that line; empty if it cannot be read now
 
 
 @dataclass(frozen=True, slots=True)
@@ -1028,7 +1023,7 @@ class FolderStatus:
     skipped: tuple[Problem, ...]
     links: LinkCounts
     writing: bool  # a process brings it up to the disk
-    updated: str  # ISO time of the last commit, empty where there is none
+    updated: str  # ISO time of the last commit, empty if there is none
     failure: str = ""  # in a word or two why it cannot be read; a problem says more
     # how far the process is that brings it up to the disk, where that is known
     progress: Progress | None = None
@@ -1073,7 +1068,7 @@ class JudgedQuery:
     made: str  # ISO time of the last judgment
 
 
-# ---------------------------------------------------- what the owner of a folder sees of duplicates
+# ------------------------------------------------------------------ reports of duplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -1087,7 +1082,7 @@ class ClusterMember:
     heading_path: tuple[str, ...]
     text: str  # source Markdown at those lines
     digest: str  # hex, of the text
-    date: str  # ISO, the document's day; empty where unknown
+    date: str  # ISO, the document's day; empty if unknown
     owner: str = ""  # the document's, else its author
 
 
