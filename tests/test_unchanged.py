@@ -57,5 +57,5 @@ def test_after_a_commit_of_an_earlier_version_all_notes_are_read_anew(root: Path
         library.index()
         library.index()
         with Writer.open(library.opened[0].places.folder) as writer:
-            writer.note("corpus", "as an earlier version cut it")
+            writer.set_meta("corpus", "as an earlier version cut it")
         assert library.index().changed == 3

@@ -29,7 +29,7 @@ def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder:
             Batch(list(zip(states, documents, strict=True))),
             lambda _: lambda link, _: link.target if link.target in paths else None,
         )
-        writer.note(
+        writer.set_meta(
             "fingerprint",
             embedder.fingerprint,
             dimensions=str(embedder.dimensions),
@@ -38,7 +38,7 @@ def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder:
         pending = unique_keys(chunks_without_vector(writer.store))
         chunks = writer.store.chunks([row for _, row in pending])
         texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
-        writer.keep_vectors(
+        writer.store_vectors(
             dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True))
         )
 

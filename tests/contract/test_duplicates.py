@@ -56,7 +56,7 @@ def write(folder: Path) -> None:
                     "settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs
                 )
             )
-        writer.decide(
+        writer.store_decisions(
             [Decision(digest[6], digest[4], "same"), Decision(digest[2], digest[4], "apart")]
         )
 

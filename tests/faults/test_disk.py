@@ -170,7 +170,7 @@ def test_a_lock_that_another_process_holds_is_waited_for_and_is_no_damage(
     commit = threading.Timer(0.5, lambda: other.execute("COMMIT"))
     commit.start()
     with Writer.open(places.folder) as writer:
-        writer.note("key", "value")
+        writer.set_meta("key", "value")
         assert (writer.store.meta("key"), commit.finished.is_set()) == ("value", True)
     commit.join()
     other.close()

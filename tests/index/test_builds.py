@@ -32,7 +32,7 @@ def places(build, note, tmp_path) -> IndexPaths:
     """Return an index of three notes, made with a model."""
     _, places = build(*(note(f"{n}.md", f"apples {n}") for n in range(3)))
     with Writer.open(tmp_path / "index") as writer:
-        writer.note("model", "m", fingerprint="m", dimensions="2")
+        writer.set_meta("model", "m", fingerprint="m", dimensions="2")
     return places
 
 
@@ -111,7 +111,7 @@ def test_a_build_that_was_begun_goes_on_where_it_may(places):
             places.folder, build=begin_build(places.folder, lambda store: keep)
         ) as writer:
             found = writer.store.meta("half")
-            writer.note("half", "done")
+            writer.set_meta("half", "done")
             return found
 
     assert [begin(keep=False), begin(keep=True), begin(keep=False)] == ["", "done", ""]

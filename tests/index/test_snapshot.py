@@ -20,8 +20,8 @@ BODY = KeywordWeights({"body": 1.0})
 def add_vectors(folder):
     """Give every chunk of an index a vector."""
     with Writer.open(folder) as writer:
-        writer.note("fingerprint", "m", dimensions="2", model="m")
-        writer.keep_vectors(
+        writer.set_meta("fingerprint", "m", dimensions="2", model="m")
+        writer.store_vectors(
             {
                 key: np.array([1, 0], dtype=np.float32)
                 for key, _ in unique_keys(chunks_without_vector(writer.store))
@@ -47,10 +47,10 @@ FIELDS = ("body", "headings", "title", "path")
 def embed(folder, share):
     """Give some of the chunks that have no vector one of two dimensions."""
     with Writer.open(folder) as writer:
-        writer.note("fingerprint", "m", dimensions="2", model="m")
+        writer.set_meta("fingerprint", "m", dimensions="2", model="m")
         pending = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
         chosen = pending[: int(len(pending) * share)]
-        writer.keep_vectors(
+        writer.store_vectors(
             {
                 key: np.array([key[0], key[1] + 1], dtype=np.float32) / np.hypot(key[0], key[1] + 1)
                 for key in chosen
@@ -149,7 +149,7 @@ def test_a_document_whose_commits_were_read_has_their_days(build, note, tmp_path
     store, _ = build(note("a.md", "apples"))
     before = open_snapshot(store, "")
     with Writer.open(tmp_path / "index") as writer:
-        writer.keep_commits({"a.md": ("2020-01-01", "2021-02-03")}, "c0ffee")
+        writer.store_commit_dates({"a.md": ("2020-01-01", "2021-02-03")}, "c0ffee")
     after = open_snapshot(store, "", previous=before).catalog.documents[0]
     assert (after.first_commit, after.last_commit) == ("2020-01-01", "2021-02-03")
 

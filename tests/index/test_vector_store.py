@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
-from thumbindex.index.builds import delete_index, finish_vector_sweep, repair_index
+from thumbindex.index.builds import delete_index, finish_deleting_vectors, repair_index
 from thumbindex.index.chunk_vectors import (
     chunk_matrix,
     chunk_vectors,
@@ -39,10 +39,10 @@ def test_a_vector_of_any_length_is_kept_as_where_it_points(length):
 def embed(folder, fingerprint="m", seed=1):
     """Give a vector to every text that lacks one; return how many did."""
     with Writer.open(folder) as writer:
-        writer.note("fingerprint", fingerprint, dimensions="3", model=fingerprint)
+        writer.set_meta("fingerprint", fingerprint, dimensions="3", model=fingerprint)
         chance = np.random.default_rng(seed)
         pending = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
-        writer.keep_vectors({key: chance.normal(size=3) for key in pending})
+        writer.store_vectors({key: chance.normal(size=3) for key in pending})
     return len(pending)
 
 
@@ -63,10 +63,10 @@ def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(
 ):
     build(note("a.md", "apples"))
     with Writer.open(tmp_path / "index") as writer:
-        writer.note("fingerprint", "m")
+        writer.set_meta("fingerprint", "m")
         keys = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
         with pytest.raises(ModelError, match="Name another model"):
-            writer.keep_vectors({keys[0]: np.array([number, 1], dtype=np.float32)})
+            writer.store_vectors({keys[0]: np.array([number, 1], dtype=np.float32)})
         assert [key for key, _ in unique_keys(chunks_without_vector(writer.store))] == keys
 
 
@@ -138,10 +138,10 @@ def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_ho
         paths = ("secret.md", "shared.md")
         private = [secret[0], shared[0]]
         writer.apply(
-            Batch(removed=paths, forgotten=frozenset(paths), private=private),
+            Batch(removed=paths, erase=frozenset(paths), private=private),
             lambda documents: lambda link, path: None,
         )
-        assert writer.wipe()
+        assert writer.erase_private()
     assert (files_with(erased, tmp_path), vectors_in(tmp_path), embed(tmp_path / "other")) == (
         [],
         1,
@@ -162,20 +162,20 @@ def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(
     assert vectors_in(tmp_path) == 2
     places.store.write_bytes(whole)
     with Writer.open(places.folder) as writer:
-        finish_vector_sweep(writer.places.folder.parent)
+        finish_deleting_vectors(writer.places.folder.parent)
     assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
 
 
-def test_vectors_that_nobody_needs_are_swept_when_they_are_most_of_all(build, note, tmp_path):
+def test_vectors_not_in_use_are_deleted_when_they_are_most_of_all(build, note, tmp_path):
     build(note("a.md", *(f"apples {n}" for n in range(2 * MIN_VECTORS))))
     embed(tmp_path / "index")
     build(note("a.md", "pears"))
     with Writer.open(tmp_path / "index") as writer:
-        writer.sweep_unused()
+        writer.limit_unused_vectors()
         assert vectors_in(tmp_path) == 2 * MIN_VECTORS
     embed(tmp_path / "index")
     with Writer.open(tmp_path / "index") as writer:
-        writer.sweep_unused()
+        writer.limit_unused_vectors()
     assert vectors_in(tmp_path) == 1
 
 

@@ -66,7 +66,7 @@ def test_apply_skips_notes_another_process_changed(build, note, tmp_path):
     with Writer.open(tmp_path / "index") as writer:
         seen = {**writer.store.manifest(), "a.md": old[0], "d.md": other[0]}
         passed_over = writer.apply(
-            Batch([old, new, other], removed=["a.md", "b.md"], seen=seen), nowhere
+            Batch([old, new, other], removed=["a.md", "b.md"], expected_states=seen), nowhere
         )
     store, places = build()
     assert (passed_over, sorted(store.manifest())) == (3, ["a.md", "c.md"])
@@ -84,8 +84,8 @@ def test_a_note_that_becomes_private_leaves_nothing_of_what_it_said_before(build
         assert b"first secret" in b"".join(
             each.read_bytes() for each in places.store.parent.glob("index.sqlite3*")
         )
-        writer.apply(Batch(removed=["a.md"], forgotten=frozenset({"a.md"}), last=False), nowhere)
-        assert writer.wipe()
+        writer.apply(Batch(removed=["a.md"], erase=frozenset({"a.md"}), last=False), nowhere)
+        assert writer.erase_private()
         assert b"secret" not in b"".join(
             each.read_bytes() for each in places.store.parent.glob("index.sqlite3*")
         )

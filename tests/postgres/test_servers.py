@@ -95,19 +95,19 @@ def test_a_note_that_became_private_after_it_was_indexed_is_not_published(
     assert "taipanword" not in everything_in(url)
 
 
-def test_words_of_a_private_note_that_are_not_wiped_yet_are_not_published(
+def test_words_of_a_private_note_that_are_not_erased_yet_are_not_published(
     disk: Library, builder: PublishJob, url: str, shed: Path
 ) -> None:
     (shed / "new.md").write_text("# New\n\nThe code is taipanword.\n", encoding="utf-8")
     disk.index(folder=["shed"])
     (place,) = [each.places.folder for each in disk.opened if each.name == "shed"]
-    forgotten = Batch(removed=("new.md",), forgotten=frozenset({"new.md"}))
+    erased = Batch(removed=("new.md",), erase=frozenset({"new.md"}))
     with Writer.open(place) as writer:
-        writer.apply(forgotten, lambda _: lambda link, _: None)
+        writer.apply(erased, lambda _: lambda link, _: None)
     assert "shed" not in {each.name for each in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
     with Writer.open(place) as writer:
-        writer.wipe()
+        writer.erase_private()
     assert "shed" in {each.name for each in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
 

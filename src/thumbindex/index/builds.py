@@ -80,8 +80,8 @@ def repair_index(places: IndexPaths) -> str:
         with hold_lock(places.rebuild):
             if what := find_damage(places):  # else another process has repaired it
                 switch_build(places.folder, begin_build(places.folder, keep=lambda store: False))
-                # the note that something is to be wiped is lost with the store
-                _request_sweep(places.folder.parent)
+                # the mark of a due erasure is lost with the store
+                _request_vector_deletion(places.folder.parent)
                 sentences.append(
                     f"The index in {places.folder} was damaged ({what}): it is built anew "
                     "from the notes."
@@ -104,7 +104,7 @@ def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
                     return following.build
         except StorageError:
             pass
-        places.sweep()
+        places.delete_other_builds()
         facts = _carried_facts(places)
         with closing(open_store(following)) as store, store.transaction():
             for key, value in {**facts, INCOMPLETE: "yes"}.items():
@@ -137,7 +137,7 @@ def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
             # before the old build is deleted
             fsync_files(places.at(build).segments_folder)
         places.set_current_build(build)
-        IndexPaths(folder).sweep()
+        IndexPaths(folder).delete_other_builds()
         return True
 
 
@@ -159,17 +159,17 @@ def _carried_facts(places: IndexPaths) -> dict[str, str]:
 # ------------------------------------------------------------------ what is deleted
 
 
-_SWEEP_DUE = "unswept"
+_DELETION_DUE = "unswept"
 """The file that stays in the vectors' folder until unused vectors are deleted."""
 
 
-def sweep_vectors(indexes: Path) -> bool:
-    """Delete the vectors of texts that no index of this directory holds, from the log too; return
+def delete_unused_vectors(indexes: Path) -> bool:
+    """Delete the vectors of texts that no index in this directory has, from the log, too; return
     whether all of them are gone.
 
     None is deleted while an index cannot be read or is not complete.
     """
-    if not _request_sweep(indexes):
+    if not _request_vector_deletion(indexes):
         return True
     used: dict[str, set[bytes]] = {}
     for folder in sorted(indexes.iterdir()):
@@ -179,31 +179,37 @@ def sweep_vectors(indexes: Path) -> bool:
         try:
             with closing(Store(places.store, read_only=True)) as store:
                 if store.meta(INCOMPLETE):
-                    _LOG.info("Vectors are not swept: the index in %s is not complete yet.", folder)
+                    _LOG.info(
+                        "Unused vectors are kept: the index in %s is not complete yet.",
+                        folder,
+                    )
                     return False
                 used.setdefault(store.meta("fingerprint"), set()).update(embedded_keys(store))
         except StorageError as error:
-            _LOG.info("Vectors are not swept: %s", error)
+            _LOG.info("Unused vectors are kept: %s", error)
             return False
-    swept = [_sweep(path, used) for path in sorted((indexes / VECTORS_FOLDER).glob("*.sqlite3"))]
-    if all(swept):
-        (indexes / VECTORS_FOLDER / _SWEEP_DUE).unlink(missing_ok=True)
+    vector_files = sorted((indexes / VECTORS_FOLDER).glob("*.sqlite3"))
+    is_clean = [_delete_unused(path, used) for path in vector_files]
+    if all(is_clean):
+        (indexes / VECTORS_FOLDER / _DELETION_DUE).unlink(missing_ok=True)
         with suppress(OSError):  # there are vectors
             (indexes / VECTORS_FOLDER).rmdir()
-    return all(swept)
+    return all(is_clean)
 
 
-def _request_sweep(indexes: Path) -> bool:
-    """Create the file that requests a sweep of vectors; return whether there are vectors."""
+def _request_vector_deletion(indexes: Path) -> bool:
+    """Create the file that requests the deletion of unused vectors; return whether there are any
+    vectors.
+    """
     if not (indexes / VECTORS_FOLDER).is_dir():
         return False
     with as_storage_errors(indexes):
-        (indexes / VECTORS_FOLDER / _SWEEP_DUE).touch()
+        (indexes / VECTORS_FOLDER / _DELETION_DUE).touch()
         fsync_folder(indexes / VECTORS_FOLDER)
     return True
 
 
-def _sweep(path: Path, used: Mapping[str, set[bytes]]) -> bool:
+def _delete_unused(path: Path, used: Mapping[str, set[bytes]]) -> bool:
     with closing(VectorStore.open(path)) as vectors:
         texts = used.get(fingerprint := vectors.fingerprint)
         vectors.remove(vectors.keys() - (texts or set()))
@@ -216,10 +222,10 @@ def _sweep(path: Path, used: Mapping[str, set[bytes]]) -> bool:
     return is_clean
 
 
-def finish_vector_sweep(indexes: Path) -> None:
-    """Finish a sweep of vectors that was requested and not completed."""
-    if (indexes / VECTORS_FOLDER / _SWEEP_DUE).exists():
-        sweep_vectors(indexes)
+def finish_deleting_vectors(indexes: Path) -> None:
+    """Delete unused vectors if that was requested and not completed."""
+    if (indexes / VECTORS_FOLDER / _DELETION_DUE).exists():
+        delete_unused_vectors(indexes)
 
 
 def delete_index(places: IndexPaths) -> None:
@@ -235,7 +241,7 @@ def delete_index(places: IndexPaths) -> None:
 
     if not places.folder.is_dir():
         return
-    _request_sweep(places.folder.parent)
+    _request_vector_deletion(places.folder.parent)
     with as_storage_errors(places.folder), hold_lock(places.lock, busy):
         # Windows deletes no file that is open: the store goes last, so that `forget` finds the
         # index again.
@@ -267,7 +273,7 @@ def delete_index(places: IndexPaths) -> None:
     with as_storage_errors(places.folder.parent):  # a power cut does not bring the index back
         for each in filter(Path.is_dir, (places.folder, places.folder.parent)):
             fsync_folder(each)
-    if not sweep_vectors(places.folder.parent):
+    if not delete_unused_vectors(places.folder.parent):
         _LOG.warning(
             "Vectors of %s may still lie in %s: another index there cannot be read, or is in use.",
             places.folder.name,

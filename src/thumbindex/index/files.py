@@ -95,7 +95,7 @@ class IndexPaths:
         """Make a build the current one. The caller holds the writer's lock."""
         write_atomically(self.folder / _CURRENT, str(build), durable=True)
 
-    def sweep(self, *keep: int) -> bool:
+    def delete_other_builds(self, *keep: int) -> bool:
         """Delete every build but the current one and those to `keep`; return whether all are gone:
         Windows deletes no file that is open.
         """

@@ -354,8 +354,8 @@ class KeywordWriter:
             with self._store.transaction():
                 self._write(SegmentWriter(), segments, to_merge)
 
-    def purge_deleted(self) -> None:
-        """Rewrite the segments with deleted rows, so that no file holds their words."""
+    def erase_deleted_rows(self) -> None:
+        """Rewrite the segments that have deleted rows, so that no file holds their words."""
         segments = self._store.segments()
         to_merge = [segment for segment in segments if len(segment.deleted)]
         self._write(SegmentWriter(), segments, to_merge)

@@ -20,16 +20,16 @@ _PROBE_SECONDS = 0.2
 
 
 @contextmanager
-def hold_lock(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold a lock; while another process has it, wait and call `waiting` now and then."""
+def hold_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold a lock; while another process has it, wait and call `on_wait` twice a second."""
     lock = FileLock(path)
     while True:
         try:
             lock.acquire(timeout=0.5)
             break
         except Timeout:
-            if waiting:
-                waiting()
+            if on_wait:
+                on_wait()
         except FileNotFoundError:  # the index was deleted meanwhile
             with as_storage_errors(path.parent):
                 make_folder(path.parent)

@@ -18,8 +18,8 @@ from thumbindex.text import text_key
 
 _LOG = logging.getLogger(__name__)
 
-WIPE_DUE = "wipe_due"
-"""The meta key of an index whose files may still hold the texts of forgotten notes."""
+ERASURE_DUE = "wipe_due"
+"""The meta key of an index whose files may still hold the texts of removed private notes."""
 
 
 def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
@@ -34,7 +34,7 @@ def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
     }
 
 
-def add_private(store: Store, states: Sequence[FileState]) -> None:
+def add_private_states(store: Store, states: Sequence[FileState]) -> None:
     """Save the states of private files, under digests of their paths."""
     if states and not store.meta("salt"):
         store.set_meta("salt", secrets.token_hex(16))
@@ -47,7 +47,7 @@ def add_private(store: Store, states: Sequence[FileState]) -> None:
     store.execute_many("INSERT OR REPLACE INTO private VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
-def remove_private(
+def remove_private_states(
     store: Store, *, public: Iterable[str] = (), listed: Iterable[str] | None
 ) -> None:
     """Remove the states of files that are public now, or that are not listed any more."""
@@ -63,10 +63,10 @@ def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
     return {text_key(f"{salt} {path}"): path for path in paths}
 
 
-def forget_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
+def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
     """Remove documents in a transaction, with the owner's decisions and judgments of them.
 
-    Their texts are still in the files: a wipe becomes due. `is_new`: a file is private for the
+    Their texts are still in the files: an erasure becomes due. `is_new`: a file is private for the
     first time, and a document of its path may have been removed before.
     """
     held = store.manifest(paths)
@@ -84,7 +84,7 @@ def forget_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) ->
     store.remove_documents(list(held))
     store.set_meta("vocabulary", "[]")
     store.set_meta("vocabulary_of", "")
-    store.set_meta(WIPE_DUE, "yes")
+    store.set_meta(ERASURE_DUE, "yes")
 
 
 def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
@@ -101,6 +101,6 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
         store.duplicates.record_change()
 
 
-def is_wiped(store: Store) -> bool:
-    """Return whether no wipe is due."""
-    return store.meta(WIPE_DUE) != "yes"
+def is_erased(store: Store) -> bool:
+    """Return whether no erasure is due."""
+    return store.meta(ERASURE_DUE) != "yes"

@@ -221,6 +221,11 @@ class SqliteFile:
             except READ_ERRORS as error:
                 raise translate_error(error, self.path) from error
 
+    def bump_generation(self) -> None:
+        """Commit a new generation without a write, so that readers open a new snapshot."""
+        with self.transaction():
+            pass
+
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
         """Have all reads of this thread in this block see one generation.

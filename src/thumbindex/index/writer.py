@@ -1,5 +1,5 @@
-"""The writer: applies what changed to the store in one transaction, brings the views up to it, and
-takes private notes out of every file.
+"""The writer: commits a batch of changes to the store and the keyword index in one transaction,
+stores vectors, and erases private notes from all files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from thumbindex.errors import IndexMissingError, StorageError
-from thumbindex.index.builds import INCOMPLETE, build_in_progress, open_store, sweep_vectors
+from thumbindex.index.builds import INCOMPLETE, build_in_progress, delete_unused_vectors, open_store
 from thumbindex.index.chunk_vectors import chunk_keys_among
 from thumbindex.index.document_dates import (
     document_versions,
@@ -29,12 +29,12 @@ from thumbindex.index.keyword_index import (
 )
 from thumbindex.index.locks import hold_lock
 from thumbindex.index.private_files import (
-    WIPE_DUE,
-    add_private,
-    forget_notes,
-    is_wiped,
+    ERASURE_DUE,
+    add_private_states,
+    is_erased,
     private_states,
-    remove_private,
+    remove_private_notes,
+    remove_private_states,
 )
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.segments import open_segments, verify_segments
@@ -56,91 +56,92 @@ from thumbindex.ports import Vector
 _LOG = logging.getLogger(__name__)
 
 GIT_FAILURE = "git_failure"
-"""The fact that says why commits could not be read."""
+"""The meta key of the reason why the commits of a folder could not be read."""
 
-ORPHAN_FACTOR, MIN_VECTORS = 2, 1000
-"""Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as
-there are with one, and a few in any case.
-"""
+MAX_VECTOR_RATIO = 2
+"""Maximum stored vectors for every vector in use. Texts may come back, after a checkout or sync."""
+
+MIN_VECTORS = 1000
+"""Minimum number of vectors in use in this ratio."""
 
 
-def record_words_change(store: Store) -> None:
-    """Record in a transaction that rows or their words change."""
+def mark_words_changed(store: Store) -> None:
+    """Set the generation of the words to this transaction's: rows or their words change."""
     store.set_meta("words", str(store.generation + 1))
 
 
 Resolve = Callable[[Link, str], str | None]
-"""Says to which path a link of the document at a path leads, or None."""
+"""Returns the path that a link of the document at a path leads to, or None."""
 
 CHUNK_BATCH = 500
-"""Chunks in memory while a keyword view is written."""
+"""Maximum chunks in memory while a segment is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one commit changes."""
+    """The changes of one commit."""
 
     documents: Sequence[tuple[FileState, ParsedDocument]] = ()
     removed: Sequence[str] = ()
     metadata_only: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
-    # all there are about files that are no documents; None leaves them
+    # all problems of files that are no documents; None leaves the stored ones
     problems: Sequence[Problem] | None = None
     last: bool = True  # links are resolved with the last batch of a run
-    # state of each path when it was compared; None if no one else can have written
-    seen: Mapping[str, FileState] | None = None
-    # about files of this batch, kept where `problems` does not say all
-    failed: Sequence[Problem] = ()
-    forgotten: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
-    private: Sequence[FileState] = ()  # files of which nothing but their states is kept
-    listed: Collection[str] | None = None  # paths of all files there are; None where not all
-    facts: Mapping[str, str] = field(default_factory=dict)  # about the index, kept with it
-    # when the newest file that was known before was modified: what is later and new was written
-    # since; 0 where none was
-    newest: float = 0.0
+    # stored state of each path when it was compared; a path with another state now is skipped.
+    # None if no other process can have written
+    expected_states: Mapping[str, FileState] | None = None
+    failed: Sequence[Problem] = ()  # problems of this batch's files, added if `problems` is None
+    erase: frozenset[str] = frozenset()  # the removed paths whose texts are erased from all files
+    private: Sequence[FileState] = ()  # private files: only their states are stored
+    listed: Collection[str] | None = None  # paths of all files; None if they are not all known
+    meta: Mapping[str, str] = field(default_factory=dict)  # meta values of the index
+    # time of the newest file of the last run, in seconds: a new file that is newer was edited
+    # since. 0 without one
+    newest_known_mtime: float = 0.0
 
 
 class Writer:
-    """Holds the writer's lock of one folder's index while it is open."""
+    """Writes one folder's index, and holds its writer's lock while it is open."""
 
     def __init__(self, places: IndexPaths, store: Store) -> None:
         self.places = places
         self.store = store
-        self.keyword = KeywordWriter(store)
+        self.keyword_writer = KeywordWriter(store)
 
     @classmethod
     @contextmanager
     def open(
-        cls, folder: Path, waiting: Callable[[], None] | None = None, build: int = 0
+        cls, folder: Path, on_wait: Callable[[], None] | None = None, build: int = 0
     ) -> Iterator[Writer]:
-        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the
-        store of the current build, or of `build`.
+        """Take the writer's lock, and open the store of the current build, or of `build`.
 
-        Raises IndexDamagedError; `builds.repair_index` repairs a damaged index.
+        Calls `on_wait` twice a second while another process writes. Raises IndexDamagedError;
+        `builds.repair_index` repairs a damaged index.
         """
         places = IndexPaths(folder)
         with as_storage_errors(folder):
             make_folder(folder)
-        with hold_lock(places.lock, waiting):
+        with hold_lock(places.lock, on_wait):
             places = places.at(build)
             if build and not places.store.exists():
                 raise IndexMissingError(
                     f"The index in {folder} was forgotten by another process while it was "
                     "built anew: run it again."
                 )
-            places.sweep(places.build, build_in_progress(places))
+            places.delete_other_builds(places.build, build_in_progress(places))
             with closing(open_store(places)) as store:
                 writer = cls(places, store)
-                writer.keyword.delete_unlisted_files()  # what a writer that died had begun
+                writer.keyword_writer.delete_unlisted_files()  # those of a killed writer
                 yield writer
-                writer.keyword.delete_unlisted_files()
+                writer.keyword_writer.delete_unlisted_files()
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> int:
-        """Commit a batch: rows, links resolved, and words.
+        """Commit a batch: write its rows, resolve links, and update the keyword index.
 
-        Return how many paths were passed over, since another process has written them meanwhile:
-        what it read may be newer.
+        Returns the number of skipped paths: another process has written these since they were
+        compared, and may have read a newer text.
         """
-        given = _size(batch)
+        given = _count_paths(batch)
         with self.store.transaction():
             batch = _drop_stale(batch, self.store)
             paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
@@ -149,51 +150,52 @@ class Writer:
                 self.store.signed_row_ids(paths),
                 _link_targets(self.store, paths),
             )
-            self._write(batch)
-            stale = self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
+            self._write_rows(batch)
+            must_resolve_all = self.store.meta("links") == "stale" or before.names != _names(
+                self.store, paths
+            )
             if batch.last:
-                self._resolve_links(
-                    resolver,
-                    None if stale else {state.path for state, _ in batch.documents},
-                    before.leads,
-                )
-            unresolved = not batch.last and bool(stale or batch.documents or batch.removed)
-            self.store.set_meta("links", "stale" if unresolved else "resolved")
-            for key, value in batch.facts.items():
+                changed = {state.path for state, _ in batch.documents}
+                self._resolve_links(resolver, None if must_resolve_all else changed, before.targets)
+            has_changed = must_resolve_all or bool(batch.documents or batch.removed)
+            is_stale = has_changed and not batch.last
+            self.store.set_meta("links", "stale" if is_stale else "resolved")
+            for key, value in batch.meta.items():
                 self.store.set_meta(key, value)
             now = self.store.signed_row_ids(paths)
-            self._write_words(sorted(before.rows - now), sorted(now - before.rows))
-        return given - _size(batch)
+            self._update_keyword_index(sorted(before.rows - now), sorted(now - before.rows))
+        return given - _count_paths(batch)
 
-    def _write_words(self, gone: Sequence[int], new: Sequence[int]) -> None:
-        """Take rows out of the index of words and add rows."""
+    def _update_keyword_index(self, removed: Sequence[int], added: Sequence[int]) -> None:
+        """Remove rows from the keyword index and add rows, by signed row id."""
         verify_segments(self.store.segments_folder, self.store.segments())
-        known = self.store.documents([-row for row in new if row < 0])
         documents = [
-            (-row, document_from_row(path, title, times, facts, folder=""))
-            for row, path, title, times, facts in known
+            (-row, document_from_row(path, title, times, attributes, folder=""))
+            for row, path, title, times, attributes in self.store.documents(
+                [-row for row in added if row < 0]
+            )
         ]
-        chunks = [row for row in new if row > 0]
-        if gone or documents or chunks:
-            self.keyword.apply(gone, documents, self._read_chunks(chunks))
-        record_words_change(self.store)
+        chunks = [row for row in added if row > 0]
+        if removed or documents or chunks:
+            self.keyword_writer.apply(removed, documents, self._read_chunks(chunks))
+        mark_words_changed(self.store)
 
-    def _write(self, batch: Batch) -> None:
-        self.store.remove_documents([path for path in batch.removed if path not in batch.forgotten])
+    def _write_rows(self, batch: Batch) -> None:
+        self.store.remove_documents([path for path in batch.removed if path not in batch.erase])
         known = private_states(self.store, [state.path for state in batch.private])
-        forget_notes(
+        remove_private_notes(
             self.store,
-            [path for path in batch.removed if path in batch.forgotten],
+            [path for path in batch.removed if path in batch.erase],
             is_new=len(known) < len(batch.private),
         )
         paths = [state.path for state, _ in batch.documents]
-        add_private(self.store, batch.private)
-        remove_private(self.store, public=paths, listed=batch.listed)
-        versions = self._versions(paths)
+        add_private_states(self.store, batch.private)
+        remove_private_states(self.store, public=paths, listed=batch.listed)
+        versions = self._prior_versions(paths)
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
             document = with_history(
-                parsed.document, state.digest, versions.get(state.path), batch.newest
+                parsed.document, state.digest, versions.get(state.path), batch.newest_known_mtime
             )
             self.store.add_document(state, replace(parsed, document=document))
         for state, modified in batch.metadata_only:
@@ -203,9 +205,9 @@ class Writer:
         else:
             self.store.replace_walk_problems(batch.problems)
 
-    def _versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
-        """Return what was known of documents: an index that is built anew takes that from the
-        present one.
+    def _prior_versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
+        """Return the stored digest and times of documents. A new build takes them from the current
+        build.
         """
         known: dict[str, tuple[str, DocumentTimes]] = {}
         if self.store.meta(INCOMPLETE) and self.places.build != self.places.current_build:
@@ -218,11 +220,12 @@ class Writer:
                 known = document_versions(present, paths)
         return known | document_versions(self.store, paths)
 
-    def keep_commits(
+    def store_commit_dates(
         self, days: Mapping[str, tuple[str, str]] | None, commit: str, failure: str = ""
     ) -> None:
-        """Keep the days of the documents' commits, read at a commit; None where they were not read,
-        perhaps for a `failure`: known ones stay.
+        """Store the days of the documents' first and last commits, read at a `commit` of Git.
+
+        None if they were not read, perhaps because of a `failure`: the stored ones stay.
         """
         with self.store.transaction():
             if days is None:
@@ -231,23 +234,24 @@ class Writer:
                 set_commit_days(self.store, days)
             self.store.set_meta("commit", commit)
             self.store.set_meta(GIT_FAILURE, failure)
-            record_words_change(self.store)  # readers open the days
+            mark_words_changed(self.store)  # so that readers load the days
 
     def _resolve_links(
         self,
         resolver: Callable[[Sequence[Document]], Resolve],
         only: set[str] | None,
-        leads: LinkTargets,
+        prior_targets: LinkTargets,
     ) -> None:
-        """Resolve the links of some documents; of all (None) where names came or went, else one
-        that stood there before leads where it led.
+        """Resolve the links of some documents, or of all (None) if names have changed.
+
+        If names have not changed, and a document has no new link, the prior targets hold.
         """
         links = self.store.links(only)
-        wanted = {(path, link.kind, link.target) for path, _, link in links}
-        known = only is not None and wanted <= leads.keys()
+        keys = {(path, link.kind, link.target) for path, _, link in links}
+        targets_unchanged = only is not None and keys <= prior_targets.keys()
         resolve = (
-            (lambda link, path: leads[path, link.kind, link.target])
-            if known
+            (lambda link, path: prior_targets[path, link.kind, link.target])
+            if targets_unchanged
             else resolver(self.store.linkable_documents())
         )
         for path, ordinal, link in links:
@@ -255,49 +259,51 @@ class Writer:
             if resolved != link.resolved:
                 self.store.resolve_link(path, ordinal, resolved)
 
-    def note(self, key: str, value: str, **more: str) -> None:
-        """Commit facts about the index, where they differ."""
-        facts = {key: value, **more}
-        if any(self.store.meta(name) != fact for name, fact in facts.items()):
+    def set_meta(self, key: str, value: str, **more: str) -> None:
+        """Commit meta values of the index, if they differ from the stored ones."""
+        values = {key: value, **more}
+        if any(self.store.meta(name) != new for name, new in values.items()):
             with self.store.transaction():
-                for name, fact in facts.items():
-                    self.store.set_meta(name, fact)
+                for name, new in values.items():
+                    self.store.set_meta(name, new)
 
-    def words(self) -> Mapping[str, int]:
-        """Return every word form with the number of chunks that hold it."""
+    def word_counts(self) -> Mapping[str, int]:
+        """Return the number of chunks with each word, in its surface form."""
         return word_counts(
             segment
             for segment, _ in open_segments(self.store.segments_folder, self.store.segments())
         )
 
-    def wipe(self) -> bool:
-        """Take what was forgotten as private out of the index's files, which a reader's open
-        snapshot can put off; tell whether it is out.
+    def erase_private(self) -> bool:
+        """Erase the texts of removed private notes from the index's files; return whether all are
+        erased. A snapshot that a reader has open can delay this.
 
-        Its vectors go where no other folder holds the text; what cannot be told of that now is
-        owed. A build that is not current yet waits until it is: the current one still holds
-        what is to go.
+        Vectors that no other folder uses are deleted, as soon as all indexes can be read. A build
+        that is not current yet is erased when it is: the current one still has the texts.
         """
-        if is_wiped(self.store):
+        if is_erased(self.store):
             return True
         if self.places.build != self.places.current_build:
             return False
         with self.store.transaction():
             verify_segments(self.store.segments_folder, self.store.segments())
-            self.keyword.purge_deleted()
-        self.keyword.delete_unlisted_files()
-        # before that is taken note of: nobody would wipe again what a power cut brings back
+            self.keyword_writer.erase_deleted_rows()
+        self.keyword_writer.delete_unlisted_files()
+        # first the disk, then the mark: after a power cut the mark must not hide old files
         fsync_files(self.store.segments_folder)
-        sweep_vectors(self.places.folder.parent)
-        is_out = [self.places.sweep(build_in_progress(self.places)), self.store.truncate_log()]
-        if all(is_out):
-            self.note(WIPE_DUE, "")
-        return all(is_out)
+        delete_unused_vectors(self.places.folder.parent)
+        is_erased_from = [
+            self.places.delete_other_builds(build_in_progress(self.places)),
+            self.store.truncate_log(),
+        ]
+        if all(is_erased_from):
+            self.set_meta(ERASURE_DUE, "")
+        return all(is_erased_from)
 
     def merge_keyword(self, idle: IdleTime = "long") -> None:
-        """Make one of the many small segments, which each edit adds to."""
+        """Merge small segments: every edit adds one."""
         verify_segments(self.store.segments_folder, self.store.segments())
-        self.keyword.merge(idle)
+        self.keyword_writer.merge(idle)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNK_BATCH):
@@ -308,75 +314,77 @@ class Writer:
                 for row, chunk in self.store.chunks(part).items()
             )
 
-    def keep_vectors(
-        self, vectors: Mapping[bytes, Vector], rows: Sequence[int] = (), *, words: str = ""
+    def store_vectors(
+        self,
+        vectors: Mapping[bytes, Vector],
+        rows: Sequence[int] = (),
+        *,
+        words_generation: str = "",
     ) -> None:
-        """Keep vectors of chunks' texts, and commit that they are there.
+        """Store vectors by the keys of their texts, with a new generation for the readers.
 
-        A text that went while it was embedded, as a private one does, gets none; `rows` are where
-        the texts stood. Other texts than chunks' are kept if the index's words are still those of
-        `words`.
+        Skips texts that are no chunk's any more; the chunks of `rows` are looked at first. With
+        `words_generation` the texts are words, and are skipped if the index's words have changed.
         """
         if not (vectors and self.store.vectors):
             return
-        if not words:
-            there = chunk_keys_among(self.store, vectors.keys(), rows)
+        if not words_generation:
+            present = chunk_keys_among(self.store, vectors.keys(), rows)
+        elif words_generation == self.store.meta("words", "0"):
+            present = set(vectors)
         else:
-            there = set(vectors) if words == self.store.meta("words", "0") else set()
-        if kept := [key for key in vectors if key in there]:
-            self.store.vectors.add(kept, np.stack([vectors[key] for key in kept]))
-        with self.store.transaction():
-            pass  # another generation: readers look again
+            present = set()
+        if keys := [key for key in vectors if key in present]:
+            self.store.vectors.add(keys, np.stack([vectors[key] for key in keys]))
+        self.store.bump_generation()
 
-    def sweep_unused(self) -> None:
-        """Delete vectors that nobody needs, when they may have become more than those that somebody
-        does.
-        """
+    def limit_unused_vectors(self) -> None:
+        """Delete unused vectors if they may outnumber those in use."""
         vectors = self.store.vectors
         if not vectors:
             return
         count = vectors.count()
-        needed = max(int(vectors.meta("swept", "0")), self.store.count_chunks(), MIN_VECTORS)
-        if count > ORPHAN_FACTOR * needed:
-            sweep_vectors(self.places.folder.parent)
+        in_use = max(int(vectors.meta("swept", "0")), self.store.count_chunks(), MIN_VECTORS)
+        if count > MAX_VECTOR_RATIO * in_use:
+            delete_unused_vectors(self.places.folder.parent)
 
-    def decide(self, made: Iterable[Decision] = (), dropped: Iterable[tuple[str, str]] = ()) -> int:
-        """Keep what the owner decided, and forget what he takes back; return how much of that there
-        was.
-        """
-        gone = write_decisions(self.store.decisions_file, made, dropped)
+    def store_decisions(
+        self, decisions: Iterable[Decision] = (), undone: Iterable[tuple[str, str]] = ()
+    ) -> int:
+        """Store the owner's decisions and remove undone ones; return the number of these."""
+        removed = write_decisions(self.store.decisions_file, decisions, undone)
         with self.store.transaction():
             self.store.duplicates.record_change()
-        return gone
+        return removed
 
 
 LinkTargets = Mapping[tuple[str, LinkKind, str], str | None]
-"""Where the links of a document at a path led, by their kind and target."""
+"""The path that each link leads to, by document's path, kind of link and target as written."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PriorState:
-    """What the store knew of a batch's paths before it was written."""
+    """The stored names, rows and links of a batch's paths before the batch is written."""
 
     names: set[tuple[str, str, tuple[str, ...]]]
     rows: set[int]
-    leads: LinkTargets
+    targets: LinkTargets
 
 
 def _drop_stale(batch: Batch, store: Store) -> Batch:
-    """Leave out paths whose entry has changed since they were compared: another process was faster,
-    and may have read a newer text.
+    """Return a batch without the paths that another process has written since they were compared:
+    it may have read a newer text.
     """
-    if batch.seen is None:
+    if batch.expected_states is None:
         return batch
-    seen = batch.seen
+    expected = batch.expected_states
     paths = {
         *batch.removed,
         *(state.path for state, _ in (*batch.documents, *batch.metadata_only)),
         *(state.path for state in batch.private),
     }
     now = store.manifest(list(paths)) | private_states(store, paths)
-    same = {path for path in paths if now.get(path) == seen.get(path)}
+    same = {path for path in paths if now.get(path) == expected.get(path)}
     return replace(
         batch,
         documents=[(state, parsed) for state, parsed in batch.documents if state.path in same],
@@ -388,7 +396,7 @@ def _drop_stale(batch: Batch, store: Store) -> Batch:
     )
 
 
-def _size(batch: Batch) -> int:
+def _count_paths(batch: Batch) -> int:
     return len(batch.documents) + len(batch.removed) + len(batch.metadata_only) + len(batch.private)
 
 

@@ -45,7 +45,7 @@ def store_commit_dates(
     except OSError as error:  # what is known stays; the next commit is tried again
         days, failure = None, str(error)
     with open_writer() as writer:
-        writer.keep_commits(days, commit, failure if repository else "")
+        writer.store_commit_dates(days, commit, failure if repository else "")
 
 
 def commit_dates_state(

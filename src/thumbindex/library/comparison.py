@@ -15,7 +15,7 @@ from thumbindex.errors import UnknownFolderError
 from thumbindex.index.builds import INCOMPLETE
 from thumbindex.index.document_dates import newest_time
 from thumbindex.index.files import IndexPaths
-from thumbindex.index.private_files import is_wiped, private_states
+from thumbindex.index.private_files import is_erased, private_states
 from thumbindex.index.segments import verify_segments
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder
@@ -33,7 +33,7 @@ class IndexedFiles:
     manifest: Mapping[str, FileState]
     parser_key: str  # of the parser that read the files
     problems: frozenset[Problem]  # about files that are no documents
-    # links are resolved, and nothing is left to be wiped
+    # links are resolved, and no erasure of private texts is due
     is_settled: bool
     generation: int  # in which all this was so
     # files that were read and are private
@@ -65,7 +65,7 @@ def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
         )
         settled = (
             store.meta("links") == "resolved"
-            and is_wiped(store)
+            and is_erased(store)
             and store.meta("corpus") != ""
             and not store.meta(INCOMPLETE)
         )

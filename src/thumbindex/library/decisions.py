@@ -257,10 +257,10 @@ class DuplicateDecisions:
         pairs, now = _pairs_of(found), time.time()
         with Writer.open(reader.folder.places.folder) as writer:
             if verdict is not None:
-                writer.decide(
+                writer.store_decisions(
                     [Decision(*pair, verdict, note, now, *places) for pair, places in pairs]
                 )
-            elif not writer.decide(dropped=[pair for pair, _ in pairs]):
+            elif not writer.store_decisions(undone=[pair for pair, _ in pairs]):
                 raise UsageError(
                     f"Cluster {found.id}: nothing was decided of it; `thumbindex duplicates "
                     "--grey` lists what is decided and what is not."

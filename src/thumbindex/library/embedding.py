@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from thumbindex.encode.embed import default_workers
-from thumbindex.index.builds import finish_vector_sweep
+from thumbindex.index.builds import finish_deleting_vectors
 from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.writer import Writer
 from thumbindex.library.indexed_folders import Folder
@@ -67,14 +67,14 @@ def embed_folder(
             (writer.places.build, store.generation, store.meta("fingerprint")),
         )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
-            finish_vector_sweep(folder.places.folder.parent)
+            finish_deleting_vectors(folder.places.folder.parent)
             return EmbeddingReport(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     # opening a model takes seconds, in which others go on
     with Writer.open(folder.places.folder) as writer:
         now = (writer.places.build, writer.store.generation, embedder.fingerprint)
         is_same = wanted and seen == now
-        writer.note(
+        writer.set_meta(
             "fingerprint",
             embedder.fingerprint,
             dimensions=str(embedder.dimensions),
@@ -112,9 +112,9 @@ def _embed_pending(
             truncated += embedder.count_truncated(list(texts.values()))
         is_last, is_cut = taken == len(left), taken < len(batch)
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(vectors, [row for _, row in batch])
+            writer.store_vectors(vectors, [row for _, row in batch])
             if is_cut:  # where notes change faster than the model reads, no run comes to its end
-                writer.sweep_unused()
+                writer.limit_unused_vectors()
         done, embedded = done + taken, embedded + len(vectors)
         on_progress(Progress(folder.name, "vectors", done, len(pending)))
         if is_cut or (not is_last and interrupted()):
@@ -137,7 +137,7 @@ def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:
 def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
     """Embed the vocabulary for `expand` if it is outdated; return the number of texts."""
     with Writer.open(folder.places.folder) as writer:
-        writer.sweep_unused()
+        writer.limit_unused_vectors()
         if not _vocabulary_due(folder, writer):
             return 0
         by_key = {text_key(term): term for term in _frequent_words(folder, writer)}
@@ -147,10 +147,10 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
     for batch in split_batches(new, folder.config.encode.embed.batch):
         matrix = embedder.embed_passages([by_key[key] for key in batch])
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(dict(zip(batch, matrix, strict=True)), words=words)
+            writer.store_vectors(dict(zip(batch, matrix, strict=True)), words_generation=words)
     with Writer.open(folder.places.folder) as writer:
         if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
-            writer.note(
+            writer.set_meta(
                 "vocabulary",
                 json.dumps(list(by_key.values()), ensure_ascii=False),
                 vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint),
@@ -170,7 +170,7 @@ def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
 
 def _frequent_words(folder: Folder, writer: Writer) -> list[str]:
     """Return the most frequent words, the vocabulary of `expand`."""
-    words = writer.words()
+    words = writer.word_counts()
     return sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[
         : folder.config.query.expand.vocabulary
     ]

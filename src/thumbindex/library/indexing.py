@@ -186,7 +186,7 @@ def _rebuild(
         )
     if is_complete:
         with _open_writer(folder, options) as writer:
-            writer.wipe()
+            writer.erase_private()
     reindexed = sorted(comparison.indexed.manifest.keys() - set(comparison.changes.removed))
     changes = replace(comparison.changes, changed=tuple(reindexed), unchanged=0)
     report = _report(new_build, changes, result, time.perf_counter() - began)
@@ -288,12 +288,12 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
         )
         failed = [problem.path for problem in parsed.failed]
         removed = (*pending.removed, *parsed.gone, *failed, *now_private)
-        facts: dict[str, str] = {}
+        meta: dict[str, str] = {}
         problems: tuple[Problem, ...] | None = None
         if last or not indexed.manifest:
-            facts |= {"corpus": current_parser_key(folder), "root": str(folder.root)}
+            meta |= {"corpus": current_parser_key(folder), "root": str(folder.root)}
         if last:
-            facts |= {INCOMPLETE: ""}
+            meta |= {INCOMPLETE: ""}
             own = without_private_links(
                 comparison.problems, (state.path for state in result.private)
             )
@@ -304,14 +304,14 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
             metadata_only=pending.metadata_only,
             problems=problems,
             last=last,
-            seen={**indexed.manifest, **indexed.private},
+            expected_states={**indexed.manifest, **indexed.private},
             failed=parsed.failed,
-            forgotten=now_private,
+            erase=now_private,
             private=(*pending.private, *parsed.private),
             listed=modified.keys() if last else None,
-            facts=facts,
+            meta=meta,
             # large files may come in a later run, and be older than the index
-            newest=0.0 if _is_large(files) else indexed.newest,
+            newest_known_mtime=0.0 if _is_large(files) else indexed.newest,
         )
         with _open_writer(folder, options) as writer:
             if indexed.parser_key or number > 1:
@@ -319,7 +319,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
             conflicts = writer.apply(
                 batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve
             )
-            writer.wipe()
+            writer.erase_private()
         pending, result = Batch(), replace(result, conflicts=result.conflicts + conflicts)
         options.on_progress(Progress(folder.name, "words", done, total))
         if not last and options.interrupted():

@@ -18,7 +18,7 @@ from thumbindex.corpus.read import content_digest, decode_visible
 from thumbindex.errors import EngineError, IndexBusyError, StorageError, UsageError
 from thumbindex.index.builds import INCOMPLETE
 from thumbindex.index.files import IndexPaths
-from thumbindex.index.private_files import is_wiped
+from thumbindex.index.private_files import is_erased
 from thumbindex.index.snapshot import OpenIndex, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
@@ -583,7 +583,7 @@ class _FolderPublisher:
         if not store.meta(STORE_ID):
             with Writer.open(self._folder.places.folder) as writer:
                 if not writer.store.meta(STORE_ID):
-                    writer.note(STORE_ID, new_store_id())
+                    writer.set_meta(STORE_ID, new_store_id())
         try:
             return self._publish(store, places)
         except BaseException:
@@ -595,7 +595,7 @@ class _FolderPublisher:
         with store.read_transaction():
             if not opened.is_current(store) or store.meta(INCOMPLETE):
                 return None  # an incomplete index does not replace a published one
-            if not is_wiped(store) and any(len(each.deleted) for each in store.segments()):
+            if not is_erased(store) and any(len(each.deleted) for each in store.segments()):
                 self.holds_private = True  # its segments may still hold a private note
                 return None
             looks = folder_note_states(self._folder, opened.catalog.paths, store)
