@@ -37,10 +37,10 @@ class FolderEntry(NamedTuple):
     """One entry of a folder."""
 
     name: str
-    is_folder: bool  # a symlink is none
-    # of a symlink the real path it leads to, empty if that cannot be told; None for all others
+    is_folder: bool  # False for a symlink
+    # the real path of a symlink's target, empty if unknown; None for all others
     target: str | None = None
-    # of possible documents, ignore files and symlinks' targets; or why there are none
+    # the stat of a possible document, an ignore file or a symlink's target; or the error
     stat: os.stat_result | OSError | None = None
 
 

@@ -58,7 +58,7 @@ def _real_folder(root: Path) -> str:
     try:
         with os.scandir(real):
             pass
-    except OSError as error:  # what cannot be seen is not gone
+    except OSError as error:  # an unreadable folder is not a deleted one
         raise UnknownFolderError(
             f"The folder {root} cannot be read ({error.strerror}): nothing is deleted. Check who "
             "may read it."
@@ -293,26 +293,26 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
     own = path_inside(real, target)  # a symlink's file may be listed by its own path
     parts = _ancestors_and_self(path)
-    listed = _Walk(real, settings, frozenset((*parts, *_ancestors_and_self(own or ""))))
-    if any(file.path == path for file in listed.files.values()):
+    folder_walk = _Walk(real, settings, frozenset((*parts, *_ancestors_and_self(own or ""))))
+    if any(file.path == path for file in folder_walk.files.values()):
         return None
-    if target in listed.files:
+    if target in folder_walk.files:
         return (
             "it is a symlink to a note that is listed once, by its own path "
-            f"{listed.files[target].path}"
+            f"{folder_walk.files[target].path}"
         )
-    problems = {problem.path: problem.reason for problem in listed.problems}
+    problems = {problem.path: problem.reason for problem in folder_walk.problems}
     for part in parts:
         it = "it" if part == path else f"its folder {part}"
-        if part in listed.exclusion_reasons:
-            return f"{it} {listed.exclusion_reasons[part]}"
+        if part in folder_walk.exclusion_reasons:
+            return f"{it} {folder_walk.exclusion_reasons[part]}"
         if part in problems:
             return problems[part] if part == path else f"{it}: {problems[part]}"
     if own is None or not os.path.exists(target):  # noqa: PTH110
         return "there is no such file"
     if os.path.isdir(target):  # noqa: PTH112
         return "it is a folder, not a document"
-    if not listed.is_document(path):
+    if not folder_walk.is_document(path):
         return f"it is not Markdown: corpus.extensions names {', '.join(settings.extensions)}"
     return "it is no regular file"
 
