@@ -252,31 +252,31 @@ MAX_PASSAGES = 100
 """Maximum passages of an answer."""
 
 
-def read_whole_number(name: str, given: int | str, least: int, most: int) -> int:
+def read_whole_number(name: str, value: int | str, least: int, most: int) -> int:
     """Parse a whole number, or a text of one, between two bounds. Raises UsageError."""
-    written = str(given)
+    written = str(value)
     if (
         not (written.isascii() and written.isdigit())
         or len(written) > len(str(most))
         or not least <= int(written) <= most
     ):
-        raise UsageError(f"{name} is {given!r}: give a whole number from {least:,} to {most:,}.")
+        raise UsageError(f"{name} is {value!r}: give a whole number from {least:,} to {most:,}.")
     return int(written)
 
 
-def read_limit(given: int | str) -> int:
+def read_limit(value: int | str) -> int:
     """Parse a limit of passages or notes. Raises UsageError."""
-    return read_whole_number("limit", given, 1, MAX_PASSAGES)
+    return read_whole_number("limit", value, 1, MAX_PASSAGES)
 
 
-def read_day(name: str, given: date | str | None) -> date | None:
+def read_day(name: str, value: date | str | None) -> date | None:
     """Parse a day, None if it is empty. Raises UsageError."""
-    if not given or isinstance(given, date):
-        return given or None
+    if not value or isinstance(value, date):
+        return value or None
     try:
-        return date.fromisoformat(given)
+        return date.fromisoformat(value)
     except ValueError as error:
-        raise UsageError(f"{name} is {given!r}: write a date as 2026-01-31.") from error
+        raise UsageError(f"{name} is {value!r}: write a date as 2026-01-31.") from error
 
 
 class FilterArguments(TypedDict, total=False):
@@ -854,7 +854,7 @@ class Progress:
     phase: str
     done: int
     total: int
-    # the process that does it, or that is waited for, where that is known and another one
+    # the other process that indexes, or that this one waits for; 0 if unknown or this one
     pid: int = 0
 
 
@@ -869,7 +869,7 @@ class Excerpt:
     end_line: int
     total_lines: int
     text: str
-    flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
+    flags: tuple[str, ...] = ()  # as in Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -885,7 +885,7 @@ class OutlineEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListedNote:
-    """A note in a list that nobody asked a question for."""
+    """An entry of a list of notes."""
 
     folder: str
     path: str
@@ -896,19 +896,19 @@ class ListedNote:
 
 @dataclass(frozen=True, slots=True)
 class NoteList:
-    """The notes that filters let through, the newest first; those of which no day is known last."""
+    """The notes that pass filters, newest first, undated ones last."""
 
     notes: tuple[ListedNote, ...]
     unmet: tuple[UnmetFilter, ...] = ()
-    undated: int = 0  # notes that `since` and `until` leave out because no day of theirs is known
+    undated: int = 0  # undated notes that `since` or `until` excludes
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenLink:
-    """A link to a note that is not there."""
+    """A link to a note that does not exist."""
 
     folder: str
-    path: str  # of the note that it stands in
+    path: str  # of the note that contains it
     line: int
     kind: LinkKind
     target: str  # as in `Link`
@@ -917,7 +917,7 @@ class BrokenLink:
 
     @property
     def written(self) -> str:
-        """Return the link as a note has it."""
+        """Return the link as Markdown."""
         target = f"{self.target}#{self.fragment}" if self.fragment else self.target
         if self.kind is LinkKind.RELATED:
             return target
@@ -928,7 +928,7 @@ class BrokenLink:
 
 @dataclass(frozen=True, slots=True)
 class BrokenLinks:
-    """The broken links in the notes that filters let through, by folder, path and line."""
+    """The broken links in the notes that pass filters, by folder, path and line."""
 
     links: tuple[BrokenLink, ...]
     unmet: tuple[UnmetFilter, ...] = ()
@@ -936,7 +936,7 @@ class BrokenLinks:
 
 @dataclass(frozen=True, slots=True)
 class SimilarNote:
-    """A document whose mean vector is near another one's."""
+    """A document with a mean vector close to another's."""
 
     path: str
     score: float  # cosine
@@ -950,13 +950,13 @@ class RelatedNotes:
     path: str
     links: tuple[str, ...]  # paths that it links to
     backlinks: tuple[str, ...]  # paths that link to it
-    dangling: tuple[str, ...]  # targets that lead nowhere
+    dangling: tuple[str, ...]  # targets that do not exist
     similar: tuple[SimilarNote, ...]  # best first; empty without vectors
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedNote:
-    """A note as HTML in which nothing is live but links."""
+    """A note as HTML without scripts or other active content."""
 
     html: str  # safe to be put into a page as it is
     # level, visible text and line, of the part that is rendered
@@ -969,9 +969,9 @@ class RenderedNote:
 
 @dataclass(frozen=True, slots=True)
 class Backlink:
-    """A link to a note, as the line says it in which it stands."""
+    """A link to a note, with its line."""
 
-    path: str  # of the note that it stands in
+    path: str  # of the note that contains it
     title: str
     line: int
     text: str  # that line; empty if it cannot be read now
@@ -979,7 +979,7 @@ class Backlink:
 
 @dataclass(frozen=True, slots=True)
 class NotePage:
-    """A note with all that stands around it."""
+    """A note with its links, similar notes and neighborhood."""
 
     folder: str
     path: str
@@ -989,25 +989,25 @@ class NotePage:
     titles: Mapping[str, str]  # of the notes that `related` and the neighborhood name, by path
     backlinks: tuple[Backlink, ...]
     broken: tuple[BrokenLink, ...]
-    # notes that are near by meaning and not linked either way, best first
+    # similar notes without a link either way, best first
     unlinked: tuple[SimilarNote, ...]
     neighbors: tuple[str, ...]  # up to two links away, the note itself first
     edges: tuple[tuple[int, int], ...]  # between them, as positions, in the direction of the link
-    neighbors_omitted: int  # that are not listed
+    neighbors_omitted: int  # number of further neighbors
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseStatus:
-    """A database that folders are published to, as this process finds it."""
+    """A database of published folders, and this process's connections to it."""
 
     place: str  # its address, without user and password
-    server: str  # the one that answers now, by host and port; empty where none does
+    server: str  # host and port of the connected server; empty if none
     standby: bool
-    # how far that one is behind the primary, at most; None where none answers
+    # its maximum replication lag; None without a connected server
     lag_seconds: float | None
-    used: int  # connections that answer somebody
-    idle: int  # and those that are free
-    waiting: int  # questions that wait for one
+    used: int  # connections in use
+    idle: int  # free connections
+    waiting: int  # queries that wait for a connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -1017,31 +1017,30 @@ class FolderStatus:
     folder: str
     root: str  # absolute path of the folder
     location: str  # absolute path of its index
-    indexed: bool  # False where there is no index yet
+    indexed: bool  # False if there is no index yet
     size_bytes: int
     index: IndexState
     skipped: tuple[Problem, ...]
     links: LinkCounts
-    writing: bool  # a process brings it up to the disk
+    writing: bool  # a process is indexing it
     updated: str  # ISO time of the last commit, empty if there is none
-    failure: str = ""  # in a word or two why it cannot be read; a problem says more
-    # how far the process is that brings it up to the disk, where that is known
+    failure: str = ""  # a short reason why the index cannot be read; a problem has details
+    # of the process that is indexing it, if known
     progress: Progress | None = None
-    # what was left out of the search as repeats, by type of document
+    # repeats that the search leaves out, by type of document
     ingestion: tuple[IngestionCounts, ...] = ()
-    # notes with text that is hidden or speaks to a model: the first ones
+    # the first notes with hidden text or instructions to a model
     flagged: tuple[Problem, ...] = ()
-    flagged_count: int = 0  # of all of these notes
+    flagged_count: int = 0  # number of all such notes
     is_missing: bool = False  # the folder does not exist now
-    database: DatabaseStatus | None = None  # that it lies in; None where its index lies on a disk
-    # the last run of indexing was cut off before it had read all files, and none goes on from there
-    # now
+    database: DatabaseStatus | None = None  # of a published index; None for one on disk
+    # the last indexing run ended before it read all files, and no process continues it
     unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UnlinkedPair:
-    """Two notes of a folder that are near by meaning and not linked either way."""
+    """Two similar notes of a folder without a link either way."""
 
     folder: str
     path: str
@@ -1073,7 +1072,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMember:
-    """One text of a cluster, and its place."""
+    """A text of a cluster and its place."""
 
     folder: str
     path: str
@@ -1088,17 +1087,17 @@ class ClusterMember:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Texts that are one text several times, or two that may be: for the owner to decide."""
+    """Duplicates, or two texts that may be: the owner decides."""
 
     id: str  # eight hex digits, the same as long as its texts are
     folder: str
-    zone: Zone  # what the index says: same or grey
-    rule: str  # why
-    differs: str  # in what they contradict each other
-    cosine: float  # the least of any two, 0 where it is not known
+    zone: Zone  # same or grey, as the index decided
+    rule: str  # the rule that decided it, in words
+    differs: str  # as in PairJudgment
+    cosine: float  # the lowest of any two; 0 if unknown
     texts: tuple[ClusterMember, ...]  # newest first
     pairs: tuple[tuple[str, str], ...] = ()  # digests of each two texts that were found to be alike
-    verdict: Verdict | None = None  # what the owner says
+    verdict: Verdict | None = None  # the owner's decision
     note: str = ""
 
 
@@ -1109,7 +1108,7 @@ class LapsedDecision:
     folder: str
     verdict: Verdict
     note: str
-    places: tuple[str, str]  # `path:line` where each text stood
+    places: tuple[str, str]  # former `path:line` of each text
 
 
 @dataclass(frozen=True, slots=True)
@@ -1120,4 +1119,4 @@ class DuplicateReport:
     lapsed: tuple[LapsedDecision, ...]
     chunks: int
     merged: int  # chunks in clusters of one text
-    flagged: int  # chunks of which the owner has to decide
+    flagged: int  # chunks that wait for the owner's decision
