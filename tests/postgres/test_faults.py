@@ -44,8 +44,8 @@ while True:
         with on_disk(place, place / "garden") as disk, publishing(disk, url) as builder:
             while True:
                 disk.index()
-                builder.look()
-                builder.tidy()
+                builder.publish_changes()
+                builder.create_vector_indexes()
                 print("looked", flush=True)
     except ThumbindexError as error:
         print(error, flush=True)
