@@ -26,8 +26,8 @@ def candidate(n: int, score: float = 0.5, **facts: object) -> Candidate:
 def passages_of(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG
 ) -> tuple[Passage, ...]:
-    families = group_by_section(candidates, sections, catalog)
-    ordered = order_passages(families, sections, {})
+    groups = group_by_section(candidates, sections, catalog)
+    ordered = order_passages(groups, sections, {})
     return make_passages(ordered, sections, catalog, len(candidates))
 
 
@@ -69,11 +69,11 @@ def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None
 
 
 def test_siblings_add_their_ranks_and_copies() -> None:
-    family = [
+    group = [
         candidate(0, sources={"search_vector": 3}),
         candidate(1, sources={"search_vector": 1, "search_code": 2}, also_in=(3,), cluster_size=2),
     ]
-    passage = passages_of(family, CATALOG.sections(ALL))[0]
+    passage = passages_of(group, CATALOG.sections(ALL))[0]
     assert (passage.sources, passage.cluster_size, passage.also_in) == (
         {"search_vector": 1, "search_code": 2},
         2,

@@ -314,7 +314,8 @@ class PrivacyFilter:
         asked = set(
             words(" ".join((search.query.text, *(each.text for each in search.other_phrasings))))
         )
-        terms = [term for way in search.all_phrasings for term in (*way.terms, *way.identifiers)]
+        phrasings = search.all_phrasings
+        terms = [term for each in phrasings for term in (*each.terms, *each.identifiers)]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.forms))}
         held = (
             keyword.chunks_with_all_words(text, (*KEYWORD_FIELDS, "code"))

@@ -60,11 +60,11 @@ def explain_passages(
 ) -> tuple[Passage, ...]:
     """Return the passages with explanations; none if the chunk no longer exists."""
     last, catalog = seen[-1][1], tools.snapshot.catalog
-    families = [_passage_candidates(each, last.candidates, catalog) for each in passages]
-    terms = _term_fields(last, [[child.id for child in family] for family in families], tools)
+    groups = [_passage_candidates(each, last.candidates, catalog) for each in passages]
+    terms = _term_fields(last, [[candidate.id for candidate in group] for group in groups], tools)
     results = []
-    for passage, family, fields in zip(passages, families, terms, strict=True):
-        explanation = _explanation(passage, family, fields, seen, tools) if family else None
+    for passage, group, fields in zip(passages, groups, terms, strict=True):
+        explanation = _explanation(passage, group, fields, seen, tools) if group else None
         results.append(replace(passage, explanation=explanation))
     return tuple(results)
 
@@ -76,23 +76,23 @@ def _passage_candidates(
     lines = passage_place(passage)
     marked = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
     places = {each.id: chunk_place(each, catalog) for each in candidates}
-    family = [
+    group = [
         each
         for each in candidates
         if is_inside(places[each.id], lines) or places[each.id] in passage.also_in
     ]
-    return sorted(family, key=lambda each: places[each.id] != marked)
+    return sorted(group, key=lambda each: places[each.id] != marked)
 
 
 def _explanation(
     passage: Passage,
-    family: Sequence[Candidate],
+    group: Sequence[Candidate],
     terms: Mapping[str, tuple[str, ...]],
     seen: _History,
     tools: Tools,
 ) -> Explanation:
-    lead, last = family[0], seen[-1][1]
-    chunks = [n for child in family for n in (child.id, *child.also_in)]
+    lead, last = group[0], seen[-1][1]
+    chunks = [n for candidate in group for n in (candidate.id, *candidate.also_in)]
     stages = _only_changes(_rank_changes({lead.id, *lead.also_in}, seen, tools))
     return Explanation(
         evidence=_match_evidence(chunks, last, tools),
@@ -219,8 +219,8 @@ def _ranked(
     if name != "parents":
         return list(scores.items())
     return [
-        (next((n for n in family if n in wanted), family[0]), scores[family[0]])
-        for family in search.passage_chunks
+        (next((n for n in group if n in wanted), group[0]), scores[group[0]])
+        for group in search.passage_chunks
     ]
 
 
