@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(
     assert vectors_in(tmp_path) == 2
     places.store.write_bytes(whole)
     with Writer.open(places.folder) as writer:
-        finish_deleting_vectors(writer.places.folder.parent)
+        finish_deleting_vectors(writer.paths.folder.parent)
     assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
 
 

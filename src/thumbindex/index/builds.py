@@ -31,26 +31,26 @@ _LOG = logging.getLogger(__name__)
 INCOMPLETE = "incomplete"
 """The meta key of a build that does not hold all notes yet."""
 
-CARRIED_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "root")
+CARRIED_META = ("model", "fingerprint", "dimensions", "model_setting", "root")
 """Meta keys that the next build takes over: they cannot be read from the notes."""
 
 
-def open_store(places: IndexPaths) -> Store:
+def open_store(paths: IndexPaths) -> Store:
     """Open the store of a build to write; raise IndexDamagedError."""
-    with as_storage_errors(places.folder):
-        places.build_folder.mkdir(exist_ok=True)
-    return Store(places.store)
+    with as_storage_errors(paths.folder):
+        paths.build_folder.mkdir(exist_ok=True)
+    return Store(paths.store)
 
 
-def find_damage(places: IndexPaths) -> str:
+def find_damage(paths: IndexPaths) -> str:
     """Read a whole index, without the lock, and return what is damaged; raise StorageError if it
     cannot be read for another reason.
     """
-    places = places.at()
-    if not places.store.exists():
+    paths = paths.at()
+    if not paths.store.exists():
         return ""
     try:
-        with closing(Store(places.store, read_only=True)) as store:
+        with closing(Store(paths.store, read_only=True)) as store:
             store.verify()
             if store.vectors:
                 store.vectors.verify()
@@ -66,24 +66,24 @@ def find_damage(places: IndexPaths) -> str:
         return str(error).partition(" (")[2].partition("): run")[0]
 
 
-def repair_index(places: IndexPaths) -> str:
+def repair_index(paths: IndexPaths) -> str:
     """Repair an index that is damaged, or of another schema: delete damaged vectors, and begin all
     else again in the next build.
 
     Return what was done as sentences, or "". The next run reads the notes.
     """
     sentences = []
-    for path in sorted(places.folder.with_name(VECTORS_FOLDER).glob("*.sqlite3")):
+    for path in sorted(paths.folder.with_name(VECTORS_FOLDER).glob("*.sqlite3")):
         with suppress(IndexTooNewError):
             sentences.append(repair_vectors(path))
-    if find_damage(places):
-        with hold_lock(places.rebuild):
-            if what := find_damage(places):  # else another process has repaired it
-                switch_build(places.folder, begin_build(places.folder, keep=lambda store: False))
+    if find_damage(paths):
+        with hold_lock(paths.rebuild):
+            if what := find_damage(paths):  # else another process has repaired it
+                switch_build(paths.folder, begin_build(paths.folder, keep=lambda store: False))
                 # the mark of a due erasure is lost with the store
-                _request_vector_deletion(places.folder.parent)
+                _request_vector_deletion(paths.folder.parent)
                 sentences.append(
-                    f"The index in {places.folder} was damaged ({what}): it is built anew "
+                    f"The index in {paths.folder} was damaged ({what}): it is built anew "
                     "from the notes."
                 )
     return " ".join(filter(None, sentences))
@@ -96,28 +96,28 @@ def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
     The caller of this and of `switch_build` holds the lock `rebuild`.
     """
     with hold_lock(IndexPaths(folder).lock):
-        places = IndexPaths(folder).at()
-        following = places.at(places.current_build + 1)
+        paths = IndexPaths(folder).at()
+        following = paths.at(paths.current_build + 1)
         try:
             with closing(Store(following.store, read_only=True)) as store:
                 if keep(store):
                     return following.build
         except StorageError:
             pass
-        places.delete_other_builds()
-        facts = _carried_facts(places)
+        paths.delete_other_builds()
+        meta = _carried_meta(paths)
         with closing(open_store(following)) as store, store.transaction():
-            for key, value in {**facts, INCOMPLETE: "yes"}.items():
+            for key, value in {**meta, INCOMPLETE: "yes"}.items():
                 store.set_meta(key, value)
         return following.build
 
 
 def words_generation(folder: Path) -> str:
     """Return the current build and the generation of its words; empty if it cannot be read."""
-    places = IndexPaths(folder).at()
+    paths = IndexPaths(folder).at()
     try:
-        with closing(Store(places.store, read_only=True)) as store:
-            return f"{places.build} {store.meta('words')}"
+        with closing(Store(paths.store, read_only=True)) as store:
+            return f"{paths.build} {store.meta('words')}"
     except StorageError:
         return ""
 
@@ -129,29 +129,29 @@ def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
     build does not exist.
     """
     with hold_lock(IndexPaths(folder).lock):
-        places = IndexPaths(folder).at()
-        is_there = build == places.build + 1 and places.at(build).store.exists()
+        paths = IndexPaths(folder).at()
+        is_there = build == paths.build + 1 and paths.at(build).store.exists()
         if not is_there or (words is not None and words != words_generation(folder)):
             return False
-        if places.at(build).segments_folder.exists():
+        if paths.at(build).segments_folder.exists():
             # before the old build is deleted
-            fsync_files(places.at(build).segments_folder)
-        places.set_current_build(build)
+            fsync_files(paths.at(build).segments_folder)
+        paths.set_current_build(build)
         IndexPaths(folder).delete_other_builds()
         return True
 
 
-def build_in_progress(places: IndexPaths) -> int:
+def build_in_progress(paths: IndexPaths) -> int:
     """Return the number of the build that a process is making now, or 0."""
-    following = places.at(places.current_build + 1)
-    return following.build if following.build_folder.exists() and is_held(places.rebuild) else 0
+    following = paths.at(paths.current_build + 1)
+    return following.build if following.build_folder.exists() and is_held(paths.rebuild) else 0
 
 
-def _carried_facts(places: IndexPaths) -> dict[str, str]:
+def _carried_meta(paths: IndexPaths) -> dict[str, str]:
     """Return what is known of the model and of the folder, as far as that can be read."""
     try:
-        with closing(Store(places.store, read_only=True)) as store:
-            return {key: value for key in CARRIED_FACTS if (value := store.meta(key))}
+        with closing(Store(paths.store, read_only=True)) as store:
+            return {key: value for key in CARRIED_META if (value := store.meta(key))}
     except StorageError:
         return {}
 
@@ -173,11 +173,11 @@ def delete_unused_vectors(indexes: Path) -> bool:
         return True
     used: dict[str, set[bytes]] = {}
     for folder in sorted(indexes.iterdir()):
-        places = IndexPaths(folder).at()
-        if not places.store.exists():
+        paths = IndexPaths(folder).at()
+        if not paths.store.exists():
             continue
         try:
-            with closing(Store(places.store, read_only=True)) as store:
+            with closing(Store(paths.store, read_only=True)) as store:
                 if store.meta(INCOMPLETE):
                     _LOG.info(
                         "Unused vectors are kept: the index in %s is not complete yet.",
@@ -228,29 +228,29 @@ def finish_deleting_vectors(indexes: Path) -> None:
         delete_unused_vectors(indexes)
 
 
-def delete_index(places: IndexPaths) -> None:
+def delete_index(paths: IndexPaths) -> None:
     """Delete one folder's index with the vectors that no other folder needs, the lock last; raise
     IndexBusyError if another process is writing.
     """
 
     def busy() -> None:
         raise IndexBusyError(
-            f"The index in {places.folder} is being written by another process: try again "
+            f"The index in {paths.folder} is being written by another process: try again "
             "when it is done."
         )
 
-    if not places.folder.is_dir():
+    if not paths.folder.is_dir():
         return
-    _request_vector_deletion(places.folder.parent)
-    with as_storage_errors(places.folder), hold_lock(places.lock, busy):
+    _request_vector_deletion(paths.folder.parent)
+    with as_storage_errors(paths.folder), hold_lock(paths.lock, busy):
         # Windows deletes no file that is open: the store goes last, so that `forget` finds the
         # index again.
-        present = places.at()
+        present = paths.at()
         if present.segments_folder.exists():
             shutil.rmtree(present.segments_folder)
-        kept = (places.lock, *_files_of_active_runs(places))
+        kept = (paths.lock, *_files_of_active_runs(paths))
         for path in sorted(
-            places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.build_folder)
+            paths.folder.iterdir(), key=lambda each: (each.is_file(), each == present.build_folder)
         ):
             if path.name == REQUESTS:
                 with suppress(OSError):  # a deleted file would tell its reader that it is answered
@@ -264,37 +264,37 @@ def delete_index(places: IndexPaths) -> None:
                 delete_lock(path)
             else:
                 path.unlink(missing_ok=True)
-        is_gone = delete_lock(places.lock)
+        is_gone = delete_lock(paths.lock)
     # suppressed: another writer has begun there since
     with suppress(OSError):
         if not is_gone:
-            places.lock.unlink()
-        places.folder.rmdir()
-    with as_storage_errors(places.folder.parent):  # a power cut does not bring the index back
-        for each in filter(Path.is_dir, (places.folder, places.folder.parent)):
+            paths.lock.unlink()
+        paths.folder.rmdir()
+    with as_storage_errors(paths.folder.parent):  # a power cut does not bring the index back
+        for each in filter(Path.is_dir, (paths.folder, paths.folder.parent)):
             fsync_folder(each)
-    if not delete_unused_vectors(places.folder.parent):
+    if not delete_unused_vectors(paths.folder.parent):
         _LOG.warning(
             "Vectors of %s may still lie in %s: another index there cannot be read, or is in use.",
-            places.folder.name,
-            places.folder.parent,
+            paths.folder.name,
+            paths.folder.parent,
         )
 
 
-def _files_of_active_runs(places: IndexPaths) -> tuple[Path, ...]:
+def _files_of_active_runs(paths: IndexPaths) -> tuple[Path, ...]:
     """Return the lock and progress files of runs in progress: they make the index again."""
-    locks = (places.rebuild,), run_files(places.folder)
+    locks = (paths.rebuild,), run_files(paths.folder)
     return tuple(path for lock, *rest in locks if is_held(lock) for path in (lock, *rest))
 
 
-def indexed_root(places: IndexPaths) -> Path | None:
+def indexed_root(paths: IndexPaths) -> Path | None:
     """Return the folder that an index was made of: None without an index, the name of the index's
     folder if it is damaged.
     """
-    if not places.store.is_file():
+    if not paths.store.is_file():
         return None
     try:
-        with closing(Store(places.store, read_only=True)) as store:
-            return Path(store.meta("root") or places.folder.name)
+        with closing(Store(paths.store, read_only=True)) as store:
+            return Path(store.meta("root") or paths.folder.name)
     except StorageError:
-        return Path(places.folder.name)
+        return Path(paths.folder.name)

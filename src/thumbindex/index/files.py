@@ -39,8 +39,8 @@ class _PathInFolder:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, places: IndexPaths, owner: type[IndexPaths]) -> Path:
-        return places.folder / self._name
+    def __get__(self, paths: IndexPaths, owner: type[IndexPaths]) -> Path:
+        return paths.folder / self._name
 
 
 @dataclass(frozen=True, slots=True)

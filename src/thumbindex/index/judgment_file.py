@@ -25,12 +25,12 @@ MAX_QUESTIONS = 10_000
 """Maximum judged questions."""
 
 
-def read_judgments(places: IndexPaths) -> tuple[JudgedQuery, ...]:
+def read_judgments(paths: IndexPaths) -> tuple[JudgedQuery, ...]:
     """Return all judgments, the oldest first.
 
     Raises StorageError if the file cannot be read; it is not overwritten then.
     """
-    path = places.judged
+    path = paths.judged
     try:
         return tuple(_judged(each) for each in json.loads(read_with_retry(path))["judged"])
     except FileNotFoundError:
@@ -54,16 +54,16 @@ def _judged(row: dict[str, Any]) -> JudgedQuery:
 
 
 def change_judgments(
-    places: IndexPaths, change: Callable[[list[JudgedQuery]], Sequence[JudgedQuery]]
+    paths: IndexPaths, change: Callable[[list[JudgedQuery]], Sequence[JudgedQuery]]
 ) -> tuple[JudgedQuery, ...]:
     """Change the judgments, one process at a time; return them.
 
     Raises StorageError, and UsageError if there would be too many.
     """
-    if not places.folder.is_dir():
+    if not paths.folder.is_dir():
         raise UsageError("There is no index yet: what is judged is kept beside it.")
-    with hold_lock(places.folder / "judged.lock"), as_storage_errors(places.folder):
-        kept = tuple(each for each in change(list(read_judgments(places))) if each.judgments)
+    with hold_lock(paths.folder / "judged.lock"), as_storage_errors(paths.folder):
+        kept = tuple(each for each in change(list(read_judgments(paths))) if each.judgments)
         if len(kept) > MAX_QUESTIONS:
             raise UsageError(
                 f"{MAX_QUESTIONS:,} questions are judged: take some out before others are added."
@@ -78,9 +78,9 @@ def change_judgments(
             for each in kept
         ]
         write_atomically(
-            places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True
+            paths.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True
         )
-        write_atomically(places.judged_set, "".join(f"{line}\n" for line in labeled_set(kept)))
+        write_atomically(paths.judged_set, "".join(f"{line}\n" for line in labeled_set(kept)))
     return kept
 
 
@@ -104,11 +104,11 @@ def _label(place: RelevanceJudgment) -> dict[str, Any]:
     return {"path": place.path, **heading, "grade": place.grade}
 
 
-def forget_judgments(places: IndexPaths, paths: Sequence[str]) -> None:
+def remove_judgments(paths: IndexPaths, note_paths: Sequence[str]) -> None:
     """Remove the judgments of some notes, and the questions that only they answered."""
-    gone = set(paths)
-    if any(one.path in gone for each in read_judgments(places) for one in each.judgments):
-        change_judgments(places, lambda judged: [_without(each, gone) for each in judged])
+    gone = set(note_paths)
+    if any(one.path in gone for each in read_judgments(paths) for one in each.judgments):
+        change_judgments(paths, lambda judged: [_without(each, gone) for each in judged])
 
 
 def _without(judged: JudgedQuery, gone: set[str]) -> JudgedQuery:

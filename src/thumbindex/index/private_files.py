@@ -10,7 +10,7 @@ from functools import partial
 from thumbindex.errors import StorageError
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.files import IndexPaths
-from thumbindex.index.judgment_file import forget_judgments
+from thumbindex.index.judgment_file import remove_judgments
 from thumbindex.index.row_codec import signed_inode, state_from_row
 from thumbindex.index.store import Store
 from thumbindex.model import FileState
@@ -72,13 +72,13 @@ def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = F
     held = store.manifest(paths)
     if not (held or is_new):
         return
-    places = IndexPaths(store.decisions_file.parent)
-    for forget in (
-        partial(_forget_decisions, store),
-        partial(forget_judgments, places),
+    index_paths = IndexPaths(store.decisions_file.parent)
+    for remove in (
+        partial(_remove_decisions, store),
+        partial(remove_judgments, index_paths),
     ):
         try:
-            forget(paths)
+            remove(paths)
         except StorageError as error:  # the owner's own file keeps no note from becoming private
             _LOG.warning("%s It may name notes that are private now.", error)
     store.remove_documents(list(held))
@@ -87,7 +87,7 @@ def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = F
     store.set_meta(ERASURE_DUE, "yes")
 
 
-def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
+def _remove_decisions(store: Store, paths: Sequence[str]) -> None:
     texts, places = store.duplicates.texts_of(list(paths)), tuple(f"{path}:" for path in paths)
     named = [
         (each.first, each.second)

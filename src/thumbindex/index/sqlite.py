@@ -153,7 +153,7 @@ class SqliteFile:
         elif version == 0 and is_empty:
             raise _unfinished(self.path)
         # else the number itself is damaged
-        elif version > self.version and self._schema_fact(db) != self.version:
+        elif version > self.version and self._schema_meta(db) != self.version:
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema "
                 f"{version}): upgrade thumbindex, or use another --index."
@@ -178,7 +178,7 @@ class SqliteFile:
                     raise
             time.sleep(_POLL_SECONDS)
 
-    def _schema_fact(self, db: sqlite3.Connection) -> int:
+    def _schema_meta(self, db: sqlite3.Connection) -> int:
         try:
             return int(db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0])
         except (*STATEMENT_ERRORS, TypeError, ValueError):
@@ -189,11 +189,11 @@ class SqliteFile:
         tables = (
             resources.files("thumbindex.index").joinpath(self.schema).read_text(encoding="utf-8")
         )
-        facts = (
+        meta = (
             f"INSERT OR IGNORE INTO meta VALUES ('schema', '{self.version}'), ('generation', '0')"
         )
         db.executescript(
-            f"BEGIN IMMEDIATE; {tables} {facts}; PRAGMA user_version = {self.version}; COMMIT;"
+            f"BEGIN IMMEDIATE; {tables} {meta}; PRAGMA user_version = {self.version}; COMMIT;"
         )
 
     def close(self) -> None:

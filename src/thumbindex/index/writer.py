@@ -103,8 +103,8 @@ class Batch:
 class Writer:
     """Writes one folder's index, and holds its writer's lock while it is open."""
 
-    def __init__(self, places: IndexPaths, store: Store) -> None:
-        self.places = places
+    def __init__(self, paths: IndexPaths, store: Store) -> None:
+        self.paths = paths
         self.store = store
         self.keyword_writer = KeywordWriter(store)
 
@@ -118,19 +118,19 @@ class Writer:
         Calls `on_wait` twice a second while another process writes. Raises IndexDamagedError;
         `builds.repair_index` repairs a damaged index.
         """
-        places = IndexPaths(folder)
+        paths = IndexPaths(folder)
         with as_storage_errors(folder):
             make_folder(folder)
-        with hold_lock(places.lock, on_wait):
-            places = places.at(build)
-            if build and not places.store.exists():
+        with hold_lock(paths.lock, on_wait):
+            paths = paths.at(build)
+            if build and not paths.store.exists():
                 raise IndexMissingError(
                     f"The index in {folder} was forgotten by another process while it was "
                     "built anew: run it again."
                 )
-            places.delete_other_builds(places.build, build_in_progress(places))
-            with closing(open_store(places)) as store:
-                writer = cls(places, store)
+            paths.delete_other_builds(paths.build, build_in_progress(paths))
+            with closing(open_store(paths)) as store:
+                writer = cls(paths, store)
                 writer.keyword_writer.delete_unlisted_files()  # those of a killed writer
                 yield writer
                 writer.keyword_writer.delete_unlisted_files()
@@ -210,11 +210,11 @@ class Writer:
         build.
         """
         known: dict[str, tuple[str, DocumentTimes]] = {}
-        if self.store.meta(INCOMPLETE) and self.places.build != self.places.current_build:
+        if self.store.meta(INCOMPLETE) and self.paths.build != self.paths.current_build:
             with (
                 suppress(StorageError),
                 closing(
-                    Store(self.places.at(self.places.current_build).store, read_only=True)
+                    Store(self.paths.at(self.paths.current_build).store, read_only=True)
                 ) as present,
             ):
                 known = document_versions(present, paths)
@@ -283,7 +283,7 @@ class Writer:
         """
         if is_erased(self.store):
             return True
-        if self.places.build != self.places.current_build:
+        if self.paths.build != self.paths.current_build:
             return False
         with self.store.transaction():
             verify_segments(self.store.segments_folder, self.store.segments())
@@ -291,9 +291,9 @@ class Writer:
         self.keyword_writer.delete_unlisted_files()
         # first the disk, then the mark: after a power cut the mark must not hide old files
         fsync_files(self.store.segments_folder)
-        delete_unused_vectors(self.places.folder.parent)
+        delete_unused_vectors(self.paths.folder.parent)
         is_erased_from = [
-            self.places.delete_other_builds(build_in_progress(self.places)),
+            self.paths.delete_other_builds(build_in_progress(self.paths)),
             self.store.truncate_log(),
         ]
         if all(is_erased_from):
@@ -346,7 +346,7 @@ class Writer:
         count = vectors.count()
         in_use = max(int(vectors.meta("swept", "0")), self.store.count_chunks(), MIN_VECTORS)
         if count > MAX_VECTOR_RATIO * in_use:
-            delete_unused_vectors(self.places.folder.parent)
+            delete_unused_vectors(self.paths.folder.parent)
 
     def store_decisions(
         self, decisions: Iterable[Decision] = (), undone: Iterable[tuple[str, str]] = ()

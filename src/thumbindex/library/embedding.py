@@ -64,7 +64,7 @@ def embed_folder(
         )
         lacking, seen = (
             chunks_without_vector(store) if wanted else [],
-            (writer.places.build, store.generation, store.meta("fingerprint")),
+            (writer.paths.build, store.generation, store.meta("fingerprint")),
         )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
             finish_deleting_vectors(folder.places.folder.parent)
@@ -72,7 +72,7 @@ def embed_folder(
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     # opening a model takes seconds, in which others go on
     with Writer.open(folder.places.folder) as writer:
-        now = (writer.places.build, writer.store.generation, embedder.fingerprint)
+        now = (writer.paths.build, writer.store.generation, embedder.fingerprint)
         is_same = wanted and seen == now
         writer.set_meta(
             "fingerprint",

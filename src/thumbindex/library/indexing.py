@@ -224,7 +224,7 @@ def update_vectors(
         if report.chunks:
             _check_not_deleted(writer)
         generation = writer.store.generation
-    if build != writer.places.build:  # another process has rebuilt the index
+    if build != writer.paths.build:  # another process has rebuilt the index
         again = update_words(folder, replace(options, rebuild=False))
         return update_vectors(folder, again, options=options, open_embedder=open_embedder)
     return replace(
@@ -333,7 +333,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
 def _check_not_deleted(writer: Writer) -> None:
     """Raise IndexMissingError if another process has deleted the index of this run."""
     if not writer.store.meta("corpus"):
-        raise _deleted_error(writer.places)
+        raise _deleted_error(writer.paths)
 
 
 def _deleted_error(places: IndexPaths) -> IndexMissingError:

@@ -74,8 +74,8 @@ _guard = threading.Lock()
 
 def _file_identity(store: Store) -> tuple[int, int]:
     """Return the device and inode of a store's file."""
-    facts = store.path.stat()
-    return facts.st_dev, facts.st_ino
+    stat = store.path.stat()
+    return stat.st_dev, stat.st_ino
 
 
 @contextmanager
