@@ -44,7 +44,7 @@ def logical_dump(store: Store, places: IndexPaths) -> dict[str, list[Any]]:
         ),
         "vectors": sorted(
             (name[row], vector.tobytes())
-            for row, vector in zip(rows.tolist(), view.take(np.arange(len(rows))), strict=True)
+            for row, vector in zip(rows.tolist(), view.matrix_at(np.arange(len(rows))), strict=True)
         ),
     }
 

@@ -172,7 +172,7 @@ class MemoryCatalog:
         """How many documents are in each language."""
         return Counter(document.language for document in self.documents)
 
-    def at(self, path: str) -> DocumentId | None:
+    def document_at(self, path: str) -> DocumentId | None:
         """Return the document at a path."""
         return next((n for n, each in self.every_path() if each == path), None)
 
@@ -244,7 +244,7 @@ class MemoryCatalog:
         """Tell whether a document meets a condition."""
         return any(_meets(each, condition) for each in self.documents)
 
-    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or paths and directories, that are most like a value."""
         if field == "title":
             return ()

@@ -21,7 +21,7 @@ def with_http(config: Config, **given: Any) -> Config:
 
 @contextmanager
 def listening(
-    site: HttpApp, config: Config, background: LibraryHost
+    site: HttpApp, config: Config, library_host: LibraryHost
 ) -> Iterator[tuple[str, HttpServer]]:
     """Listen at a free port until this is left; yield the address and the server."""
     urls: list[str] = []
@@ -34,4 +34,4 @@ def listening(
     finally:
         server.should_exit = True
         thread.join(10)
-        background.stop()
+        library_host.stop()

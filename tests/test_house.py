@@ -1,4 +1,4 @@
-"""The floor plan holds: who may look where, each engine behind its door, one word in four
+"""The layout holds: who may import whom, each engine behind its adapter, one word in four
 places.
 """
 
@@ -19,7 +19,7 @@ from thumbindex.settings import STAGE_NAMES
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "thumbindex"
-ROOMS = {
+PACKAGES = {
     "corpus": set(),
     "compare": set(),
     "encode": set(),
@@ -65,7 +65,7 @@ FOR_ALL = {
     "language",
     "dates",
 }
-DOORS = {
+ADAPTERS = {
     "faiss": {"index/vectors.py"},
     "whoosh": {
         "index/analysis.py",
@@ -90,7 +90,7 @@ DOORS = {
         "compare/quotations.py",
     },
 }
-ROOM_DOORS = {
+PACKAGE_ADAPTERS = {
     "torch": "encode",
     "transformers": "encode",
     "sentence_transformers": "encode",
@@ -145,11 +145,11 @@ def test_each_package_imports_only_those_below_it():
     wrong = [
         (path, name)
         for path, names in modules()
-        if (room := path.split("/")[0]) in ROOMS
+        if (package := path.split("/")[0]) in PACKAGES
         for name in names
-        if (other := name.split(".")[1] if name.startswith("thumbindex.") else "") in ROOMS
-        and other not in ROOMS[room] | {room}
-        and name.removeprefix("thumbindex.") not in FACES.get(room, set())
+        if (other := name.split(".")[1] if name.startswith("thumbindex.") else "") in PACKAGES
+        and other not in PACKAGES[package] | {package}
+        and name.removeprefix("thumbindex.") not in FACES.get(package, set())
     ]
     assert wrong == []
 
@@ -205,7 +205,7 @@ def test_faces_see_the_front_door_of_the_library_only():
     } == set()
 
 
-def test_the_database_is_imported_through_its_door():
+def test_the_database_is_imported_through_its_package():
     """Its driver is an extra: the package imports a module on first use of a name."""
     assert {
         (path, name)
@@ -215,21 +215,21 @@ def test_the_database_is_imported_through_its_door():
     } == set()
 
 
-@pytest.mark.parametrize("engine", sorted(DOORS))
-def test_each_engine_has_one_door(engine):
+@pytest.mark.parametrize("engine", sorted(ADAPTERS))
+def test_each_engine_has_one_adapter(engine):
     assert {
         path for path, names in modules() if engine in {name.split(".")[0] for name in names}
-    } == DOORS[engine]
+    } == ADAPTERS[engine]
 
 
-@pytest.mark.parametrize("engine", sorted(ROOM_DOORS))
-def test_models_and_protocols_stay_in_their_rooms(engine):
+@pytest.mark.parametrize("engine", sorted(PACKAGE_ADAPTERS))
+def test_models_and_protocols_stay_in_their_packages(engine):
     users = {
         path.split("/")[0]
         for path, names in modules()
         if engine in {name.split(".")[0] for name in names}
     }
-    assert users <= {ROOM_DOORS[engine]}
+    assert users <= {PACKAGE_ADAPTERS[engine]}
 
 
 def test_the_pipeline_is_pure():
@@ -248,7 +248,7 @@ def test_a_question_multiplies_no_matrices():
     """BLAS shares such a product out among threads, which then spin: `inner_products` is for
     that.
     """
-    asked = [path for room in ("compare", "query") for path in (SOURCE / room).glob("*.py")]
+    asked = [path for package in ("compare", "query") for path in (SOURCE / package).glob("*.py")]
     nodes = [node for path in asked for node in ast.walk(parsed(path))]
     assert not any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
 

@@ -624,7 +624,7 @@ def test_the_state_of_a_private_file_is_kept_until_it_is_public_or_gone(
     paths = ("hidden.md", "was.md", "gone.md")
 
     def kept() -> dict[str, int]:
-        with closing(Store(library.opened[0].places.at().store, read_only=True)) as store:
+        with closing(Store(library.opened[0].places.of_build().store, read_only=True)) as store:
             return {path: state.mtime_ns for path, state in private_states(store, paths).items()}
 
     for path in paths:

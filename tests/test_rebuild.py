@@ -42,7 +42,7 @@ def paths(library: Library) -> set[str]:
 
 def unneeded(library: Library) -> int:
     """Count the vectors that no text of the index has."""
-    with closing(Store(library.opened[0].places.at().store, read_only=True)) as store:
+    with closing(Store(library.opened[0].places.of_build().store, read_only=True)) as store:
         texts = embedded_keys(store)
     found = 0
     for path in (library.opened[0].places.folder.with_name(VECTORS_FOLDER)).glob("*.sqlite3"):

@@ -197,7 +197,7 @@ def served_folders(
 
 
 def is_local_path(root: Path) -> bool:
-    """Tell whether a folder, or a note, lies on this machine, and not in a database."""
+    """Return whether a folder, or a note, lies on this machine, and not in a database."""
     return NO_ROOT not in root.parents
 
 

@@ -289,7 +289,7 @@ class Catalog(Protocol):
     def has_match(self, condition: TypedFilter) -> bool:
         """Return whether any document matches a condition."""
 
-    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or directories and paths, most similar to a value, nearest first."""
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
@@ -319,7 +319,7 @@ class Catalog(Protocol):
 class FolderCatalog(Catalog, Protocol):
     """Catalog over one folder: it knows each document by its path, too."""
 
-    def at(self, path: str) -> DocumentId | None:
+    def document_at(self, path: str) -> DocumentId | None:
         """Return the document at a path of a folder; None where there is none."""
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:

@@ -30,7 +30,7 @@ class Watched:
     def __init__(self, *_: object) -> None:
         self.debounce, self.folder_exists, self.failure = Debounce(0.0, 0.0), True, ""
 
-    def look(self) -> None:
+    def check(self) -> None:
         pass
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class Loop:
     def save(self, name: str, job: str = "words", batches: int = 1) -> None:
         """Save notes in a folder."""
         self.work.left[job, name] += batches
-        self.folders[name].watch.debounce.note(self.work.now)
+        self.folders[name].watch.debounce.record(self.work.now)
 
 
 @pytest.fixture

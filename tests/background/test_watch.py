@@ -40,7 +40,7 @@ def start(root: Path) -> Iterator[Start]:
         woken = threading.Event()
         watch = Watch(root, root.parent / "index", SETTINGS, CorpusSettings(), woken.set, make)
         begun.append(watch)
-        watch.look()
+        watch.check()
         settle(watch, woken)
         return watch, woken
 
@@ -60,7 +60,7 @@ def settle(watch: Watch, woken: threading.Event) -> None:
 
 def test_changes_are_due_once_it_is_quiet():
     debounce = Debounce(0.3, 2.0)
-    assert [debounce.note(10.0), debounce.note(10.1), debounce.due()] == [
+    assert [debounce.record(10.0), debounce.record(10.1), debounce.due()] == [
         True,
         False,
         pytest.approx(10.4),
@@ -70,15 +70,15 @@ def test_changes_are_due_once_it_is_quiet():
 def test_changes_that_never_end_are_due_at_the_latest_moment():
     debounce = Debounce(0.3, 2.0)
     for tick in range(100):
-        debounce.note(10.0 + tick / 10)
+        debounce.record(10.0 + tick / 10)
     assert debounce.due() == 12.0
 
 
 def test_nothing_is_due_after_a_firing_until_the_next_change():
     debounce = Debounce(0.3, 2.0)
-    debounce.note(10.0)
+    debounce.record(10.0)
     debounce.clear()
-    assert (debounce.due(), debounce.note(20.0), debounce.due()) == (
+    assert (debounce.due(), debounce.record(20.0), debounce.due()) == (
         None,
         True,
         pytest.approx(20.3),
@@ -115,7 +115,7 @@ def test_events_that_the_system_dropped_count_as_a_change_and_the_watch_begins_a
         "Inotify queue overflowed; filesystem events were lost"
     )
     assert woken.is_set()
-    watch.look()
+    watch.check()
     settle(watch, woken)
     (root / "sub" / "a.md").write_text("b")
     assert woken.wait(15)
@@ -124,13 +124,13 @@ def test_events_that_the_system_dropped_count_as_a_change_and_the_watch_begins_a
 def test_a_root_that_went_and_came_back_is_watched_again(root: Path, start: Start):
     watch, woken = start()
     shutil.rmtree(root)
-    watch.look()
+    watch.check()
     assert not watch.folder_exists
     root.mkdir()
-    watch.look()
+    watch.check()
     assert not watch.folder_exists  # a mount point without its drive
     (root / "a.md").write_text("a")
-    watch.look()
+    watch.check()
     assert watch.folder_exists
     settle(watch, woken)
     (root / "b.md").write_text("b")

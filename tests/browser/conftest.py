@@ -115,12 +115,15 @@ class Served:
 
 @contextmanager
 def serving(
-    library: Library, root: Path, config: Config, background: LibraryHost | None = None
+    library: Library, root: Path, config: Config, library_host: LibraryHost | None = None
 ) -> Iterator[Served]:
     """Serve the page of a library until this is left."""
-    background = background or LibraryHost(OpenOptions(), lambda opening: library, command=[])
-    with listening(HttpApp(background, library.folders, config), config, background) as (url, _):
-        yield Served(url.removesuffix("/mcp"), root, library, background.revision)
+    library_host = library_host or LibraryHost(OpenOptions(), lambda opening: library, command=[])
+    with listening(HttpApp(library_host, library.folders, config), config, library_host) as (
+        url,
+        _,
+    ):
+        yield Served(url.removesuffix("/mcp"), root, library, library_host.revision)
 
 
 @pytest.fixture(scope="session")

@@ -54,14 +54,14 @@ class Vault:
         )
         self._open = open_fake
         self.write("apples.md", "# Apples\n\nApples keep in a cool cellar. See [[day]].\n")
-        self.background = LibraryHost(self.opening, open_fake, command=[])
+        self.library_host = LibraryHost(self.opening, open_fake, command=[])
         self.folders = (("vault", self.root),)
         self.server = self.serve()
 
     def serve(self) -> Server[Subscribers]:
         """Return a server, which names in its instructions what is there as it starts."""
         return build_server(
-            self.background, self.folders, nameable_directories(self.opening, self.folders)
+            self.library_host, self.folders, nameable_directories(self.opening, self.folders)
         )
 
     def write(self, path: str, text: str) -> None:
@@ -75,7 +75,7 @@ class Vault:
 def vault(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterator[Vault]:
     vault = Vault(tmp_path, open_fake)
     yield vault
-    vault.background.stop()
+    vault.library_host.stop()
 
 
 async def told(vault: Vault, path: str) -> dict[str, str]:
@@ -168,7 +168,7 @@ async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_othe
             else message.method
         )
 
-    vault.background.start()
+    vault.library_host.start()
     async with Client(vault.server, mode="legacy", message_handler=hear) as client:
         for uri in (URI, "thumbindex://vault/apples.md"):
             await client.subscribe_resource(uri)

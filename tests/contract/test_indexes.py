@@ -335,7 +335,9 @@ class TestCatalog:
 
     def test_a_document_is_found_by_its_path(self, snapshot: Snapshot) -> None:
         trees = documents_of(snapshot)[2]
-        assert [snapshot.catalog.at(path) for path in ("notes/trees.md", "notes/none.md")] == [
+        assert [
+            snapshot.catalog.document_at(path) for path in ("notes/trees.md", "notes/none.md")
+        ] == [
             trees,
             None,
         ]
@@ -391,9 +393,9 @@ class TestCatalog:
     def test_near_suggests_similar_names(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         assert (
-            catalog.near("tag", "gardn"),
-            catalog.near("path", "note/tree"),
-            catalog.near("title", "tre"),
+            catalog.similar_values("tag", "gardn"),
+            catalog.similar_values("path", "note/tree"),
+            catalog.similar_values("title", "tre"),
         ) == (("garden", "garden/wood"), ("notes/trees.md",), ())
 
     def test_notes_are_found_by_the_letters_of_their_names(self, snapshot: Snapshot) -> None:

@@ -164,7 +164,7 @@ def test_a_lock_that_another_process_holds_is_waited_for_and_is_no_damage(
     shutil.copytree(old.index, scratch / "index")
     folder = index_folder(scratch / "index")
     assert folder is not None
-    places = IndexPaths(folder).at()
+    places = IndexPaths(folder).of_build()
     other = sqlite3.connect(places.store, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     commit = threading.Timer(0.5, lambda: other.execute("COMMIT"))

@@ -30,7 +30,7 @@ def held(view: FaissVectors) -> dict[int, bytes]:
     rows = view.rows()
     return {
         row: vector.tobytes()
-        for row, vector in zip(rows.tolist(), view.take(np.arange(len(rows))), strict=True)
+        for row, vector in zip(rows.tolist(), view.matrix_at(np.arange(len(rows))), strict=True)
     }
 
 
@@ -48,7 +48,7 @@ def test_a_changed_view_holds_what_was_added_and_not_what_was_removed(
     for gone, added in steps:
         wanted = {row: vector for row, vector in wanted.items() if row not in gone}
         new = sorted(added - wanted.keys())
-        view = view.changed(np.array(sorted(gone), dtype=np.int64), new, units(new))
+        view = view.with_changes(np.array(sorted(gone), dtype=np.int64), new, units(new))
         wanted |= {row: unit(row) for row in new}
     query = np.frombuffer(unit(7), dtype=np.float32)
     cosines = {
@@ -59,16 +59,16 @@ def test_a_changed_view_holds_what_was_added_and_not_what_was_removed(
     assert held(view) == wanted
     assert view.rows()[at].tolist() == sorted(cosines, key=lambda row: -cosines[row])[:5]
     assert scores == pytest.approx(sorted(cosines.values(), reverse=True)[:5], abs=1e-6)
-    of, near, alike = view.near(np.stack([query, -query]), -1.0, 5)
+    of, near, alike = view.range_search(np.stack([query, -query]), -1.0, 5)
     assert near[of == 0].tolist() == view.rows()[at].tolist()
     assert alike[of == 0] == pytest.approx(scores, abs=1e-6)
     assert near[of == 1].tolist() == sorted(cosines, key=lambda row: (cosines[row], row))[:5]
-    assert all(cosine >= 0.2 for cosine in view.near(query.reshape(1, -1), 0.2, 5)[2])
+    assert all(cosine >= 0.2 for cosine in view.range_search(query.reshape(1, -1), 0.2, 5)[2])
 
 
 def test_a_view_of_which_fewer_vectors_were_read_than_there_are_chunks_holds_those() -> None:
     view = FaissVectors(DIMENSIONS, 3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
-    assert (view.rows().tolist(), view.take(np.arange(2)).tolist()) == (
+    assert (view.rows().tolist(), view.matrix_at(np.arange(2)).tolist()) == (
         [1, 2],
         np.eye(2, DIMENSIONS).tolist(),
     )

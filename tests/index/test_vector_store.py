@@ -82,7 +82,7 @@ def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
         view = load_vectors(store)
     order = np.argsort(view.rows())
     assert (len(rows), view.rows()[order].tolist()) == (1003, rows)
-    assert view.take(np.arange(len(view.rows())))[order] == pytest.approx(matrix, abs=1e-3)
+    assert view.matrix_at(np.arange(len(view.rows())))[order] == pytest.approx(matrix, abs=1e-3)
 
 
 def test_vectors_of_two_models_of_one_dimension_never_mix(build, note, tmp_path):

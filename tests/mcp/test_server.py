@@ -117,8 +117,8 @@ async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() 
     def fail() -> Library:
         raise ZeroDivisionError("of nothing")
 
-    background = LibraryHost(OpenOptions(), lambda _: fail(), command=[])
-    async with Client(build_server(background, (("vault", Path("/vault")),))) as client:
+    library_host = LibraryHost(OpenOptions(), lambda _: fail(), command=[])
+    async with Client(build_server(library_host, (("vault", Path("/vault")),))) as client:
         result = await client.call_tool("query", {"query": "x"})
     assert result.is_error
     assert re.search(

@@ -91,8 +91,8 @@ def browse(plain_config: Config) -> Callable[..., Browser]:
     """
 
     def open_it(library: Library, config: Config = plain_config, **given: Any) -> Browser:
-        background = LibraryHost(OpenOptions(), lambda opening: library, command=[])
-        return Browser(HttpApp(background, library.folders, with_http(config, **given)))
+        library_host = LibraryHost(OpenOptions(), lambda opening: library, command=[])
+        return Browser(HttpApp(library_host, library.folders, with_http(config, **given)))
 
     return open_it
 

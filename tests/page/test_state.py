@@ -50,7 +50,7 @@ def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
     def visit(**facts):
         return replace(
             visit_of(library, **facts),
-            background=Worried(OpenOptions(), lambda opening: library, command=[]),
+            library_host=Worried(OpenOptions(), lambda opening: library, command=[]),
         )
 
     assert visit().warnings() == [f"{root}: the disk is full.", "The model is missing."]

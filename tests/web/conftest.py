@@ -183,9 +183,9 @@ def running_site(
     library: Library, config: Config, place: Path, check_seconds: float
 ) -> Iterator[Running]:
     """Serve a library's folders until this is left."""
-    background = LibraryHost(OpenOptions(), lambda opening: library, command=[])
-    site = HttpApp(background, library.folders, config, check_seconds=check_seconds)
-    with listening(site, config, background) as (url, server):
+    library_host = LibraryHost(OpenOptions(), lambda opening: library, command=[])
+    site = HttpApp(library_host, library.folders, config, check_seconds=check_seconds)
+    with listening(site, config, library_host) as (url, server):
         yield Running(url, site, server, place)
 
 

@@ -52,9 +52,7 @@ once.
 
 
 class IndexFollower:
-    """Looks at the indexes until it is stopped; errors of theirs are for those who ask to see, not
-    for it to die of.
-    """
+    """Polls the indexes until it is stopped. It skips errors: queries report them."""
 
     def __init__(self, pause: float = POLL_SECONDS) -> None:
         self._pause = pause
@@ -66,10 +64,9 @@ class IndexFollower:
     def listen(
         self, listener: Listener, only: Collection[str] | None = None
     ) -> Callable[[], object]:
-        """Tell a listener from now on, with `only` of these folders: of the others not even that
-        there is any news.
+        """Call `listener` after every change, with `only` for these folders.
 
-        Return how to end that.
+        Return a function that unsubscribes.
         """
         key = object()
         self._listeners[key] = (listener, only)
@@ -155,17 +152,17 @@ _WITHOUT_MODEL = (
 
 
 def ignore_progress(progress: Progress) -> None:
-    """Tell nobody how far something is."""
+    """Report no progress."""
 
 
 def never() -> bool:
-    """Never tell anybody to stop."""
+    """Return False: nothing is interrupted."""
     return False
 
 
 @dataclass
 class _State:
-    """What a background and its views have in common, and what changes."""
+    """The state that a host and its views of single folders share."""
 
     opening: OpenOptions
     library: Future[Library] = field(default_factory=Future)
@@ -177,9 +174,7 @@ class _State:
 
 
 class LibraryHost:
-    """Starts when first needed; everything heavy is imported, opened and loaded off the way of the
-    protocol.
-    """
+    """Opens the library for a server on first use, in a thread: the protocol does not wait."""
 
     def __init__(
         self,
@@ -232,7 +227,7 @@ class LibraryHost:
             if self._state.is_started:
                 return
             self._state.is_started = True
-        threading.Thread(target=self._run, name="background", daemon=True).start()
+        threading.Thread(target=self._run, name="library-host", daemon=True).start()
 
     def start_soon(self, seconds: float = 0.5) -> None:
         """Begin in a moment, so that the answer that is just being written leaves first."""
@@ -258,7 +253,7 @@ class LibraryHost:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether the library is open and every folder has words to search."""
+        """Return whether the library is open and every folder has words to search."""
         library = self.opened_library()
         return library is not None and library.is_searchable
 
@@ -351,7 +346,7 @@ class LibraryHost:
 
     @property
     def has_indexer(self) -> bool:
-        """Tell whether there is a child that indexes, or is about to."""
+        """Return whether there is a child that indexes, or is about to."""
         return self._state.indexer is not None and self._state.indexer.is_running
 
     def notes(self) -> tuple[str, ...]:
@@ -427,9 +422,7 @@ class LibraryHost:
         return indexer
 
     def _opened(self) -> Library | None:
-        """Open the library; a folder that is away just now may come back, of any other error
-        whoever asks is told each time.
-        """
+        """Open the library; wait for a missing folder, report other errors to each caller."""
         while True:
             try:
                 return self._open(self._state.opening)

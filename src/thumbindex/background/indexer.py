@@ -77,8 +77,8 @@ class WatchedFolder:
         self.due |= dict.fromkeys((Job.REPAIR, Job.WORDS, Job.VECTORS), now)
         self.due[Job.VERIFY] = now + FIRST_VERIFY_SECONDS
         self.served_at = dict.fromkeys(Job, _LONG_AGO)
-        self.look_at = now
-        self.asks_at = _LONG_AGO  # when readers' asks are heard again
+        self.check_at = now
+        self.requests_at = _LONG_AGO  # when readers' requests are read again
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[MessageKind, str] = {}
 
@@ -89,9 +89,9 @@ class WatchedFolder:
         if job is Job.REPAIR and not os.path.exists(self.folder.places.repair):  # noqa: PTH110
             return _NEVER
         if job is Job.WORDS:
-            asks_at = self.asks_at if self.folder.is_asked else _NEVER
+            requests_at = self.requests_at if self.folder.has_refresh_request else _NEVER
             saved_at = self.watch.debounce.due()
-            return min(self.due[job], asks_at, _NEVER if saved_at is None else saved_at)
+            return min(self.due[job], requests_at, _NEVER if saved_at is None else saved_at)
         return self.due[job]
 
 
@@ -194,9 +194,9 @@ class IndexingLoop:
 
     def _postpone(self, job: Job, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
         """Retry a job after `poll_seconds`, and say why unless the folder is gone."""
-        each.look_at = self._clock()
+        each.check_at = self._clock()
         again_at = self._clock() + self._settings.poll_seconds
-        each.due[job] = each.due[Job.WORDS] = each.asks_at = again_at
+        each.due[job] = each.due[Job.WORDS] = each.requests_at = again_at
         if not isinstance(error, UnknownFolderError):
             self._note(each, "words", postponed_message(each.name, error))
         elif each.folder.root.is_dir():
@@ -207,11 +207,11 @@ class IndexingLoop:
     def _check(self) -> None:
         """Look now and then whether the folders are there and can be watched."""
         for each in self._folders:
-            if self._clock() < each.look_at:
+            if self._clock() < each.check_at:
                 continue
-            each.watch.look()
+            each.watch.check()
             seconds, failure = self._settings.poll_seconds, each.watch.failure
-            each.look_at = self._clock() + seconds
+            each.check_at = self._clock() + seconds
             gone = (
                 f"The folder {each.folder.root} is gone: nothing is deleted, answers come from "
                 "what was indexed. It is taken up again when it is back."
@@ -229,7 +229,7 @@ class IndexingLoop:
         each.watch.debounce.clear()
         # what is due already, and who asks meanwhile, would cut this comparison short
         each.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
-        each.asks_at = _NEVER
+        each.requests_at = _NEVER
         report = self._library.index(
             words_only=True, folder=[each.name], finish=False, interrupted=self._interrupted
         )
@@ -237,7 +237,9 @@ class IndexingLoop:
         self._note(each, "empty", "")
         self._report_repaired(each, report.repaired)
         # an ask of another user's may stay, which nobody else can delete
-        each.asks_at = self._clock() + REFRESH_SECONDS if each.folder.is_asked else _LONG_AGO
+        each.requests_at = (
+            self._clock() + REFRESH_SECONDS if each.folder.has_refresh_request else _LONG_AGO
+        )
         each.is_quiet = not (report.added or report.changed or report.removed)
         each.due[Job.MERGE] = self._clock() + MERGE_SECONDS
         if not each.is_quiet and not each.notes.get("vectors"):

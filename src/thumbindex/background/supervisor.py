@@ -95,7 +95,7 @@ class IndexerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it is at work or waits for some."""
+        """Return whether it is at work or waits for some."""
         return self._process is not None and self._process.poll() is None
 
     @property

@@ -1,5 +1,5 @@
-"""The door to watchdog: says that something below a folder has changed, never what; a walk through
-the folder finds that out.
+"""The adapter to watchdog: it reports that something below a folder has changed; a walk finds out
+what.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Debounce:
         self._last = 0.0
         self._lock = threading.Lock()
 
-    def note(self, now: float) -> bool:
-        """Take note of a change; tell whether it is the first one since `clear`."""
+    def record(self, now: float) -> bool:
+        """Record a change; return whether it is the first one since `clear`."""
         with self._lock:
             first = self._first is None
             self._first = now if self._first is None else self._first
@@ -65,9 +65,7 @@ class Debounce:
             return min(self._last + self._quiet, self._first + self._longest)
 
     def clear(self) -> None:
-        """Begin anew; called before the folder is looked through, so that a change meanwhile
-        counts.
-        """
+        """Forget the changes; called before a walk, so that a change during it counts."""
         with self._lock:
             self._first = None
 
@@ -97,10 +95,8 @@ class Watch:
         self._broken = False
         self._retry_at = 0.0  # when to try again after a failure
 
-    def look(self) -> None:
-        """Begin to watch, and begin again where the folder came back or the watch broke; cheap
-        where all is well.
-        """
+    def check(self) -> None:
+        """Start the watch, or restart it if the folder came back or the watch broke; else cheap."""
         seen = _identity(self._root)
         same = self._identity is None or (
             self.folder_exists and self._identity == seen and self._is_listening()
@@ -150,7 +146,7 @@ class Watch:
             self.failure = ""
 
     def _is_listening(self) -> bool:
-        """Tell whether the threads of the watch live, where there is one: the end of the folder
+        """Return whether the threads of the watch live, where there is one: the end of the folder
         ends them.
         """
         if self._observer is None:
@@ -190,9 +186,7 @@ class Watch:
             self._note()
 
     def _is_hidden(self, path: str) -> bool:
-        """Tell whether a path lies where no document is read: in a folder such as .git, where most
-        changes are made by programs.
-        """
+        """Return whether a path is in a folder without documents, such as .git."""
         within, _, name = path[len(str(self._root)) :].rpartition(os.sep)
         below = within if name in self._corpus.ignore_files else f"{within}{os.sep}{name}"
         parts = Path(below).parts
@@ -205,7 +199,7 @@ class Watch:
         self._note()
 
     def _note(self) -> None:
-        if self.debounce.note(time.monotonic()):
+        if self.debounce.record(time.monotonic()):
             self._wake()
 
 

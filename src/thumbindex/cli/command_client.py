@@ -80,7 +80,7 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
 
 
 def can_be_served(arguments: Sequence[str]) -> bool:
-    """Tell whether a server may answer a command."""
+    """Return whether a server may answer a command."""
     return bool(
         arguments
         and arguments[0] in COMMANDS
@@ -97,7 +97,7 @@ def socket_folder() -> str:
 
 
 def is_private_directory(folder: str) -> bool:
-    """Tell whether a directory is this user's own, closed to others, and no symlink."""
+    """Return whether a directory is this user's own, closed to others, and no symlink."""
     found = os.lstat(folder)
     is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
     return stat.S_ISDIR(found.st_mode) and is_own

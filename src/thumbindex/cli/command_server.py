@@ -142,7 +142,7 @@ class _Stream(io.TextIOBase):
         self._printed, self._number, self._is_terminal = printed, number, is_terminal
 
     def isatty(self) -> bool:
-        """Tell whether the command writes to a terminal."""
+        """Return whether the command writes to a terminal."""
         return self._is_terminal
 
     def write(self, text: str) -> int:

@@ -46,7 +46,7 @@ def find_damage(paths: IndexPaths) -> str:
     """Read a whole index, without the lock, and return what is damaged; raise StorageError if it
     cannot be read for another reason.
     """
-    paths = paths.at()
+    paths = paths.of_build()
     if not paths.store.exists():
         return ""
     try:
@@ -96,8 +96,8 @@ def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
     The caller of this and of `switch_build` holds the lock `rebuild`.
     """
     with hold_lock(IndexPaths(folder).lock):
-        paths = IndexPaths(folder).at()
-        following = paths.at(paths.current_build + 1)
+        paths = IndexPaths(folder).of_build()
+        following = paths.of_build(paths.current_build + 1)
         try:
             with closing(Store(following.store, read_only=True)) as store:
                 if keep(store):
@@ -114,7 +114,7 @@ def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
 
 def words_generation(folder: Path) -> str:
     """Return the current build and the generation of its words; empty if it cannot be read."""
-    paths = IndexPaths(folder).at()
+    paths = IndexPaths(folder).of_build()
     try:
         with closing(Store(paths.store, read_only=True)) as store:
             return f"{paths.build} {store.meta('words')}"
@@ -129,13 +129,13 @@ def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
     build does not exist.
     """
     with hold_lock(IndexPaths(folder).lock):
-        paths = IndexPaths(folder).at()
-        is_there = build == paths.build + 1 and paths.at(build).store.exists()
+        paths = IndexPaths(folder).of_build()
+        is_there = build == paths.build + 1 and paths.of_build(build).store.exists()
         if not is_there or (words is not None and words != words_generation(folder)):
             return False
-        if paths.at(build).segments_folder.exists():
+        if paths.of_build(build).segments_folder.exists():
             # before the old build is deleted
-            fsync_files(paths.at(build).segments_folder)
+            fsync_files(paths.of_build(build).segments_folder)
         paths.set_current_build(build)
         IndexPaths(folder).delete_other_builds()
         return True
@@ -143,7 +143,7 @@ def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
 
 def build_in_progress(paths: IndexPaths) -> int:
     """Return the number of the build that a process is making now, or 0."""
-    following = paths.at(paths.current_build + 1)
+    following = paths.of_build(paths.current_build + 1)
     return following.build if following.build_folder.exists() and is_held(paths.rebuild) else 0
 
 
@@ -173,7 +173,7 @@ def delete_unused_vectors(indexes: Path) -> bool:
         return True
     used: dict[str, set[bytes]] = {}
     for folder in sorted(indexes.iterdir()):
-        paths = IndexPaths(folder).at()
+        paths = IndexPaths(folder).of_build()
         if not paths.store.exists():
             continue
         try:
@@ -245,7 +245,7 @@ def delete_index(paths: IndexPaths) -> None:
     with as_storage_errors(paths.folder), hold_lock(paths.lock, busy):
         # Windows deletes no file that is open: the store goes last, so that `forget` finds the
         # index again.
-        present = paths.at()
+        present = paths.of_build()
         if present.segments_folder.exists():
             shutil.rmtree(present.segments_folder)
         kept = (paths.lock, *_files_of_active_runs(paths))

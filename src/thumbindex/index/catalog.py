@@ -98,7 +98,7 @@ class StoreCatalog(CatalogLayout):
     def _by_row(self) -> IntArray:
         return np.argsort(self.chunk_rows, kind="stable")
 
-    def at(self, path: str) -> DocumentId | None:
+    def document_at(self, path: str) -> DocumentId | None:
         at = bisect_left(self.paths, path)
         return DocumentId(at) if at < len(self.paths) and self.paths[at] == path else None
 
@@ -147,8 +147,8 @@ class StoreCatalog(CatalogLayout):
     def has_match(self, condition: TypedFilter) -> bool:
         return self._filters.has_match(condition)
 
-    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        return self._filters.near(field, value)
+    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
+        return self._filters.similar_values(field, value)
 
     @cached_property
     def _names(self) -> DocumentNames:

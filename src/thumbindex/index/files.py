@@ -57,7 +57,7 @@ class IndexPaths:
     watch = _PathInFolder("watch.lock")  # held by the server that indexes the folder
     repair = _PathInFolder("repair")  # requests a repair of that server
 
-    def at(self, build: int = 0) -> IndexPaths:
+    def of_build(self, build: int = 0) -> IndexPaths:
         """Return the paths of one build, by default the current one; a later switch does not change
         them.
         """

@@ -33,8 +33,8 @@ class FilterIndex:
         self._documents = documents
 
     def chunks_matching(self, condition: TypedFilter) -> Mask:
-        """Tell which documents meet what is asked of their tags, path or title, case and accents
-        aside; whether that excludes them is not asked.
+        """Return the documents that match a condition on tags, path or title; case and accents
+        do not matter, `excludes` is ignored.
         """
         held, wanted = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
         if condition.field in ("path", "file"):
@@ -61,10 +61,10 @@ class FilterIndex:
         return held
 
     def has_match(self, condition: TypedFilter) -> bool:
-        """Tell whether a document meets a condition."""
+        """Return whether a document meets a condition."""
         return bool(self.chunks_matching(condition).any())
 
-    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or the directories and paths, that are most like a value."""
         if field != "title":
             return nearest(field, value, self._tag_names if field == "tag" else self._place_names)
@@ -178,7 +178,7 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 
 
 def matches_filters(document: Document, filters: Filters) -> bool:
-    """Tell whether a document passes path globs (any), tags (all, nested ones too) and the
+    """Return whether a document passes path globs (any), tags (all, nested ones too) and the
     dates.
     """
     if document.path in filters.without:

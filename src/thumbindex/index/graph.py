@@ -1,4 +1,4 @@
-"""The door to networkx: which document links to which."""
+"""The adapter to networkx: which document links to which."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _vectors(
     new, matrix = chunk_matrix(store, lacking.tolist())
     if not new and not len(gone):
         return view
-    return view.changed(gone, new, matrix)
+    return view.with_changes(gone, new, matrix)
 
 
 def load_vectors(store: Store) -> FaissVectors:

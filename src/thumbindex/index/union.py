@@ -181,8 +181,8 @@ class UnionCatalog(CatalogLayout):
     def has_match(self, condition: TypedFilter) -> bool:
         return any(part.has_match(condition) for part in self.parts)
 
-    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
-        names = [name for part in self.parts for name in part.near(field, value)]
+    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
+        names = [name for part in self.parts for name in part.similar_values(field, value)]
         return nearest(field, value, by_form(field, names)) if names else ()
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:

@@ -175,7 +175,7 @@ def _damage(path: Path) -> str:
 
 
 def _is_whole(row: SqlRow) -> bool:
-    """Tell whether a row (key, checksum, vector) is as it was written."""
+    """Return whether a row (key, checksum, vector) is as it was written."""
     key, checksum, vector = row[:3]
     is_typed = isinstance(key, bytes) and isinstance(vector, bytes)
     return is_typed and crc32(vector, crc32(key)) == checksum

@@ -92,7 +92,7 @@ class FaissVectors:
         self._rows: IntArray = rows[:start].copy()
         self._halves = _resized(self._index, start)  # in the index's own memory
 
-    def changed(self, gone: IntArray, rows: Sequence[int], matrix: Matrix) -> FaissVectors:
+    def with_changes(self, gone: IntArray, rows: Sequence[int], matrix: Matrix) -> FaissVectors:
         """Return a view without some rows and with others; searches of this one go on."""
         kept = np.flatnonzero(~np.isin(self._rows, gone))
         parts: Iterable[Part] = (
@@ -107,7 +107,7 @@ class FaissVectors:
         """Return the row ids that it holds."""
         return self._rows
 
-    def take(self, at: IntArray) -> Matrix:
+    def matrix_at(self, at: IntArray) -> Matrix:
         """Return some of the vectors, by their positions in `rows`: shape (positions,
         dimensions).
         """
@@ -130,12 +130,13 @@ class FaissVectors:
             scores, found = self._index.search(query.reshape(1, -1), wanted, params=chosen)
         return found[0], scores[0]
 
-    def near(self, queries: Matrix, least: float, most: int) -> tuple[IntArray, IntArray, Any]:
-        """Return which vectors are near which others: positions in `queries` (ascending), row ids,
-        and cosines of at least `least`, best first.
+    def range_search(
+        self, queries: Matrix, least: float, most: int
+    ) -> tuple[IntArray, IntArray, Any]:
+        """Return the vectors with a cosine of at least `least` to each query: positions in
+        `queries` (ascending), row ids and cosines, best first, at most `most` a query.
 
-        Of each no more than `most` come; few vectors are so near, so that they are picked by the
-        cosine and not put in order first.
+        Few vectors are that near: they are selected by the cosine and sorted afterwards.
         """
         found: list[tuple[Any, Any, Any]] = []
         for start in range(0, len(self._rows), VECTOR_BATCH):
@@ -216,7 +217,7 @@ class FaissVectorIndex:
         at = self._at[np.array(chunks, dtype=np.int64)]
         held = at >= 0
         if held.all():
-            return self.view.take(at)
+            return self.view.matrix_at(at)
         found = np.full((len(chunks), self.view.dimensions), np.nan, dtype=np.float32)
-        found[held] = self.view.take(at[held])
+        found[held] = self.view.matrix_at(at[held])
         return found

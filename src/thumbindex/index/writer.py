@@ -122,7 +122,7 @@ class Writer:
         with as_storage_errors(folder):
             make_folder(folder)
         with hold_lock(paths.lock, on_wait):
-            paths = paths.at(build)
+            paths = paths.of_build(build)
             if build and not paths.store.exists():
                 raise IndexMissingError(
                     f"The index in {folder} was forgotten by another process while it was "
@@ -214,7 +214,7 @@ class Writer:
             with (
                 suppress(StorageError),
                 closing(
-                    Store(self.paths.at(self.paths.current_build).store, read_only=True)
+                    Store(self.paths.of_build(self.paths.current_build).store, read_only=True)
                 ) as present,
             ):
                 known = document_versions(present, paths)

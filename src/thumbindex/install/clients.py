@@ -66,7 +66,7 @@ class Client:
 
     @property
     def is_toml(self) -> bool:
-        """Tell whether its file is TOML; all others are JSON, in which comments are left alone."""
+        """Return whether the file is TOML; all others are JSON with comments."""
         return self.name == "codex"
 
     def file(self, machine: Machine) -> Path:
@@ -76,7 +76,7 @@ class Client:
         return next((each for each in places if os.path.exists(each)), places[-1])  # noqa: PTH110
 
     def is_local_path(self, machine: Machine) -> bool:
-        """Tell whether it has been used on this machine: its file is there, or a folder of its
+        """Return whether it has been used on this machine: its file is there, or a folder of its
         own.
         """
         file = self.file(machine)

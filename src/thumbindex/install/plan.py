@@ -53,7 +53,7 @@ class FileChange:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing is to be done."""
+        """Return whether nothing is to be done."""
         return self.before == self.after
 
     def difference(self) -> str:

@@ -54,7 +54,7 @@ class Folder:
         return (Problem(path, None, reason),) if path else ()
 
     @property
-    def is_asked(self) -> bool:
+    def has_refresh_request(self) -> bool:
         """Return whether a reader waits for current files to be indexed."""
         return bool(pending_requests(self.places.folder))
 

@@ -167,7 +167,7 @@ def _rebuild(
         folder.places.folder,
         lambda store: not options.rebuild and store.meta("corpus") == current_parser_key(folder),
     )
-    new_build = replace(folder, places=folder.places.at(number))
+    new_build = replace(folder, places=folder.places.of_build(number))
     build_options = replace(options, rebuild=False, verify=False)
     for _ in range(_MAX_REBUILD_PASSES):  # until the current build has no new commit
         generation = words_generation(folder.places.folder)

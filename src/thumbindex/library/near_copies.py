@@ -90,7 +90,7 @@ def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_Cach
     near.gone.clear()
     new = np.array([row for row, _ in store.chunk_rows_between(near.last, last)], dtype=np.int64)
     lacking = np.setdiff1d(new, np.setdiff1d(near.view.rows(), gone)).tolist()
-    near.view = near.view.changed(gone, *chunk_matrix(store, lacking))
+    near.view = near.view.with_changes(gone, *chunk_matrix(store, lacking))
     near.last = max(near.last, last)
     try:
         yield near
@@ -183,7 +183,7 @@ class _Comparison:
     ) -> Iterator[tuple[int, int]]:
         """Yield each chunk with its nearest neighbors in other documents above the grey cosine."""
         wanted = self.settings.duplicates.nearest
-        at, found, _ = self.near.view.near(
+        at, found, _ = self.near.view.range_search(
             np.stack([vectors[row] for row in rows]),
             self.settings.duplicates.review_similarity,
             wanted + _EXTRA_NEIGHBORS,

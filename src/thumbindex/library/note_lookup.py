@@ -183,7 +183,7 @@ class NoteLookup:
         found = []
         for reader, path in places:
             folder_snapshot = self.snapshots.get(reader)
-            n = folder_snapshot.catalog.at(path) if folder_snapshot else None
+            n = folder_snapshot.catalog.document_at(path) if folder_snapshot else None
             if folder_snapshot and n is not None:
                 document = folder_snapshot.catalog.documents[n]
                 found.append(FoundNote(reader, folder_snapshot.snapshot, n, document))
@@ -286,7 +286,7 @@ class NoteLookup:
             for each in reader.store.problems():
                 path = f"/{each.path}".casefold()
                 is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
-                if not is_meant or snapshot.catalog.at(each.path) is not None:
+                if not is_meant or snapshot.catalog.document_at(each.path) is not None:
                     continue
                 folder = reader.folder
                 if reader.is_published or not is_private(

@@ -128,7 +128,7 @@ class DiskReader:
         if (held := self._pinned_store) is not None:
             return held
         with self._lock:
-            places = self.folder.places.at()
+            places = self.folder.places.of_build()
             try:
                 found = places.store.stat()
                 identity = (found.st_dev, found.st_ino)

@@ -132,7 +132,7 @@ def list_notes(
     )
     unmet = unmet_filters(
         filters,
-        FilterIndex(documents).near,
+        FilterIndex(documents).similar_values,
         lambda one: any(matches_filters(each, one) for each in documents),
     )
     unmet = tuple(replace(each, nearest=each.nearest[:SUGGESTED_NAMES]) for each in unmet)

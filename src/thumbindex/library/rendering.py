@@ -99,7 +99,7 @@ def note_page(
     shown = nodes[:MAX_NEIGHBORS]
     places = {n: at for at, n in enumerate(shown)}
     near = [each.path for each in related.similar]
-    named = [n for each in (*tied, *near) if (n := catalog.at(each)) is not None]
+    named = [n for each in (*tied, *near) if (n := catalog.document_at(each)) is not None]
     titles = {documents[n].path: documents[n].title for n in (*named, *shown)}
     open_sources = [(source, link) for source, link in sources if source not in hidden]
     changed = {path for (_, path), state in states.items() if state == "changed"}

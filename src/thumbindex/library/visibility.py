@@ -305,7 +305,7 @@ class PrivacyFilter:
         """Yield the notes at some paths in any folder."""
         for path in set(paths):
             for reader in self._readers:
-                if self._snapshots[reader].catalog.at(path) is not None:
+                if self._snapshots[reader].catalog.document_at(path) is not None:
                     yield reader.folder.name, path
 
     def _has_visible_terms(self) -> bool:
@@ -335,9 +335,9 @@ class PrivacyFilter:
             within = catalog.select(one)
             return within is None or self._has_visible_note(within)
 
-        filters = unmet_filters(self._search.query.filters, catalog.near, has_match)
+        filters = unmet_filters(self._search.query.filters, catalog.similar_values, has_match)
         typed = (
-            UnmetFilter(each.field, each.value, catalog.near(each.field, each.value))
+            UnmetFilter(each.field, each.value, catalog.similar_values(each.field, each.value))
             for each in self._search.typed_filters
             if each.field != "words"
             and (held := catalog.chunks_matching(each))

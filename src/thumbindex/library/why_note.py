@@ -172,7 +172,7 @@ def _in_index(
     tools = build_tools(folder_snapshots, settings, embedder, reranker)
     steps: list[tuple[str, Search]] = []
     folder = next(number for number, reader in enumerate(snapshots) if reader.folder.name == name)
-    document = folder_snapshots[folder].catalog.at(path)
+    document = folder_snapshots[folder].catalog.document_at(path)
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
     before = sum(each.documents for each in folder_snapshots[:folder])

@@ -380,21 +380,21 @@ def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> 
 
 
 def reply_when_ready(
-    background: LibraryHost,
+    library_host: LibraryHost,
     arguments: Mapping[str, Any],
     tell: Callable[[Progress], None] = ignore_progress,
     interrupted: Callable[[], bool] = never,
     is_local: bool = True,
 ) -> Reply:
     """Answer a query once the index can be searched and the model is loaded, if that is in time."""
-    background.await_words(tell=tell, interrupted=interrupted)
-    background.await_model(interrupted)
+    library_host.await_words(tell=tell, interrupted=interrupted)
+    library_host.await_model(interrupted)
     return reply_query(
-        background.library() if is_local else background.library().without_local_paths(),
+        library_host.library() if is_local else library_host.library().without_local_paths(),
         arguments,
-        background.progress,
+        library_host.progress,
         tell,
         interrupted,
-        attended=lambda: background.has_indexer,
-        index_failures=background.index_failures(),
+        attended=lambda: library_host.has_indexer,
+        index_failures=library_host.index_failures(),
     )

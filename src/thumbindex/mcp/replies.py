@@ -296,7 +296,7 @@ def _check_payload(check: CitationCheck) -> dict[str, Any]:
 def reply_status(
     library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()
 ) -> Reply:
-    """Return the state of each folder's index, and the background's notes."""
+    """Return the state of each folder's index, and the library host's notes."""
     folders = library.status()
     notes = [*notes, *filter(None, [missing_folders_sentence(library.missing_folders())])]
     structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}

@@ -207,7 +207,7 @@ class _NotesServer(Server[Subscribers]):
 
 
 def build_server(
-    background: LibraryHost,
+    library_host: LibraryHost,
     folders: Sequence[tuple[str, Path]],
     may_name: NameableDirectories | None = None,
     about: Mapping[str, str] | None = None,
@@ -218,11 +218,11 @@ def build_server(
     `may_name` and `about` are for its instructions. `is_local` says that its clients are on this
     machine, where links open notes.
     """
-    requests = _Requests(background, is_local)
+    requests = _Requests(library_host, is_local)
     names = [name for name, _ in folders]
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
-        return subscriptions_lifespan(background.listen, lambda: background.names or names)
+        return subscriptions_lifespan(library_host.listen, lambda: library_host.names or names)
 
     server = _NotesServer(
         _SERVER_NAME,
@@ -251,19 +251,19 @@ def build_server(
 class _Requests:
     """Answers the protocol's requests; calls of the library run in worker threads."""
 
-    def __init__(self, background: LibraryHost, is_local: bool) -> None:
-        self._background = background
+    def __init__(self, library_host: LibraryHost, is_local: bool) -> None:
+        self._library_host = library_host
         self._is_local = is_local
         self._tools: Mapping[str, Callable[[Mapping[str, Any], _CallState], Reply]] = {
             "query": lambda arguments, call: reply_when_ready(
-                self._background, arguments, call.report, call.is_cancelled, is_local
+                self._library_host, arguments, call.report, call.is_cancelled, is_local
             ),
             "read": self._over_index(reply_read),
             "outline": self._over_index(reply_outline),
             "related": self._over_index(reply_related),
             "verify": self._over_index(reply_verify),
             "status": lambda arguments, _: reply_status(
-                background.library(), background.notes(), background.progress()
+                library_host.library(), library_host.notes(), library_host.progress()
             ),
         }
 
@@ -274,8 +274,8 @@ class _Requests:
     async def list_tools(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """List the tools, and start the background."""
-        self._background.start_soon()
+        """List the tools, and start to open the library."""
+        self._library_host.start_soon()
         tools = [
             types.Tool.model_validate({**each, "annotations": _TOOL_ANNOTATIONS}) for each in TOOLS
         ]
@@ -289,7 +289,7 @@ class _Requests:
             arguments = check_arguments(params.name, params.arguments)
             tool = self._tools[params.name]
             reply = await _run_in_thread(
-                lambda call: self._background.answer_after_repair(
+                lambda call: self._library_host.answer_after_repair(
                     lambda: tool(arguments, call), call.is_cancelled
                 ),
                 ctx.session,
@@ -318,7 +318,7 @@ class _Requests:
         """List a page of documents."""
         page, cursor = await self._run(
             ctx,
-            lambda: list_resources(self._background.library(), params.cursor if params else None),
+            lambda: list_resources(self._library_host.library(), params.cursor if params else None),
         )
         resources = [
             types.Resource(
@@ -363,7 +363,7 @@ class _Requests:
 
     async def subscribe(self, ctx: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Notify a client of an earlier protocol when a document changes or appears."""
-        self._background.start()
+        self._library_host.start()
         with _as_protocol_errors():
             subscribers, uri = _subscribers(ctx), str(params.uri)
             subscribers.for_session(ctx.session).subscribe(subscribers.document_key(uri), uri)
@@ -384,7 +384,7 @@ class _Requests:
         self, ctx: Any, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """Serve a stream of changes."""
-        self._background.start()
+        self._library_host.start()
         return await _subscribers(ctx).listen(ctx, params.notifications)
 
     async def list_prompts(
@@ -426,7 +426,7 @@ class _Requests:
         folder = ((params.context.arguments if params.context else None) or {}).get("folder")
         asked = (params.argument.name, params.argument.value, folder)
         values, more = await self._run(
-            ctx, lambda: complete_argument(self._background.library(), *asked)
+            ctx, lambda: complete_argument(self._library_host.library(), *asked)
         )
         return types.CompleteResult(
             completion=types.Completion(
@@ -436,7 +436,7 @@ class _Requests:
 
     @property
     def _library(self) -> Library:
-        library = self._background.library()
+        library = self._library_host.library()
         return library if self._is_local else library.without_local_paths()
 
     def _over_index(
@@ -445,11 +445,11 @@ class _Requests:
         """Return a tool that waits for the index, and mentions indexing if a path is unknown."""
 
         def replied(arguments: Mapping[str, Any], call: _CallState) -> Reply:
-            self._background.await_words(tell=call.report, interrupted=call.is_cancelled)
+            self._library_host.await_words(tell=call.report, interrupted=call.is_cancelled)
             try:
                 return reply(self._library, arguments)
             except UnknownPathError as error:
-                if not (doing := indexing_sentence(self._background.progress())):
+                if not (doing := indexing_sentence(self._library_host.progress())):
                     raise
                 raise UnknownPathError(
                     f"{error} It may come yet: {doing}; ask again in a moment."
@@ -461,7 +461,7 @@ class _Requests:
         """Run a question in a worker thread."""
         with _as_protocol_errors():
             return await _run_in_thread(
-                lambda call: self._background.answer_after_repair(question, call.is_cancelled),
+                lambda call: self._library_host.answer_after_repair(question, call.is_cancelled),
                 ctx.session,
             )
 
@@ -483,14 +483,14 @@ def _subscribers(ctx: Any) -> Subscribers:
 
 
 def serve_client(
-    background: LibraryHost,
+    library_host: LibraryHost,
     folders: Sequence[tuple[str, Path]],
     may_name: NameableDirectories,
     about: Mapping[str, str],
     output: TextIO,
 ) -> None:
     """Serve one client until it closes standard input."""
-    server = build_server(background, folders, may_name, about)
+    server = build_server(library_host, folders, may_name, about)
 
     async def serve() -> None:
         async with stdio_server(stdout=anyio.wrap_file(output)) as (incoming, outgoing):
@@ -499,4 +499,4 @@ def serve_client(
     try:
         anyio.run(serve)
     finally:
-        background.stop()
+        library_host.stop()

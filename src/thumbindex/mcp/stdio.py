@@ -31,14 +31,14 @@ def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) 
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = nameable_directories(opening, folders)
     database = opening.database_in(config)
-    background = LibraryHost(
+    library_host = LibraryHost(
         opening, start_command_server=None if database else start_command_server
     )
     return_freed_memory()
     # Imported here: only a server over standard input needs it, and it takes half a second.
     from thumbindex.mcp.server import serve_client
 
-    serve_client(background, folders, may_name, about, outgoing)
+    serve_client(library_host, folders, may_name, about, outgoing)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)

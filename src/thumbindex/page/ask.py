@@ -128,7 +128,7 @@ def ask_screen(visit: Visit) -> Screen:
         "folders": [name for name, _ in library.folders],
         "several": len(library.folders) > 1,
         "command": query_command(visit, asked),
-        "indexing": indexing_sentence(visit.background.progress()),
+        "indexing": indexing_sentence(visit.library_host.progress()),
         "problems": visit.warnings(),
     }
     if not asked.text:
@@ -142,7 +142,7 @@ def ask_screen(visit: Visit) -> Screen:
             "holds_none": library.indexed and not notes,
         }
         return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
-    answer, busy = library.with_marks(library.query(asked)), visit.background.progress()
+    answer, busy = library.with_marks(library.query(asked)), visit.library_host.progress()
     judged, damage = judgments_of(visit, asked.text)
     places = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]

@@ -213,9 +213,9 @@ class Page:
     """The page over some folders, as the routes of a site."""
 
     def __init__(
-        self, background: LibraryHost, folders: Folders, settings: HttpSettings, sign_in: SignIn
+        self, library_host: LibraryHost, folders: Folders, settings: HttpSettings, sign_in: SignIn
     ) -> None:
-        self._background, self._folders = background, folders
+        self._library_host, self._folders = library_host, folders
         self._settings, self._rules = settings, sign_in
         self._screens = _RequireSignIn(request_response(self._response), sign_in.sessions, settings)
         self._stream = _RequireSignIn(
@@ -277,7 +277,7 @@ class Page:
             visit = partial(
                 self._visit,
                 request,
-                self._background_of(request),
+                self._host_for(request),
                 rest,
                 _values(request.url.query),
             )
@@ -296,9 +296,10 @@ class Page:
                 )
             return self._respond("message", said, is_json or as_json)
 
-    def _background_of(self, request: Request) -> LibraryHost:
-        """Return the background over the folders that a visitor sees. Raises ForbiddenError if
-        none.
+    def _host_for(self, request: Request) -> LibraryHost:
+        """Return the library host over the folders that a visitor sees.
+
+        Raises ForbiddenError if there are none.
         """
         names = self._rules.rights.visible_to(token_names(request.scope))
         if not names:
@@ -309,17 +310,19 @@ class Page:
         # By what the server was started with, never by what is open: before it is open that is
         # nothing, for everybody.
         sees_all = names == {name for name, _ in self._folders}
-        return self._background if sees_all else self._background.only(names)
+        return self._library_host if sees_all else self._library_host.only(names)
 
-    def _visit(self, request: Request, background: LibraryHost, rest: str, query: _Values) -> Visit:
+    def _visit(
+        self, request: Request, library_host: LibraryHost, rest: str, query: _Values
+    ) -> Visit:
         """Return the visit, after a short wait for words to search."""
-        background.await_words(_WAIT_SECONDS)
-        background.await_model()
+        library_host.await_words(_WAIT_SECONDS)
+        library_host.await_model()
         # before anything is read: news of what is read meanwhile comes again
-        revision = background.revision()
-        library, is_local = background.library(), self._rules.is_local
+        revision = library_host.revision()
+        library, is_local = library_host.library(), self._rules.is_local
         return Visit(
-            background,
+            library_host,
             library if is_local else library.without_local_paths(),
             query,
             rest,
@@ -333,7 +336,7 @@ class Page:
         self, name: str, open_visit: Callable[[], Visit], is_json: bool
     ) -> Response:
         visit = open_visit()
-        return visit.background.answer_after_repair(
+        return visit.library_host.answer_after_repair(
             lambda: self._respond(name, SCREENS[name](visit), is_json, visit)
         )
 
@@ -343,10 +346,10 @@ class Page:
             raise NotFoundError(_NOT_FOUND)
         if not is_same_origin_form(request.scope):
             raise ForbiddenError(_CROSS_SITE)
-        background, values = self._background_of(request), await _form(request)
+        library_host, values = self._host_for(request), await _form(request)
         if not self._rules.may_write(request.scope, self._settings):
             raise ForbiddenError(_READ_ONLY)
-        done = await run_sync(lambda: do(self._visit(request, background, form, values)))
+        done = await run_sync(lambda: do(self._visit(request, library_host, form, values)))
         if _wants_json(request):
             return JSONResponse(done.payload)
         return RedirectResponse(done.address, status_code=303)
@@ -478,10 +481,10 @@ class Page:
         try:
             if is_cross_site(request.scope):
                 raise NotFoundError(_NOT_FOUND)
-            background = self._background_of(request)
+            library_host = self._host_for(request)
         except ThumbindexError as error:
             return self._respond("message", self._error_screen(error), True)
-        return StreamingResponse(_events(background), media_type="text/event-stream")
+        return StreamingResponse(_events(library_host), media_type="text/event-stream")
 
 
 _READ_ONLY = (
@@ -490,7 +493,7 @@ _READ_ONLY = (
 )
 
 
-async def _events(background: LibraryHost) -> AsyncIterator[str]:
+async def _events(library_host: LibraryHost) -> AsyncIterator[str]:
     """Yield an event after notes have changed, and for each step of indexing and loading, so that a
     screen reloads.
 
@@ -502,15 +505,15 @@ async def _events(background: LibraryHost) -> AsyncIterator[str]:
     def listen(changes: Mapping[str, Changes]) -> None:
         anyio.from_thread.run_sync(lambda: changed.set(), token=token)
 
-    end = background.listen(listen)
+    end = library_host.listen(listen)
     try:
-        background.start()
-        yield f"event: revision\ndata: {background.revision()}\n\n"
-        before, quiet = _progress_counts(background), 0.0
+        library_host.start()
+        yield f"event: revision\ndata: {library_host.revision()}\n\n"
+        before, quiet = _progress_counts(library_host), 0.0
         while True:
             with anyio.move_on_after(1.0):
                 await changed.wait()
-            now = _progress_counts(background)
+            now = _progress_counts(library_host)
             if changed.is_set():
                 changed = anyio.Event()
                 yield "event: notes\ndata:\n\n"
@@ -526,8 +529,8 @@ async def _events(background: LibraryHost) -> AsyncIterator[str]:
         end()
 
 
-def _progress_counts(background: LibraryHost) -> list[Any]:
-    return [[each.folder, each.phase, each.done, each.total] for each in background.progress()]
+def _progress_counts(library_host: LibraryHost) -> list[Any]:
+    return [[each.folder, each.phase, each.done, each.total] for each in library_host.progress()]
 
 
 # ------------------------------------------------------------------ requests

@@ -306,7 +306,7 @@ def _is_absolute(path: str) -> bool:
 
 def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
     state, flagged = status.index, status.flagged[:_MAX_PROBLEMS]
-    progress = [each for each in visit.background.progress() if each.folder == status.folder]
+    progress = [each for each in visit.library_host.progress() if each.folder == status.folder]
     condition, words = _condition(replace(status, progress=None), visit)
     return {
         "status": status,

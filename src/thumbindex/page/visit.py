@@ -39,7 +39,7 @@ class ForbiddenError(UsageError):
 class Visit:
     """One request: its visitor's library, and the values of its address or form."""
 
-    background: LibraryHost
+    library_host: LibraryHost
     library: Library  # open, over the folders that the visitor sees and no others
     # the address's, or a form's, values by name
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -83,8 +83,8 @@ class Visit:
         return written
 
     def warnings(self) -> list[str]:
-        """Return the background's warnings, without paths of the disk for remote visitors."""
-        said = self.background.notes()
+        """Return the library host's warnings, without paths of the disk for remote visitors."""
+        said = self.library_host.notes()
         if self.is_local:
             return list(said)
         places = [
@@ -100,7 +100,7 @@ class Visit:
         if not self.is_local:
             return [f"--folder={each}" for each in folder]
         own, roots = (
-            self.background.opening,
+            self.library_host.opening,
             {name: root for name, root in self.library.folders if is_local_path(root)},
         )
         chosen = folder or (tuple(roots) if own.folder else ())

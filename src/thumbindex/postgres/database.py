@@ -1,4 +1,4 @@
-"""The door to PostgreSQL: connections, one snapshot a question, vectors in half precision, and
+"""The adapter to PostgreSQL: connections, one snapshot a question, vectors in half precision, and
 foreign errors told in words.
 """
 
@@ -141,7 +141,7 @@ class _HalfVectorDumper(Dumper):
 
 
 class DatabaseSession:
-    """One transaction: all of its reads see one moment."""
+    """One transaction: all of its reads see one snapshot."""
 
     def __init__(self, connection: Connection, where: str) -> None:
         self._connection, self._where = connection, where
@@ -384,7 +384,7 @@ class Engine:
 
     @contextmanager
     def read_transaction(self) -> Iterator[DatabaseSession]:
-        """Give a session that only reads, all of it at one moment.
+        """Open a read-only session over one snapshot.
 
         Raises EngineError; EngineConnectionError if the whole may be asked again.
         """
@@ -570,15 +570,13 @@ def _register_vector_type(connection: psycopg.Connection[Any]) -> None:
 
 
 _RETRYABLE_STATES = ("57P01", "57P02", "57P03", "57P05", "40001", "40P01", "25P03")
-"""SQLSTATE of what may be asked again: the server ends, was ended or is not ready, or a standby
-cannot keep a moment any longer.
+"""SQLSTATEs after which a query may run again: the server stops or starts, or a standby cannot
+keep the snapshot.
 """
 
 
 def is_retryable(error: psycopg.Error) -> bool:
-    """Tell whether an error says nothing of what was asked: on another connection it may be
-    answered.
-    """
+    """Return whether the same statement may succeed on another connection."""
     state = error.sqlstate
     return isinstance(error, psycopg.OperationalError) and (
         state is None or state in _RETRYABLE_STATES or state.startswith("08")
@@ -587,7 +585,7 @@ def is_retryable(error: psycopg.Error) -> bool:
 
 @contextmanager
 def translating_errors(where: str) -> Iterator[None]:
-    """Tell in words what an error of PostgreSQL means for who uses the index."""
+    """Raise errors of PostgreSQL as ours, with a sentence for the user."""
     try:
         yield
     except psycopg.Error as error:

@@ -463,7 +463,7 @@ class _ChangeWriter:
             for start in range(0, len(new), _VECTOR_BATCH):
                 tell("publishing vectors", start, len(new))
                 part = slice(start, start + _VECTOR_BATCH)
-                vectors = view.take(at[part]).astype(np.float16)
+                vectors = view.matrix_at(at[part]).astype(np.float16)
                 yield from zip(new[part].tolist(), map(HalfVector, vectors), strict=True)
 
         self._copy("vectors", rows())
@@ -573,7 +573,7 @@ class _FolderPublisher:
 
     def publish_changes(self) -> Publication | None:
         """Publish the index if it has changed and is complete."""
-        places = self._folder.places.at()
+        places = self._folder.places.of_build()
         if not places.store.exists():
             return None
         store = self._opened_store(places)

@@ -59,9 +59,7 @@ class PublishedFolders:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Have all that this thread reads be of one moment; inside another moment it is that
-        one's.
-        """
+        """Let this thread read one snapshot until the end; a nested call shares the outer one."""
         if getattr(self._thread, "session", None) is not None:
             yield
             return
@@ -79,13 +77,13 @@ class PublishedFolders:
                 self._thread.session = self._thread.folder_states = self._thread.opened = None
 
     def in_one_snapshot(self, ask: Callable[[], _T]) -> _T:
-        """Ask at one moment. If the connection breaks, or a standby ends the question, ask all of
-        it once more at a new moment.
+        """Run a query in one snapshot. If the connection breaks, or a standby cancels the query,
+        run it once more in a new snapshot.
 
         Raises EngineError.
         """
         if getattr(self._thread, "session", None) is not None:
-            return ask()  # whoever began this moment asks again
+            return ask()  # the outer call retries
         try:
             with self.pinned():
                 return ask()
@@ -94,8 +92,8 @@ class PublishedFolders:
                 return ask()
 
     def status(self) -> DatabaseStatus:
-        """Tell which server answers, how far it is behind, and what was asked since this process
-        began; that none answers is told, too.
+        """Return which server answers, its lag, and the counts of this process; also if no server
+        answers.
         """
         if getattr(self._thread, "session", None) is not None:
             return self.engine.status(self.session)
@@ -113,13 +111,11 @@ class PublishedFolders:
         return seconds if seconds >= MIN_REPORTED_LAG else 0.0
 
     def is_published_now(self, name: str) -> bool:
-        """Tell whether a folder was published, and the database to be had, when that was asked
-        last.
-        """
+        """Return whether the folder was published, and the database reachable, at the last read."""
         return self._is_up and any(state.name == name for state in self._states)
 
     def folder_states(self) -> list[FolderState]:
-        """Return what is published, as of this moment."""
+        """Return the published folders in this snapshot."""
         with self.pinned():
             if self._thread.folder_states is None:
                 try:
@@ -136,7 +132,7 @@ class PublishedFolders:
             return found
 
     def store(self, name: str) -> PublishedStore:
-        """Return a folder's rows as of this moment.
+        """Return a folder's rows in this snapshot.
 
         Raises UnknownFolderError where it is not published any more.
         """
@@ -148,8 +144,7 @@ class PublishedFolders:
         )
 
     def open(self, name: str) -> PublishedIndex:
-        """Open a folder as of this moment; what is still true of the latest generation that was
-        opened is kept.
+        """Open a folder in this snapshot; reuse what has not changed since it was last opened.
 
         Raises UnknownFolderError where it is not published any more.
         """
@@ -187,7 +182,7 @@ class PublishedFolders:
 
     @property
     def session(self) -> DatabaseSession:
-        """The session of this moment."""
+        """The session of the current snapshot."""
         session: DatabaseSession | None = getattr(self._thread, "session", None)
         if session is None:
             raise RuntimeError(
@@ -201,10 +196,7 @@ class PublishedFolders:
 
 
 class PublishedReader:
-    """One published folder, open for reading.
-
-    What it gives is of the moment that its library asks in.
-    """
+    """One published folder, read in the snapshot that its library has open."""
 
     is_published = True
 
@@ -213,19 +205,17 @@ class PublishedReader:
 
     @property
     def indexed(self) -> bool:
-        """Tell whether the folder is published at this moment: then there are words to search."""
+        """Return whether the folder is published in this snapshot: then it has words to search."""
         return any(state.name == self.folder.name for state in self.database.folder_states())
 
     @property
     def is_searchable(self) -> bool:
-        """Tell whether the folder was there when the database was asked last; it is not asked
-        now.
-        """
+        """Return whether the folder was published at the last read; does not read again."""
         return self.database.is_published_now(self.folder.name)
 
     @property
     def store(self) -> PublishedStore:
-        """What the folder's store tells, as of this moment."""
+        """The folder's rows in this snapshot."""
         return self.database.store(self.folder.name)
 
     def folder_snapshot(self) -> PublishedIndex:
@@ -238,12 +228,12 @@ class PublishedReader:
         return self.database.engine.where
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Have all that this thread reads of the database be of one moment."""
+        """Let this thread read one snapshot of the database until the end."""
         return self.database.pinned()
 
     def version(self) -> object:
-        """Return what tells this publication from every other: a generation comes again of an index
-        that was built anew.
+        """Return the id of this publication; a rebuilt index counts its generations from the start
+        again.
         """
         return self.store.state.publication
 

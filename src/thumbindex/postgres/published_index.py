@@ -56,7 +56,7 @@ class PublishedIndex:
 def open_published(
     store: PublishedStore, last: PublishedIndex | None = None, exact: int = MAX_EXACT_VECTORS
 ) -> PublishedIndex:
-    """Open a folder at the moment of a question.
+    """Open a folder in the snapshot of a query.
 
     What is still true of `last`, of the same epoch, is kept. Among more than `exact` chunks an
     index of vectors is asked for the nearest.

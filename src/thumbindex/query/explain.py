@@ -287,7 +287,7 @@ def outcome_of(
     answer: Search,
     tools: Tools,
 ) -> WhyReport:
-    """Tell what became of a document's chunks in a run that was watched."""
+    """Return what each stage of a traced run did to a document's chunks."""
     last = seen[-1][1]
     outcome, stage, reason, rank = _outcome(document, set(wanted), seen, answer, tools)
     without_vector = 0

@@ -79,13 +79,13 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     def nearest(condition: TypedFilter) -> tuple[str, ...] | None:
         if condition.field == "words" or catalog.has_match(condition):
             return None
-        return catalog.near(condition.field, condition.value)
+        return catalog.similar_values(condition.field, condition.value)
 
-    near = {condition: nearest(condition) for condition in asked}
+    suggestions = {condition: nearest(condition) for condition in asked}
     # an idle one leaves out nothing
     read, idle, unmet = list[_Operator](), list[_Operator](), list[UnmetFilter]()
     for operator in taken:
-        each, names = operator.condition, near[operator.condition]
+        each, names = operator.condition, suggestions[operator.condition]
         if each.field == "words":
             if _occurs(operator, keyword):
                 read += [] if _is_flag(text, operator, keyword) else [operator]
@@ -253,8 +253,8 @@ def intersect(first: Selection | None, second: Selection | None) -> Selection | 
 
 def unmet_filters(
     filters: Filters,
-    near: Callable[[FilterField, str], tuple[str, ...]],
-    is_met: Callable[[Filters], bool],
+    similar_values: Callable[[FilterField, str], tuple[str, ...]],
+    has_match: Callable[[Filters], bool],
 ) -> tuple[UnmetFilter, ...]:
     """Return the tags and globs that no note meets, with similar ones."""
     asked: list[tuple[FilterField, str, Filters]] = [
@@ -262,7 +262,7 @@ def unmet_filters(
     ]
     asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
     return tuple(
-        UnmetFilter(field, value, near(field, value))
+        UnmetFilter(field, value, similar_values(field, value))
         for field, value, one in dict.fromkeys(asked)
-        if not is_met(one)
+        if not has_match(one)
     )

@@ -264,7 +264,7 @@ class HttpApp:
 
     def __init__(
         self,
-        background: LibraryHost,
+        library_host: LibraryHost,
         folders: Folders,
         config: Config,
         may_name: NameableDirectories | None = None,
@@ -272,7 +272,7 @@ class HttpApp:
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
         """Build the application; with a key, it serves the page alone."""
-        self._background, self._folders, self._may_name = background, folders, may_name
+        self._library_host, self._folders, self._may_name = library_host, folders, may_name
         self._about = config.about
         self._settings = config.serve.http
         self._access = access_policy(config, folders)
@@ -299,7 +299,9 @@ class HttpApp:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
         behind = (
-            self._background if len(folders) == len(self._folders) else self._background.only(names)
+            self._library_host
+            if len(folders) == len(self._folders)
+            else self._library_host.only(names)
         )
         server = build_server(behind, folders, self._may_name, self._about, is_local=False)
         server.middleware.append(ProtocolTimeLimit(self.metrics, http.request_seconds))
@@ -381,7 +383,7 @@ class HttpApp:
             else SessionStore(asked, self._settings.scopes if key is None else ())
         )
         page = Page(
-            self._background,
+            self._library_host,
             self._folders,
             self._settings,
             SignIn(self._access.rights, sessions, key),
@@ -408,7 +410,7 @@ class HttpApp:
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        self._background.start()
+        self._library_host.start()
         async with self._sessions.open():
             yield
 
@@ -418,10 +420,10 @@ class HttpApp:
 
     async def _ready(self, request: Request) -> Response:
         """Return whether every folder can be searched."""
-        if not self._background.is_ready:
+        if not self._library_host.is_ready:
             await self._index_counts()  # a database that was away may be back
-        is_ready = self._background.is_ready
-        library = self._background.opened_library()
+        is_ready = self._library_host.is_ready
+        library = self._library_host.opened_library()
         database = library.database if library is not None and is_ready else None
         said = lag_sentence(database.lag()) if database else ""
         return JSONResponse(
@@ -445,7 +447,7 @@ class HttpApp:
 
     async def _index_counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
         """Return the counts of the indexes and the state of their database, without a long wait."""
-        library = self._background.opened_library()
+        library = self._library_host.opened_library()
         if library is None:
             return {}, None
         with anyio.move_on_after(_DATABASE_SECONDS):
@@ -510,10 +512,10 @@ def serve_http(
     # who sees what goes by the names under which folders are published, wherever their notes lie
     if database:
         config = replace(config, about=about, folders={name: str(root) for name, root in folders})
-    background = LibraryHost(
+    library_host = LibraryHost(
         opening, start_command_server=None if database else start_command_server
     )
-    site = HttpApp(background, folders, config, nameable_directories(opening, folders))
+    site = HttpApp(library_host, folders, config, nameable_directories(opening, folders))
     for warning in site.warnings():
         print_error(warning)
 
@@ -526,7 +528,7 @@ def serve_http(
     try:
         _serve(site, config.serve.http, on_listening)
     finally:
-        background.stop()
+        library_host.stop()
     return _exit()
 
 
@@ -554,7 +556,7 @@ def serve_page(
         config, folder_tokens={}, serve=replace(config.serve, http=HttpSettings(page=True))
     )
     folders = named_folders(opening)
-    background = LibraryHost(opening, start_command_server=start_command_server)
+    library_host = LibraryHost(opening, start_command_server=start_command_server)
     base = ""
     shown: list[Path] = []  # the file that leads a browser to the address, until that was used
 
@@ -580,7 +582,7 @@ def serve_page(
             settings = _with_http_settings(config, port=each)
             try:
                 _serve(
-                    HttpApp(background, folders, settings, key=key),
+                    HttpApp(library_host, folders, settings, key=key),
                     settings.serve.http,
                     on_listening,
                 )
@@ -590,7 +592,7 @@ def serve_page(
                     raise
     finally:
         delete_redirect_files(shown)
-        background.stop()
+        library_host.stop()
     return _exit()
 
 
