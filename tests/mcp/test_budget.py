@@ -1,178 +1,131 @@
-"""An answer's budget holds for the whole of it, in both forms, whatever its passages are made
-of.
-"""
+"""Passages within a token budget."""
 
-import re
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from thumbindex.corpus.parse import parse_document
+from thumbindex.mcp.budget import ShownPassage, compact_json, fit_passages, passage_id
+from thumbindex.model import Explanation, Passage
+from thumbindex.present.best_lines import matched_lines
+from thumbindex.settings import CorpusSettings
 
-from thumbindex.encode.embed import token_counter
-from thumbindex.errors import UsageError
-from thumbindex.mcp.query_reply import AnswerFrame, PassageFormat, fit_answer, reply_tokens
-from thumbindex.mcp.tools import check_arguments
-from thumbindex.model import (
-    Answer,
-    Freshness,
-    IndexState,
-    Passage,
-    Place,
-    QueryKind,
-    TypedFilter,
-)
 
-COUNT = token_counter()
+def passage(
+    lines: int,
+    width: int = 30,
+    match: tuple[int, int] = (5, 6),
+    rank: int = 1,
+    path: str = "a.md",
+    title: str = "A",
+) -> Passage:
+    text = "\n".join(f"line {number} ".ljust(width, ".") for number in range(1, lines + 1))
+    return Passage(rank, "f", path, title, (title,), 1, lines, *match, 1.0, text)
 
-LINE = st.sampled_from(
-    [
-        "",
-        "words that a note is made of",
-        '"quoted" \\ and `code`',
-        "```",
-        "| a | b |",
-        "x" * 400,
-        "ünïcödé",
-        "語" * 50,
-        "\t\x00\u2028",
-        "n" * 3,
+
+def parsed(text: str, match: str) -> Passage:
+    """Return a document's one section as a passage, with the chunk that holds `match` marked."""
+    parts = parse_document("a.md", text.encode(), CorpusSettings())
+    (section,), chunk = parts.sections, next(each for each in parts.chunks if match in each.text)
+    lines = (section.start_line, section.end_line, chunk.start_line, chunk.end_line)
+    return Passage(1, "f", "a.md", "A", ("A",), *lines, 1.0, section.text, match=chunk.text)
+
+
+def as_text(each: ShownPassage) -> str:
+    return f"{each.passage.citation}\n{each.passage.text}"
+
+
+def as_payload(each: ShownPassage) -> dict[str, Any]:
+    return {"citation": each.passage.citation, "id": each.id, "text": each.passage.text}
+
+
+def cost(each: ShownPassage) -> int:
+    return 1 + max(len(as_text(each)), len(compact_json(as_payload(each))))
+
+
+def fit(
+    passages: list[Passage], characters: int, seen: Sequence[str] = ()
+) -> tuple[ShownPassage, ...]:
+    """Fit passages, by characters: one is a token here."""
+    return fit_passages(passages, characters, cost, len, seen)
+
+
+def cut(whole: Passage, characters: int) -> Passage:
+    """Return a passage with as much of its text as fits."""
+    (shown,) = fit_passages([whole], characters, lambda each: 0, len)
+    return shown.passage
+
+
+def test_a_section_that_fits_is_shown_whole_and_a_longer_one_as_its_match() -> None:
+    shown = fit(
+        [passage(100, match=(50, 51)), passage(10, match=(5, 6), rank=2, path="b.md")], 1000
+    )
+    assert [(each.passage.start_line, each.passage.end_line) for each in shown] == [
+        (50, 51),
+        (1, 10),
     ]
+    assert [each.section for each in shown] == [(1, 100), (1, 10)]
+    assert shown[0].passage.text.startswith("line 50 ")
+
+
+def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> None:
+    explained = replace(passage(3), explanation=Explanation((), {}, None, (), (), (), None))
+
+    def long_explanations(each: ShownPassage) -> int:
+        return 50 + (1000 if each.passage.explanation else 0)
+
+    (shown,) = fit_passages([explained], 500, long_explanations, len)
+    assert shown.passage == passage(3)
+    (shown,) = fit_passages([explained], 1500, long_explanations, len)
+    assert shown.passage == explained
+
+
+def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
+    whole = passage(9)
+    assert passage_id(whole) == passage_id(
+        replace(whole, start_line=11, end_line=19, match_start=15, match_end=16)
+    )
+    assert passage_id(whole) == passage_id(replace(whole, folder="other", path="moved.md"))
+    assert passage_id(whole) != passage_id(replace(whole, text=f"{whole.text}!"))
+
+
+def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
+    (shown,) = fit([passage(40, width=2000, match=(20, 20))], 400)
+    assert (shown.passage.start_line, shown.passage.end_line) == (20, 20)
+    assert shown.passage.text.startswith("line 20 ")
+    assert shown.passage.text.endswith(".…")
+    assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].form == "text"
+
+
+PARAGRAPH = "Some words that fill a paragraph. " * 8
+COMMENTED = (
+    f"# A\n\n{PARAGRAPH}\n\n<!-- not\n\nto\nbe\nseen -->\n\n{PARAGRAPH}\n\n## B\n\n"
+    f"The needle lies here.\n\n## C\n\n{PARAGRAPH}"
 )
 
 
-def answer(texts: list[str]) -> Answer:
-    passages = tuple(
-        Passage(
-            n, "f", f"{n % 2}.md", "T", ("T", f"H{n}"), 1, 1 + text.count("\n"), 1, 1, 1.0, text
-        )
-        for n, text in enumerate(texts, 1)
+def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
+    whole = parsed(COMMENTED, "needle")
+    shown = cut(whole, 200)
+    matched = matched_lines(whole)
+    assert whole.text.split("\n")[matched.start : matched.stop] == ["The needle lies here."]
+    assert "The needle lies here." in shown.text
+    assert len(shown.text) <= 200
+
+
+def test_lines_that_a_left_out_comment_makes_uncertain_are_not_claimed() -> None:
+    whole = parsed(COMMENTED, "needle")
+    shown = cut(whole, 200)
+    assert (shown.start_line, shown.end_line) == (whole.start_line, whole.end_line) == (1, 19)
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    odd = "line\u2028with\x0cmany\x85ends " * 10
+    whole = parsed(
+        "# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle"
     )
-    return Answer(
-        "q",
-        None,
-        QueryKind.FACTUAL,
-        bool(passages),
-        0.9,
-        "high",
-        passages,
-        (),
-        IndexState(3, 3, 3, 0, "fake", 1),
+    shown = cut(whole, 40)
+    assert (shown.text.split("\n")[shown.match_start - shown.start_line], shown.match_start) == (
+        "The needle.",
+        11,
     )
-
-
-@given(
-    st.lists(st.lists(LINE, min_size=1, max_size=60).map("\n".join), max_size=6),
-    st.integers(500, 3000),
-)
-def test_text_and_structured_content_each_stay_within_the_budget(
-    texts: list[str], tokens: int
-) -> None:
-    frame = AnswerFrame(answer(texts), lacking="12 changed files on disk are not indexed yet.")
-    reply = fit_answer(tokens, COUNT, frame, PassageFormat())
-    assert reply_tokens(reply, COUNT) <= tokens
-    assert len(reply.structured["results"]) + reply.structured.get("left_out", 0) == len(texts)
-
-
-def test_a_frame_of_any_length_stays_within_the_smallest_budget() -> None:
-    lost = Freshness(behind=tuple(f"{'long ' * 100}{n}" for n in range(100)))
-    found = replace(
-        answer(["x"]),
-        corrected="word " * 2000,
-        filters=(TypedFilter("path", "語" * 5000),),
-        nearest=(Place("f", "y" * 4000, 1, 2),),
-        freshness=lost,
-    )
-    frame = AnswerFrame(found, lacking="missing " * 1000, explain=True)
-    for each in (found, replace(found, answerable=False, passages=())):
-        reply = fit_answer(500, COUNT, replace(frame, answer=each), PassageFormat())
-        assert reply_tokens(reply, COUNT) <= 500
-        assert reply.structured["answerable"] is each.answerable
-        assert len(reply.structured["results"]) == len(each.passages)
-
-
-def test_a_budget_too_small_to_say_anything_useful_is_refused() -> None:
-    with pytest.raises(UsageError, match="`max_tokens` must be at least 500"):
-        check_arguments("query", {"query": "x", "max_tokens": 499})
-
-
-WORDS = ("salt", "pepper")
-
-SPREAD = "\n".join(
-    f"Line {n} is about something else that fills its row with words." for n in range(30)
-).replace("Line 20 is", "Salt and pepper are")
-
-
-def marked(passage: Passage) -> Passage:
-    spans = [match.span() for word in WORDS for match in re.finditer(word, passage.text, re.I)]
-    return replace(passage, marks=tuple(spans))
-
-
-@pytest.mark.parametrize("text", [SPREAD, SPREAD.replace("\n", " ")])
-def test_the_smallest_budget_shows_the_best_lines_of_the_first_passage_with_their_citation(
-    text: str,
-) -> None:
-    found = answer([text] * 5)
-    whole = replace(
-        found,
-        passages=tuple(
-            replace(each, end_line=1 + text.count("\n"), match_end=1 + text.count("\n"))
-            for each in found.passages
-        ),
-    )
-    frame = AnswerFrame(whole, lacking="12 changed files on disk are not indexed yet.")
-    reply = fit_answer(500, COUNT, frame, PassageFormat(), (), marked)
-    first, *_ = reply.structured["results"]
-    assert first["citation"].startswith("1.md#H1 (line")
-    assert "Salt and pepper are" in first["text"]
-    assert "Salt and pepper are" in reply.text
-    assert reply_tokens(reply, COUNT) <= 500
-
-
-def test_a_passage_without_room_for_its_text_comes_as_its_citation_and_is_not_held() -> None:
-    found = answer([SPREAD] * 5)
-    found = replace(
-        found,
-        passages=tuple(replace(each, end_line=30, match_end=30) for each in found.passages),
-    )
-    sizes = range(500, 1500, 50)
-    replies = [fit_answer(size, COUNT, AnswerFrame(found), PassageFormat()) for size in sizes]
-    alone = [
-        each for reply in replies for each in reply.structured["results"] if "text" not in each
-    ]
-    assert alone
-    for each in alone:
-        assert each["citation"].endswith(" (lines 1-30)")
-        assert (each["rest"]["start_line"], each["rest"]["end_line"]) == (1, 30)
-    again = fit_answer(
-        3000, COUNT, AnswerFrame(found), PassageFormat(), [each["id"] for each in alone]
-    )
-    assert all(each["text"] for each in again.structured["results"])
-
-
-def test_as_many_passages_come_as_were_asked_for_their_matches_cut_to_lines() -> None:
-    found = answer([SPREAD] * 5)
-    whole = replace(found, passages=tuple(replace(each, match_end=30) for each in found.passages))
-    reply = fit_answer(1200, COUNT, AnswerFrame(whole), PassageFormat(), (), marked)
-    assert (len(reply.structured["results"]), reply.structured.get("left_out")) == (5, None)
-    assert all("Salt and pepper are" in each["text"] for each in reply.structured["results"])
-    lines = SPREAD.split("\n")
-    for each in reply.structured["results"]:
-        first, last = (
-            map(int, re.findall(r"\d+", each["citation"].partition("(")[2]))
-            if "-" in each["citation"]
-            else (21, 21)
-        )
-        assert each["text"] == "\n".join(lines[first - 1 : last])
-
-
-def test_what_warns_of_a_passage_is_said_in_the_smallest_budget_too() -> None:
-    found = answer(["The needle."] * 3)
-    flagged = replace(
-        found, passages=tuple(replace(each, flags=("1: hidden text",)) for each in found.passages)
-    )
-    reply = fit_answer(500, COUNT, AnswerFrame(flagged), PassageFormat())
-    assert [each["flagged"] for each in reply.structured["results"]] == [
-        ["flagged, line 1: hidden text"]
-    ] * len(reply.structured["results"])
-    assert "hidden text" in reply.text
