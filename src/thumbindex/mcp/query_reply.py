@@ -271,14 +271,14 @@ def reply_query(
     progress: Callable[[], Sequence[Progress]] = tuple,
     tell: Callable[[Progress], None] | None = None,
     interrupted: Callable[[], bool] = never,
-    attended: Callable[[], bool] = never,
+    has_indexer: Callable[[], bool] = never,
     index_failures: Sequence[str] = (),
 ) -> Reply:
     """Answer a query; `progress` returns what is being indexed, `tell` receives the progress of a
     wait, `interrupted` ends it.
 
-    `attended` returns whether a process indexes, `index_failures` why folders have no index. Links
-    that open notes are for callers on this machine.
+    `has_indexer` returns whether a process indexes, `index_failures` why folders have no
+    index. Links that open notes are for callers on this machine.
     """
     given: Any = {name: arguments.get(name) for name in _QUERY_ARGUMENTS}
     asked = Query.of(arguments["query"], **given)
@@ -291,7 +291,7 @@ def reply_query(
         explain=explain,
         progress=tell,
         interrupted=interrupted,
-        indexer_starting=attended,
+        indexer_starting=has_indexer,
     )
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in dict(asked.filters.as_pairs()) if name != "folder"]
@@ -395,6 +395,6 @@ def reply_when_ready(
         library_host.progress,
         tell,
         interrupted,
-        attended=lambda: library_host.has_indexer,
+        has_indexer=lambda: library_host.has_indexer,
         index_failures=library_host.index_failures(),
     )
