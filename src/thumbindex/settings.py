@@ -1,7 +1,7 @@
 """Every setting with its one default, its meaning and its limits; `config.toml` and
 `docs/configuration.md` are made from here.
 
-A field that is no `setting` is a constant: no key of `config.toml`. `study` replaces some to
+A field that is no `setting` is a constant: no key of `config.toml`. `evaluation` replaces some to
 measure them (docs/evaluation.md).
 """
 
