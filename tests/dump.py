@@ -52,7 +52,7 @@ def logical_dump(store: Store, places: IndexPaths) -> dict[str, list[Any]]:
 def dump(library: Library) -> dict[str, list[Any]]:
     """Return the dump of a library's only folder."""
     (reader,) = library._readers
-    return logical_dump(reader.store, reader.folder.places)
+    return logical_dump(reader.store, reader.folder.index_paths)
 
 
 def _named(

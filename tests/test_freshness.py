@@ -89,7 +89,7 @@ def test_a_run_that_began_before_the_question_does_not_answer_it(
     reader: Library, writer: Library, vault: Path
 ) -> None:
     def ask_in_the_middle(progress: Progress) -> None:
-        asks.append(ask_indexer(reader.opened[0].places.folder))
+        asks.append(ask_indexer(reader.opened[0].index_paths.folder))
 
     asks: list[Path] = []
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
@@ -118,7 +118,7 @@ def test_a_run_that_was_cut_short_answers_nobody(
 ) -> None:
     for number in range(3 * FIRST_BATCH_BYTES // 100_000):
         write(vault / f"{number}.md", "plums have stones " * 6_000)
-    path = ask_indexer(reader.opened[0].places.folder)
+    path = ask_indexer(reader.opened[0].index_paths.folder)
     assert writer.index(words_only=True, interrupted=lambda: True).deferred
     assert path.exists()
 
@@ -149,11 +149,11 @@ def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> Non
         indexer_starting=lambda: True,
     )
     assert time.monotonic() - began < 10
-    assert pending_requests(reader.opened[0].places.folder) == []
+    assert pending_requests(reader.opened[0].index_paths.folder) == []
 
 
 def test_an_old_ask_that_nobody_could_delete_is_passed_over(reader: Library) -> None:
-    folder = reader.opened[0].places.folder
+    folder = reader.opened[0].index_paths.folder
     asked = ask_indexer(folder)
     assert pending_requests(folder) == [asked]
     long_ago = time.time() - MAX_WAIT_SECONDS
@@ -202,7 +202,7 @@ def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
 @pytest.mark.parametrize("sign", ["watch", "lock", "work"])
 def test_whoever_watches_writes_or_works_is_seen(reader: Library, sign: str) -> None:
     folder = reader.opened[0]
-    places = folder.places
+    places = folder.index_paths
     with {
         "watch": FileLock(places.watch),
         "lock": hold_lock(places.lock),

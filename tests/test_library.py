@@ -160,7 +160,7 @@ def test_the_users_files_are_never_written(library, vault):
 def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(vault, tmp_path):
     with open_library(vault, tmp_path / "index") as library:
         library.index()
-        store = library.opened[0].places.of_build().store
+        store = library.opened[0].index_paths.of_build().store
     store.write_bytes(b"damaged" * 1000)
     with open_library(vault, tmp_path / "index") as library:
         with pytest.raises(IndexDamagedError, match="builds it anew from the notes"):

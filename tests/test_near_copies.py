@@ -47,7 +47,7 @@ def put(library: Library, notes: Mapping[str, str]) -> None:
 
 def repeats(library: Library) -> list[tuple[str, str, bool]]:
     """Return the text of each repeat with its keeper's."""
-    with closing(Store(library.opened[0].places.store, read_only=True)) as store:
+    with closing(Store(library.opened[0].index_paths.store, read_only=True)) as store:
         found = store.duplicates.repeats()
         chunks = store.chunks([row for pair in found for row in pair[:2]])
         store.verify()
@@ -58,7 +58,7 @@ def repeats(library: Library) -> list[tuple[str, str, bool]]:
 
 def alike(library: Library) -> list[tuple[str, str, str]]:
     """Return the notes of each pair, and its zone."""
-    with closing(Store(library.opened[0].places.store, read_only=True)) as store:
+    with closing(Store(library.opened[0].index_paths.store, read_only=True)) as store:
         found = store.duplicates.alike()
         titles = {
             row: chunk.heading_path[0]

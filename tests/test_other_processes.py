@@ -27,7 +27,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 
 def place(library: Library) -> Path:
-    return library.opened[0].places.folder
+    return library.opened[0].index_paths.folder
 
 
 def pretend(folder: Path, work: RunProgress) -> None:
@@ -84,7 +84,7 @@ def test_a_question_about_the_disk_waits_no_longer_than_it_may_for_a_writer(
 ) -> None:
     library.index()
     write(library.opened[0].root / "plums.md", "# Plums\n")
-    with hold_lock(library.opened[0].places.lock):
+    with hold_lock(library.opened[0].index_paths.lock):
         answer = library.query("plums", wait_fresh=0.3)
     assert answer.freshness == Freshness(behind=("vault",))
 

@@ -280,7 +280,7 @@ def test_a_note_that_becomes_private_leaves_nothing_in_any_file(
     ]
     assert found_in(tmp_path / "index", traces) == [True] * len(traces)
     # a build that could not be deleted while somebody had it open
-    left = library.opened[0].places.folder / "7"
+    left = library.opened[0].index_paths.folder / "7"
     left.mkdir()
     (left / "index.sqlite3").write_text(text)
     if how == "key":
@@ -624,7 +624,9 @@ def test_the_state_of_a_private_file_is_kept_until_it_is_public_or_gone(
     paths = ("hidden.md", "was.md", "gone.md")
 
     def kept() -> dict[str, int]:
-        with closing(Store(library.opened[0].places.of_build().store, read_only=True)) as store:
+        with closing(
+            Store(library.opened[0].index_paths.of_build().store, read_only=True)
+        ) as store:
             return {path: state.mtime_ns for path, state in private_states(store, paths).items()}
 
     for path in paths:

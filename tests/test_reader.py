@@ -51,7 +51,7 @@ def paths(reader: DiskReader) -> list[str]:
 
 
 def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader):
-    (contents,) = reader.folder.places.segments_folder.glob("*.seg")
+    (contents,) = reader.folder.index_paths.segments_folder.glob("*.seg")
     away = contents.rename(contents.with_suffix(".away"))
     for _ in range(2):
         with pytest.raises(IndexDamagedError, match="thumbindex index"):

@@ -42,10 +42,10 @@ def paths(library: Library) -> set[str]:
 
 def unneeded(library: Library) -> int:
     """Count the vectors that no text of the index has."""
-    with closing(Store(library.opened[0].places.of_build().store, read_only=True)) as store:
+    with closing(Store(library.opened[0].index_paths.of_build().store, read_only=True)) as store:
         texts = embedded_keys(store)
     found = 0
-    for path in (library.opened[0].places.folder.with_name(VECTORS_FOLDER)).glob("*.sqlite3"):
+    for path in (library.opened[0].index_paths.folder.with_name(VECTORS_FOLDER)).glob("*.sqlite3"):
         with closing(VectorStore(path, read_only=True)) as vectors:
             found += len(vectors.keys() - texts)
     return found
@@ -90,7 +90,7 @@ def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_wh
     embedder = FakeEmbedder()
     with opened("corpus.chunk.child_max=400", embedder=embedder) as library:
         report = library.index()
-        assert (report.changed, embedder.embedded, library.opened[0].places.current_build) == (
+        assert (report.changed, embedder.embedded, library.opened[0].index_paths.current_build) == (
             3,
             0,
             2,
@@ -107,12 +107,12 @@ def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_ans
     with opened("corpus.chunk.child_max=400") as library:
         asked = iter([True])
         report = library.index(words_only=True, interrupted=lambda: next(asked, False))
-        assert (library.opened[0].places.current_build, len(paths(library))) == (
+        assert (library.opened[0].index_paths.current_build, len(paths(library))) == (
             1 if report.deferred else 2,
             3,
         )
         library.index()
-        assert (library.opened[0].places.current_build, len(paths(library))) == (2, 3)
+        assert (library.opened[0].index_paths.current_build, len(paths(library))) == (2, 3)
 
 
 class Hiding(FakeEmbedder):
@@ -153,7 +153,9 @@ def test_decisions_that_cannot_be_read_keep_no_note_from_becoming_private(
 ) -> None:
     with opened() as library:
         library.index()
-        library.opened[0].places.folder.joinpath("decisions.json").write_text("{", encoding="utf-8")
+        library.opened[0].index_paths.folder.joinpath("decisions.json").write_text(
+            "{", encoding="utf-8"
+        )
         write(vault / "pears.md", "#private\n\nSome pears are ripe.\n")
         library.index()
         assert paths(library) == {"apples.md", "plums.md"}

@@ -86,7 +86,7 @@ def test_forget_waits_for_no_writer_and_deletes_nothing_under_it(tmp_path):
         library.index()
         (folder,) = library.opened
         with (
-            Writer.open(folder.places.folder),
+            Writer.open(folder.index_paths.folder),
             pytest.raises(IndexBusyError, match="another process"),
         ):
             library.forget()
@@ -102,7 +102,7 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
             library.index()
     (tmp_path / "one/a.md").unlink()
     (tmp_path / "one").rmdir()
-    library.opened[0].places.of_build().store.write_bytes(b"damaged" * 999)
+    library.opened[0].index_paths.of_build().store.write_bytes(b"damaged" * 999)
     config = load_config(user_file=tmp_path / "none")
     everywhere = Library.open_all(index=tmp_path / "index", config=config)
     assert sorted(bool(status.skipped) for status in everywhere.status()) == [False, True]

@@ -56,6 +56,6 @@ def test_after_a_commit_of_an_earlier_version_all_notes_are_read_anew(root: Path
     with open_library(root) as library:
         library.index()
         library.index()
-        with Writer.open(library.opened[0].places.folder) as writer:
+        with Writer.open(library.opened[0].index_paths.folder) as writer:
             writer.set_meta("corpus", "as an earlier version cut it")
         assert library.index().changed == 3

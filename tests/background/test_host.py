@@ -222,7 +222,7 @@ def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> No
     background = LibraryHost(
         OpenOptions(), lambda opening: library, command=[sys.executable, "-c", "input()"]
     )
-    repair = library.opened[0].places.repair
+    repair = library.opened[0].index_paths.repair
 
     def ask() -> str:
         if not repair.exists():

@@ -220,7 +220,7 @@ def test_without_a_model_words_go_on_and_it_is_looked_for_again(loop: Loop) -> N
 
 def test_a_repair_that_is_asked_for_comes_first_and_once(loop: Loop) -> None:
     loop.save("two", batches=9)
-    repair = loop.folders["one"].folder.places.repair
+    repair = loop.folders["one"].folder.index_paths.repair
     repair.parent.mkdir(parents=True)
     loop.work.after.append(repair.touch)
     done = loop.run()
@@ -231,7 +231,7 @@ def test_a_repair_that_is_asked_for_comes_first_and_once(loop: Loop) -> None:
 def test_a_request_for_a_repair_that_cannot_be_deleted_does_not_keep_the_child_busy(
     loop: Loop,
 ) -> None:
-    repair = loop.folders["one"].folder.places.repair
+    repair = loop.folders["one"].folder.index_paths.repair
     (repair / "kept").mkdir(parents=True)
     assert 1 <= loop.run(10).count(("repair", "one")) <= 3
 
@@ -245,7 +245,7 @@ def test_segments_are_merged_when_a_folder_has_been_quiet(loop: Loop) -> None:
 
 
 def test_a_reader_that_asks_is_heard_at_once(loop: Loop) -> None:
-    place = loop.folders["one"].folder.places.folder
+    place = loop.folders["one"].folder.index_paths.folder
     asked = request_refresh(place)
     loop.work.after.append(asked.unlink)  # as `Library.index` does
     loop.work.left["words", "one"] = 1  # which the watch has not heard of
@@ -254,7 +254,7 @@ def test_a_reader_that_asks_is_heard_at_once(loop: Loop) -> None:
 
 
 def test_what_cannot_be_indexed_is_not_tried_without_pause_for_a_reader(loop: Loop) -> None:
-    request_refresh(loop.folders["one"].folder.places.folder)
+    request_refresh(loop.folders["one"].folder.index_paths.folder)
     tries, index = list[int](), loop.work.index
     loop.work.index = lambda **asked: tries.append(0) or index(**asked)  # type: ignore
     loop.work.failures["words", "one"] = StorageError("The disk is full.")
@@ -263,7 +263,7 @@ def test_what_cannot_be_indexed_is_not_tried_without_pause_for_a_reader(loop: Lo
 
 
 def test_a_reader_waits_for_large_files_without_a_comparison_after_each(loop: Loop) -> None:
-    place = loop.folders["one"].folder.places.folder
+    place = loop.folders["one"].folder.index_paths.folder
     asked, comparisons, index = list[Path](), list[int](), loop.work.index
     loop.work.index = lambda **asked: comparisons.append(0) or index(**asked)  # type: ignore
     loop.save("one")

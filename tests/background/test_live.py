@@ -56,9 +56,9 @@ def open_library(root: Path, index: Path, *overrides: str) -> Library:
 
 def dump(library: Library) -> dict[str, list[object]]:
     (folder,) = library.opened
-    store = Store(folder.places.store, read_only=True)
+    store = Store(folder.index_paths.store, read_only=True)
     try:
-        return logical_dump(store, folder.places)
+        return logical_dump(store, folder.index_paths)
     finally:
         store.close()
 
@@ -71,7 +71,7 @@ class Tended:
     ) -> None:
         self.root, self.notes = root, list[Message]()
         self.worker, self.reader = open_library(root, index, *overrides), open_library(root, index)
-        self.lock = WatchLock(self.worker.opened[0].places.watch)  # as its server does
+        self.lock = WatchLock(self.worker.opened[0].index_paths.watch)  # as its server does
         assert self.lock.try_lock()
         self.live = IndexingLoop(self.worker, self.notes.append, make_watch)
         self.thread = threading.Thread(target=self.live.run)
@@ -267,13 +267,13 @@ def test_what_no_event_told_is_found_by_the_next_comparison_of_all_files(
 def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
     asked = tended.asked
     (folder,) = tended.worker.opened
-    times = folder.places.store.stat()
-    store = bytearray(folder.places.store.read_bytes())
+    times = folder.index_paths.store.stat()
+    store = bytearray(folder.index_paths.store.read_bytes())
     at = store.index(b"Pears ripen off the tree")
     store[at : at + 5] = b"Bears"
-    folder.places.store.write_bytes(store)
+    folder.index_paths.store.write_bytes(store)
     # a failing disk changes no times
-    os.utime(folder.places.store, ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.utime(folder.index_paths.store, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(IndexDamagedError):
         tended.reader.query("pears ripen off the tree")
     tended.reader.request_repair()

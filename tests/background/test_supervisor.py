@@ -51,7 +51,7 @@ def start(folders: tuple[Folder, ...]) -> Iterator[Start]:
 def test_a_folder_that_becomes_free_is_tended_with_the_others(
     start: Start, folders: tuple[Folder, ...]
 ) -> None:
-    watch = folders[1].places.watch
+    watch = folders[1].index_paths.watch
     watch.parent.mkdir(parents=True)
     with FileLock(watch):
         indexer, names = start()
@@ -64,17 +64,17 @@ def test_a_lock_that_was_deleted_with_the_index_is_taken_again(
     start: Start, folders: tuple[Folder, ...]
 ) -> None:
     _, names = start()
-    folders[0].places.watch.unlink()
+    folders[0].index_paths.watch.unlink()
     assert until(lambda: len(names) == 2)
     assert names[1] == ["one", "two"]
     with pytest.raises(TimeoutError):
-        FileLock(folders[0].places.watch).acquire(timeout=0)
+        FileLock(folders[0].index_paths.watch).acquire(timeout=0)
 
 
 def test_an_index_folder_that_cannot_be_written_is_told(
     start: Start, folders: tuple[Folder, ...]
 ) -> None:
-    folder = folders[0].places.folder
+    folder = folders[0].index_paths.folder
     folder.parent.mkdir(parents=True)
     folder.touch()
     indexer, names = start()

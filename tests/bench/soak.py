@@ -439,7 +439,7 @@ def memory_of(pid: int) -> int:
 
 def dump(library: Library) -> dict[str, list[Any]]:
     (reader,) = library._readers
-    return logical_dump(reader.store, reader.folder.places)
+    return logical_dump(reader.store, reader.folder.index_paths)
 
 
 def main() -> int:

@@ -64,7 +64,7 @@ def test_indexing_again_reads_what_changed_twice_and_no_other_note_and_writes_no
     time.sleep(TRUSTED_SECONDS)
     before = library.index()
     library.index()
-    index, root = library.opened[0].places.folder, library.folders[0][1]
+    index, root = library.opened[0].index_paths.folder, library.folders[0][1]
     names, files = frozenset(f"note {n}.md" for n in range(100)), facts(index)
     with files_read(names) as read:
         again = library.index()

@@ -171,7 +171,7 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
             )
             stack.enter_context(library)
             if name == "indexing":
-                tell = stack.enter_context(publish_run(library.opened[0].places.folder))
+                tell = stack.enter_context(publish_run(library.opened[0].index_paths.folder))
                 tell("words", 300, 1000)
             if name == "empty":
                 library.index()

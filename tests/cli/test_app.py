@@ -260,7 +260,7 @@ def test_a_query_waits_for_a_writers_pass_and_finds_what_is_new(
     ):
         library.index()
         write(notes / "new.md", "# New\n\nnougat\n")
-        with Writer.open(library.opened[0].places.folder):
+        with Writer.open(library.opened[0].index_paths.folder):
             asked = threads.submit(run_in, notes, "query", "nougat")
             time.sleep(0.3)
             assert not asked.done()
@@ -445,7 +445,7 @@ def test_a_query_over_a_damaged_index_repairs_it_and_answers_in_the_same_run(
 
 def test_status_says_how_far_another_process_is(run: Run, library: Library) -> None:
     library.index()
-    with publish_run(library.opened[0].places.folder) as tell:
+    with publish_run(library.opened[0].index_paths.folder) as tell:
         tell("vectors", 1240, 9800)
         assert checked(run("status", "--json"), "status")["folders"][0]["progress"] == {
             "folder": "vault",

@@ -81,7 +81,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     with Library.open([place / "vault"], index=place / "index") as library:
         library.index(words_only=True)
         (folder,) = library.opened
-    with hold_lock(folder.places.lock), publish_run(folder.places.folder) as at:
+    with hold_lock(folder.index_paths.lock), publish_run(folder.index_paths.folder) as at:
         at("words", 0, 1)
         yield [
             "-m",

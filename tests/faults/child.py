@@ -80,7 +80,7 @@ def _judge(library: Library, _: FakeEmbedder) -> None:
     made = JudgedQuery(
         "apple cellar", "words", (RelevanceJudgment("a/note 0.md", "", 2),), "2026-01-01T00:00:00"
     )
-    change_judgments(library.opened[0].places, lambda kept: [*kept, made])
+    change_judgments(library.opened[0].index_paths, lambda kept: [*kept, made])
 
 
 COMMANDS: dict[str, Callable[[Library, FakeEmbedder], object]] = {

@@ -56,9 +56,9 @@ class Vault:
         ]
 
     @property
-    def places(self) -> IndexPaths:
+    def index_paths(self) -> IndexPaths:
         with self.library() as library:
-            return library.opened[0].places
+            return library.opened[0].index_paths
 
     def library(self) -> Library:
         return Library.open(
@@ -69,10 +69,10 @@ class Vault:
 
     def is_finished(self) -> bool:
         """Tell whether all notes' words and vectors are there; asks no process."""
-        places = self.places
+        index_paths = self.index_paths
         try:
-            known = read_indexed_files(places)
-            store = Store(places.store, read_only=True)
+            known = read_indexed_files(index_paths)
+            store = Store(index_paths.store, read_only=True)
             try:
                 return (
                     known.is_settled
@@ -153,7 +153,7 @@ def test_a_server_killed_while_it_indexes_leaves_no_child_no_lock_and_an_index_t
             os.kill(server.process.pid, signal.SIGKILL)
             server.process.wait(2)
             assert until(lambda child=child: not is_alive(child), 10)
-            folder = vault.places.folder
+            folder = vault.index_paths.folder
             folder.mkdir(parents=True, exist_ok=True)
             for name in ("writer.lock", "watch.lock"):
                 assert until(lambda lock=folder / name: not is_held(lock), 10)
@@ -186,7 +186,7 @@ def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when
     with vault.library() as library:
         library.index()
     with serving(vault) as (server, child):
-        assert until(lambda: is_held(vault.places.folder / "watch.lock"), 60)
+        assert until(lambda: is_held(vault.index_paths.folder / "watch.lock"), 60)
         with full_disk(child):
             (vault.root / "a/note 0.md").write_text(
                 "# Note 0\n\nQuinces are hard and yellow.\n", encoding="utf-8"

@@ -181,7 +181,7 @@ def test_a_flipped_byte_in_the_index_is_found(
 ) -> None:
     with open_fake(OpenOptions((str(vault),), tmp_path / "index")) as library:
         library.index()
-        store = library.opened[0].places.store
+        store = library.opened[0].index_paths.store
         content = bytearray(store.read_bytes())
         content[content.rindex(b"green button")] ^= 1
         store.write_bytes(content)

@@ -400,7 +400,7 @@ async def test_a_wait_is_reported_as_progress_that_only_grows(
         if len(told) == 1:
             await run_sync(writer.index)
 
-    with publish_run(writer.opened[0].places.folder) as indexed:
+    with publish_run(writer.opened[0].index_paths.folder) as indexed:
         indexed("words", 0, 7)
         async with Client(server, mode=mode) as client:
             result = await client.call_tool(

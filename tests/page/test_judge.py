@@ -41,7 +41,7 @@ def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", 
 
 def test_a_thumb_is_a_line_that_eval_reads(page, vault):
     assert mark(page, "2").json()["grade"] == 2
-    (query,) = load_queries(vault.opened[0].places.judged_set)
+    (query,) = load_queries(vault.opened[0].index_paths.judged_set)
     (label,) = query.relevant
     assert (query.query, query.kind, label.path, label.heading, label.grade) == (
         "Which button?",
@@ -55,16 +55,16 @@ def test_a_thumb_is_a_line_that_eval_reads(page, vault):
 def test_a_question_is_one_however_it_is_typed_and_the_last_judgment_holds(page, vault):
     mark(page, "2")
     mark(page, "1", query="  which BUTTON? ")
-    (judged,) = read_judgments(vault.opened[0].places)
+    (judged,) = read_judgments(vault.opened[0].index_paths)
     assert [each.grade for each in judged.judgments] == [1]
     mark(page, "take_back")
-    assert read_judgments(vault.opened[0].places) == ()
+    assert read_judgments(vault.opened[0].index_paths) == ()
 
 
 def test_what_does_not_answer_is_kept_and_is_no_label(page, vault):
     mark(page, "0")
-    assert [each.grade for each in read_judgments(vault.opened[0].places)[0].judgments] == [0]
-    assert vault.opened[0].places.judged_set.read_text(encoding="utf-8") == ""
+    assert [each.grade for each in read_judgments(vault.opened[0].index_paths)[0].judgments] == [0]
+    assert vault.opened[0].index_paths.judged_set.read_text(encoding="utf-8") == ""
 
 
 def test_the_buttons_of_an_answer_show_what_was_judged(page, tags_of):
@@ -83,7 +83,7 @@ def test_no_note_is_written_and_a_rebuild_keeps_all(page, vault):
     mark(page, "2")
     before = {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES}
     vault.index(rebuild=True)
-    assert len(read_judgments(vault.opened[0].places)) == 1
+    assert len(read_judgments(vault.opened[0].index_paths)) == 1
     assert {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES} == before
 
 
@@ -95,8 +95,8 @@ def test_a_note_that_became_private_is_taken_out(page, vault):
     )
     assert "sync.md" not in page.get("/judge").text
     vault.index()
-    assert "sync.md" not in vault.opened[0].places.judged.read_text(encoding="utf-8")
-    assert "other.md" in vault.opened[0].places.judged.read_text(encoding="utf-8")
+    assert "sync.md" not in vault.opened[0].index_paths.judged.read_text(encoding="utf-8")
+    assert "other.md" in vault.opened[0].index_paths.judged.read_text(encoding="utf-8")
 
 
 def test_what_is_not_there_cannot_be_judged(page):
@@ -108,17 +108,17 @@ def test_what_is_not_there_cannot_be_judged(page):
 
 def test_the_mark_of_an_earlier_version_that_no_note_answers_costs_no_judgment(page, vault):
     mark(page, "2")
-    path = vault.opened[0].places.judged
+    path = vault.opened[0].index_paths.judged
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["judged"][0]["nothing"] = True
     path.write_text(json.dumps(kept), encoding="utf-8")
     mark(page, "1", path="other.md", heading="")
-    (judged,) = read_judgments(vault.opened[0].places)
+    (judged,) = read_judgments(vault.opened[0].index_paths)
     assert [each.grade for each in judged.judgments] == [2, 1]
 
 
 def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(page, vault):
-    path = vault.opened[0].places.judged
+    path = vault.opened[0].index_paths.judged
     path.write_text("{broken", encoding="utf-8")
     assert mark(page, "2").status_code == 503
     answer = page.get("/?q=green+button")
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(pa
     )
     assert path.read_text(encoding="utf-8") == "{broken"
     with pytest.raises(StorageError, match="mend the file") as found:
-        read_judgments(vault.opened[0].places)
+        read_judgments(vault.opened[0].index_paths)
     # else the index would be taken for damaged, and built anew
     assert type(found.value) is StorageError
 
@@ -144,7 +144,7 @@ def test_nothing_is_lost_where_two_judge_at_once(vault):
         each.start()
     for each in both:
         each.join()
-    assert len(read_judgments(vault.opened[0].places)) == 20
+    assert len(read_judgments(vault.opened[0].index_paths)) == 20
 
 
 def test_without_javascript_one_comes_back_to_the_answer_and_nowhere_else(page):
@@ -171,7 +171,7 @@ def test_a_note_that_the_search_missed_is_judged_on_why_and_is_a_label_of_eval(
     }
     done = page.post("/judge/mark", form | {"grade": "2"})
     assert done.headers["location"] == asked
-    (query,) = load_queries(vault.opened[0].places.judged_set)
+    (query,) = load_queries(vault.opened[0].index_paths.judged_set)
     assert [(label.path, label.heading, label.grade) for label in query.relevant] == [
         ("other.md", None, 2)
     ]
@@ -186,12 +186,12 @@ def test_a_note_that_the_search_missed_is_judged_on_why_and_is_a_label_of_eval(
 def test_the_screen_says_the_command_that_measures_by_the_judgments(page, vault):
     mark(page, "2")
     command = shlex.split(page.json("/judge.json")["command"])
-    assert command[:3] == ["thumbindex", "eval", str(vault.opened[0].places.judged_set)]
+    assert command[:3] == ["thumbindex", "eval", str(vault.opened[0].index_paths.judged_set)]
     assert f"--folder={vault.folders[0][1]}" in command
 
 
 def test_a_private_note_leaves_the_index_even_where_what_was_judged_cannot_be_read(vault):
-    vault.opened[0].places.judged.write_text("{broken", encoding="utf-8")
+    vault.opened[0].index_paths.judged.write_text("{broken", encoding="utf-8")
     (vault.folders[0][1] / "sync.md").write_text(
         "---\nprivate: true\n---\n# Sync\n", encoding="utf-8"
     )

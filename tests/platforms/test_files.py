@@ -109,7 +109,7 @@ def test_a_file_that_is_being_replaced_just_now_is_read_again(
         library.index(rebuild=True)  # now a file says which build is the current one
         refuse_opening(monkeypatch.setattr, "current", 0.05)
         assert best(library, "ripe apples") == "apples.md"
-        assert library.opened[0].places.current_build == 2
+        assert library.opened[0].index_paths.current_build == 2
 
 
 def test_a_build_number_that_stays_closed_to_us_is_never_taken_for_another(

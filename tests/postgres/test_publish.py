@@ -100,7 +100,7 @@ def test_a_server_keeps_nothing_over_a_backup_that_was_put_back(
     """Rows are counted on from the backup: the same numbers are other texts than those that the
     server has read.
     """
-    index, note = disk.opened[0].places.folder.parent, garden / "Guides" / "pears.md"
+    index, note = disk.opened[0].index_paths.folder.parent, garden / "Guides" / "pears.md"
     with publishing(disk, url) as builder:
         builder.publish_changes()
         shutil.copytree(index, tmp_path / "backup")

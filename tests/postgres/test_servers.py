@@ -100,7 +100,7 @@ def test_words_of_a_private_note_that_are_not_erased_yet_are_not_published(
 ) -> None:
     (shed / "new.md").write_text("# New\n\nThe code is taipanword.\n", encoding="utf-8")
     disk.index(folder=["shed"])
-    (place,) = [each.places.folder for each in disk.opened if each.name == "shed"]
+    (place,) = [each.index_paths.folder for each in disk.opened if each.name == "shed"]
     erased = Batch(removed=("new.md",), erase=frozenset({"new.md"}))
     with Writer.open(place) as writer:
         writer.apply(erased, lambda _: lambda link, _: None)

@@ -75,7 +75,7 @@ def test_who_waits_keeps_nobody_waiting(
 ) -> None:
     """Many wait for what somebody is about to index; another one's answer comes meanwhile."""
     (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
-    places = next(each.places for each in library.opened if each.name == "handbook")
+    places = next(each.index_paths for each in library.opened if each.name == "handbook")
     try:
         with serve() as running:
             with FileLock(places.watch):
@@ -114,7 +114,7 @@ async def test_progress_reaches_a_client_that_waits(
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append(message or "")
 
-    handbook = next(each.places.folder for each in library.opened if each.name == "handbook")
+    handbook = next(each.index_paths.folder for each in library.opened if each.name == "handbook")
     with serve() as running, publish_run(handbook) as indexed:
         indexed("words", 0, 7)
         async with running.client("bob", "legacy") as client:

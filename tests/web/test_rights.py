@@ -212,7 +212,7 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
     assert sight.notes() == ("A book is away.",)
     with ExitStack() as runs:
         for folder in library.opened:
-            runs.enter_context(publish_run(folder.places.folder))("words", 1, 9)
+            runs.enter_context(publish_run(folder.index_paths.folder))("words", 1, 9)
         assert len(background.progress()) > 1
         assert [each.folder for each in sight.progress()] == ["handbook"]
     background.stop()

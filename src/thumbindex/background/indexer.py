@@ -86,7 +86,7 @@ class WatchedFolder:
         """Return when a job is due; never while the folder is gone."""
         if not self.watch.folder_exists:
             return _NEVER
-        if job is Job.REPAIR and not os.path.exists(self.folder.places.repair):  # noqa: PTH110
+        if job is Job.REPAIR and not os.path.exists(self.folder.index_paths.repair):  # noqa: PTH110
             return _NEVER
         if job is Job.WORDS:
             requests_at = self.requests_at if self.folder.has_refresh_request else _NEVER
@@ -116,7 +116,11 @@ class IndexingLoop:
             if only and each.name not in only:
                 continue
             watch = make_watch(
-                each.root, each.places.folder, self._settings, each.config.corpus, self._wake.set
+                each.root,
+                each.index_paths.folder,
+                self._settings,
+                each.config.corpus,
+                self._wake.set,
             )
             self._folders.append(WatchedFolder(each, watch, clock()))
         self._work: dict[Job, Callable[[WatchedFolder], None]] = {
@@ -275,7 +279,7 @@ class IndexingLoop:
             self._verify(each)
         finally:
             with suppress(OSError):
-                each.folder.places.repair.unlink(missing_ok=True)
+                each.folder.index_paths.repair.unlink(missing_ok=True)
         each.due[Job.REPAIR] = self._clock() + self._settings.poll_seconds
         each.due[Job.WORDS] = self._clock()
 

@@ -26,7 +26,7 @@ def store_commit_dates(
     interrupted: Callable[[], bool],
 ) -> None:
     """Store the commit days of notes, if there is a new commit or a note without them."""
-    repository, own = find_repository(folder.root), folder.places.build_folder / "git"
+    repository, own = find_repository(folder.root), folder.index_paths.build_folder / "git"
     commit = repository.commit if repository else ""
     is_known, undated, failure = commit_dates_state(folder, repository)
     if is_known and not undated:
@@ -52,7 +52,10 @@ def commit_dates_state(
     folder: Folder, repository: Repository | None
 ) -> tuple[bool, frozenset[str], str]:
     """Return whether the current commit is stored, undated documents, the last failure."""
-    with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
+    with (
+        closing(Store(folder.index_paths.store, read_only=True)) as store,
+        store.read_transaction(),
+    ):
         is_known = store.meta("commit") == (repository.commit if repository else "")
         return (
             is_known,

@@ -46,12 +46,12 @@ class IndexedFiles:
         return self.is_settled and self.problems == set(problems)
 
 
-def read_indexed_files(places: IndexPaths, paths: Collection[str] = ()) -> IndexedFiles:
+def read_indexed_files(index_paths: IndexPaths, paths: Collection[str] = ()) -> IndexedFiles:
     """Read the manifest without the writer's lock, and the private files among some paths.
 
     Raises StorageError if there is no readable index.
     """
-    with closing(Store(places.store, read_only=True)) as store:
+    with closing(Store(index_paths.store, read_only=True)) as store:
         return indexed_files_of(store, paths)
 
 

@@ -255,7 +255,7 @@ class DuplicateDecisions:
         readers = self._local_readers()
         reader, found = _find_cluster(readers, cluster)
         pairs, now = _pairs_of(found), time.time()
-        with Writer.open(reader.folder.places.folder) as writer:
+        with Writer.open(reader.folder.index_paths.folder) as writer:
             if verdict is not None:
                 writer.store_decisions(
                     [Decision(*pair, verdict, note, now, *places) for pair, places in pairs]
@@ -321,7 +321,7 @@ class Judgments:
         return {
             name: each
             for name, reader in self._readers.items()
-            for each in read_judgments(reader.folder.places)
+            for each in read_judgments(reader.folder.index_paths)
             if query_id(each.query) == id_
         }
 
@@ -348,12 +348,12 @@ class Judgments:
             now = datetime.now().astimezone().isoformat(timespec="seconds")
             return [*others, replace(own, judgments=tuple(judgments), made=now)]
 
-        return _split_by_query(change_judgments(reader.folder.places, change), query, kind)[0]
+        return _split_by_query(change_judgments(reader.folder.index_paths, change), query, kind)[0]
 
     def take_out(self, query: str, *, folder: str) -> None:
         """Remove a query with all of its judgments."""
         change_judgments(
-            self._reader_of(folder).folder.places,
+            self._reader_of(folder).folder.index_paths,
             lambda judged: _split_by_query(judged, query, "")[1],
         )
 
@@ -365,7 +365,7 @@ class Judgments:
 
 def _visible_judgments(reader: Reader) -> tuple[JudgedQuery, ...]:
     """Return the judgments of a folder without hidden notes."""
-    found = read_judgments(reader.folder.places)
+    found = read_judgments(reader.folder.index_paths)
     paths = {judgment.path for each in found for judgment in each.judgments}
     known = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
     hidden = hidden_paths(known, reader)

@@ -55,7 +55,7 @@ def embed_folder(
     """
     settings = folder.config.encode.embed
     setting = f"{settings.model} {settings.runtime}"
-    with Writer.open(folder.places.folder) as writer:
+    with Writer.open(folder.index_paths.folder) as writer:
         store = writer.store
         known = store.meta("model")
         wanted = bool(known) and (
@@ -67,11 +67,11 @@ def embed_folder(
             (writer.paths.build, store.generation, store.meta("fingerprint")),
         )
         if wanted and not lacking and not _vocabulary_due(folder, writer):
-            finish_deleting_vectors(folder.places.folder.parent)
+            finish_deleting_vectors(folder.index_paths.folder.parent)
             return EmbeddingReport(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     # opening a model takes seconds, in which others go on
-    with Writer.open(folder.places.folder) as writer:
+    with Writer.open(folder.index_paths.folder) as writer:
         now = (writer.paths.build, writer.store.generation, embedder.fingerprint)
         is_same = wanted and seen == now
         writer.set_meta(
@@ -111,7 +111,7 @@ def _embed_pending(
             vectors.update(zip(texts, embedder.embed_passages(list(texts.values())), strict=True))
             truncated += embedder.count_truncated(list(texts.values()))
         is_last, is_cut = taken == len(left), taken < len(batch)
-        with Writer.open(folder.places.folder) as writer:
+        with Writer.open(folder.index_paths.folder) as writer:
             writer.store_vectors(vectors, [row for _, row in batch])
             if is_cut:  # where notes change faster than the model reads, no run comes to its end
                 writer.limit_unused_vectors()
@@ -124,7 +124,7 @@ def _embed_pending(
 
 def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:
     """Return the texts that still exist, by key: a rebuilt index has others at these rows."""
-    with Writer.open(folder.places.folder) as writer:
+    with Writer.open(folder.index_paths.folder) as writer:
         chunks = writer.store.chunks([row for _, row in batch])
     found = (
         (key, embedded_text(chunk.heading_path, chunk.text))
@@ -136,7 +136,7 @@ def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:
 
 def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
     """Embed the vocabulary for `expand` if it is outdated; return the number of texts."""
-    with Writer.open(folder.places.folder) as writer:
+    with Writer.open(folder.index_paths.folder) as writer:
         writer.limit_unused_vectors()
         if not _vocabulary_due(folder, writer):
             return 0
@@ -146,9 +146,9 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
     new = [key for key in by_key if key not in held]
     for batch in split_batches(new, folder.config.encode.embed.batch):
         matrix = embedder.embed_passages([by_key[key] for key in batch])
-        with Writer.open(folder.places.folder) as writer:
+        with Writer.open(folder.index_paths.folder) as writer:
             writer.store_vectors(dict(zip(batch, matrix, strict=True)), words_generation=words)
-    with Writer.open(folder.places.folder) as writer:
+    with Writer.open(folder.index_paths.folder) as writer:
         if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
             writer.set_meta(
                 "vocabulary",

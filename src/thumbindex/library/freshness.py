@@ -39,7 +39,7 @@ def is_folder_up_to_date(folder: Folder) -> bool:
 
     Raises StorageError if the index cannot be read, UnknownFolderError if the folder is missing.
     """
-    comparison = compare_folder(folder, partial(read_indexed_files, folder.places))
+    comparison = compare_folder(folder, partial(read_indexed_files, folder.index_paths))
     if comparison.indexed.parser_key != current_parser_key(folder) or not comparison.is_empty:
         return False
     is_known, undated, _ = commit_dates_state(folder, find_repository(folder.root))
@@ -55,7 +55,8 @@ def publish_progress(
     """
     with ExitStack() as runs:
         writers = {
-            folder.name: runs.enter_context(publish_run(folder.places.folder)) for folder in folders
+            folder.name: runs.enter_context(publish_run(folder.index_paths.folder))
+            for folder in folders
         }
 
         def report(progress: Progress) -> None:
@@ -70,7 +71,7 @@ def wait_for_other_run(
     folder: Folder, tell: ProgressCallback, interrupted: Callable[[], bool], *, words_only: bool
 ) -> None:
     """Wait for the run of another process in a folder; with `words_only`, until it embeds."""
-    begun = work = current_run(folder.places.folder)
+    begun = work = current_run(folder.index_paths.folder)
     if work and work.pid == os.getpid():
         return
     while begun and work and work.run == begun.run and not interrupted():
@@ -78,12 +79,12 @@ def wait_for_other_run(
             return
         tell(Progress(folder.name, "waiting", work.done, work.total, work.pid))
         time.sleep(_POLL_OTHERS_SECONDS)
-        work = current_run(folder.places.folder)
+        work = current_run(folder.index_paths.folder)
 
 
 def current_progress(folder: Folder) -> Progress | None:
     """Return the progress of the run that indexes a folder, in any process; else None."""
-    work = current_run(folder.places.folder)
+    work = current_run(folder.index_paths.folder)
     if work is None:
         return None
     return Progress(folder.name, work.phase, work.done, work.total, work.pid)
@@ -92,9 +93,9 @@ def current_progress(folder: Folder) -> Progress | None:
 def has_indexer(folder: Folder) -> bool:
     """Return whether a process writes a folder's index, or watches the folder."""
     return (
-        is_held(folder.places.lock)
-        or is_held(folder.places.watch)
-        or current_run(folder.places.folder) is not None
+        is_held(folder.index_paths.lock)
+        or is_held(folder.index_paths.watch)
+        or current_run(folder.index_paths.folder) is not None
     )
 
 
@@ -192,7 +193,7 @@ def wait_until_fresh(
             for reader in readers
         ]
         for reader in readers:
-            if index and not (reader.database or is_held(reader.folder.places.watch)):
+            if index and not (reader.database or is_held(reader.folder.index_paths.watch)):
                 _wait_for_writer(reader.folder, tell, is_over)
                 if not is_over():
                     with suppress(ThumbindexError):  # the answer says what is behind
@@ -219,7 +220,7 @@ def wait_until_fresh(
 def _wait_for_writer(folder: Folder, tell: ProgressCallback, is_over: Callable[[], bool]) -> None:
     """Wait until no other process indexes words or holds the writer's lock."""
     wait_for_other_run(folder, tell, is_over, words_only=True)
-    while is_held(folder.places.lock) and not is_over():
+    while is_held(folder.index_paths.lock) and not is_over():
         time.sleep(_POLL_SECONDS)
 
 
@@ -280,7 +281,9 @@ class _WordsWait:
         self._seen_at = self._checked_at = time.monotonic()
         self._request: Path | None = None
         with suppress(StorageError):  # on a medium that cannot be written nobody indexes, either
-            self._request = None if self.is_missing else request_refresh(self._folder.places.folder)
+            self._request = (
+                None if self.is_missing else request_refresh(self._folder.index_paths.folder)
+            )
 
     def progress(self) -> Progress | None:
         """Return the progress of indexing words; None without an indexer."""

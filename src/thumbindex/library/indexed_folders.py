@@ -41,7 +41,7 @@ class Folder:
 
     name: str
     root: Path  # absolute, symlinks resolved
-    places: IndexPaths
+    index_paths: IndexPaths
     config: Config  # with the folder's own `thumbindex.toml` taken in
     # the user's configuration alone; None if the folder's own file is not read again
     users: Config | None = None
@@ -56,7 +56,7 @@ class Folder:
     @property
     def has_refresh_request(self) -> bool:
         """Return whether a reader waits for current files to be indexed."""
-        return bool(pending_requests(self.places.folder))
+        return bool(pending_requests(self.index_paths.folder))
 
 
 def with_current_privacy(folder: Folder) -> Folder:
@@ -139,8 +139,8 @@ def find_folders(
 
 def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
     """Return a folder with its configuration: its own file over the user's."""
-    places, own_file = index_paths_of(directory, root), _facts_of_own_file(root)
-    folder = Folder(name, root, places, with_folder_file(config, root), config, own_file)
+    index_paths, own_file = index_paths_of(directory, root), _facts_of_own_file(root)
+    folder = Folder(name, root, index_paths, with_folder_file(config, root), config, own_file)
     if folder.config.folder_file_error:
         _LOG.warning(
             "The folder %s is served without its own file: %s",
@@ -153,7 +153,8 @@ def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
     """Return the folders of all indexes in the index directory, missing folders included."""
     parent = index_parent(directory)
-    places = [IndexPaths(place) for place in sorted(parent.iterdir())] if parent.is_dir() else []
-    found = {root: each for each in places if (root := indexed_root(each)) is not None}
+    directories = sorted(parent.iterdir()) if parent.is_dir() else []
+    indexes = [IndexPaths(directory) for directory in directories]
+    found = {root: each for each in indexes if (root := indexed_root(each)) is not None}
     names = folder_names(configured_roots(config), found)
     return tuple(Folder(name, root, found[root], config) for name, root in sorted(names.items()))

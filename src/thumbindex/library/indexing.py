@@ -145,7 +145,7 @@ def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
     options = replace(options, rebuild=options.rebuild and not folder.config.blocks_indexing)
     comparison = _compare(folder, options)
     if options.rebuild or _needs_rebuild(folder, comparison.indexed):
-        with hold_lock(folder.places.rebuild, _on_lock_wait(folder, options)):
+        with hold_lock(folder.index_paths.rebuild, _on_lock_wait(folder, options)):
             if options.rebuild or _needs_rebuild(folder, _read_index(folder, options)):
                 return _rebuild(folder, options, comparison, began)
         comparison = _compare(folder, options)  # another process was faster
@@ -164,24 +164,27 @@ def _rebuild(
     The next run continues an interrupted build, unless it has `rebuild`.
     """
     number = begin_build(
-        folder.places.folder,
+        folder.index_paths.folder,
         lambda store: not options.rebuild and store.meta("corpus") == current_parser_key(folder),
     )
-    new_build = replace(folder, places=folder.places.of_build(number))
+    new_build = replace(folder, index_paths=folder.index_paths.of_build(number))
     build_options = replace(options, rebuild=False, verify=False)
     for _ in range(_MAX_REBUILD_PASSES):  # until the current build has no new commit
-        generation = words_generation(folder.places.folder)
+        generation = words_generation(folder.index_paths.folder)
         result = commit_words(new_build, build_options, _compare(new_build, build_options))
         is_complete = not (result.deferred or result.conflicts) and switch_build(
-            folder.places.folder, number, generation
+            folder.index_paths.folder, number, generation
         )
         if is_complete or result.deferred or options.interrupted():
             break
     if not (is_complete or result.deferred or options.interrupted()):
-        if folder.places.current_build + 1 != number or not new_build.places.store.exists():
-            raise _deleted_error(folder.places)
+        if (
+            folder.index_paths.current_build + 1 != number
+            or not new_build.index_paths.store.exists()
+        ):
+            raise _deleted_error(folder.index_paths)
         raise IndexBusyError(
-            f"The index in {folder.places.folder} changes faster than it is built anew: run "
+            f"The index in {folder.index_paths.folder} changes faster than it is built anew: run "
             "it again when the notes rest."
         )
     if is_complete:
@@ -193,7 +196,7 @@ def _rebuild(
     if options.rebuild or not is_complete:
         return report
     repaired = (
-        f"The index in {folder.places.folder} was made with other settings: it was built "
+        f"The index in {folder.index_paths.folder} was made with other settings: it was built "
         "anew from the notes."
     )
     return replace(report, repaired=(repaired,))
@@ -211,7 +214,7 @@ def update_vectors(
     folder: Folder, report: IndexReport, *, options: IndexingOptions, open_embedder: OpenEmbedder
 ) -> IndexReport:
     """Embed chunks without vectors, find duplicates, and complete the report."""
-    began, build = time.perf_counter(), folder.places.current_build
+    began, build = time.perf_counter(), folder.index_paths.current_build
     done = embed_folder(folder, open_embedder, options.on_progress, options.interrupted)
     for _ in duplicate_steps(folder) if done.is_complete else ():
         if options.interrupted():
@@ -247,7 +250,7 @@ def _read_index(
 ) -> IndexedFiles:
     """Read the manifest; if it cannot be read, the writer creates or repairs the index."""
     try:
-        return read_indexed_files(folder.places, paths)
+        return read_indexed_files(folder.index_paths, paths)
     except StorageError:
         with _open_writer(folder, options) as writer:
             return indexed_files_of(writer.store, paths)
@@ -336,10 +339,10 @@ def _check_not_deleted(writer: Writer) -> None:
         raise _deleted_error(writer.paths)
 
 
-def _deleted_error(places: IndexPaths) -> IndexMissingError:
+def _deleted_error(index_paths: IndexPaths) -> IndexMissingError:
     return IndexMissingError(
-        f"Another process has deleted the index in {places.folder} while it was written: run it "
-        "again."
+        f"Another process has deleted the index in {index_paths.folder} while it was written: "
+        "run it again."
     )
 
 
@@ -387,7 +390,7 @@ def _is_large(batch: Sequence[FileState]) -> bool:
 def _open_writer(folder: Folder, options: IndexingOptions) -> Iterator[Writer]:
     """Take the writer's lock for one commit; report a long wait."""
     with Writer.open(
-        folder.places.folder, _on_lock_wait(folder, options), folder.places.build
+        folder.index_paths.folder, _on_lock_wait(folder, options), folder.index_paths.build
     ) as writer:
         yield writer
 
@@ -398,7 +401,7 @@ def _on_lock_wait(folder: Folder, options: IndexingOptions) -> Callable[[], None
 
     def waiting() -> None:
         if time.monotonic() - began >= _LOCK_NOTICE_SECONDS:
-            work = current_run(folder.places.folder)
+            work = current_run(folder.index_paths.folder)
             pid = work.pid if work and work.pid != os.getpid() else 0
             options.on_progress(Progress(folder.name, "waiting", 0, 0, pid))
 
@@ -461,7 +464,7 @@ def _read_files(
 
 
 def _report(folder: Folder, changes: Changes, result: CommitResult, seconds: float) -> IndexReport:
-    with closing(Store(folder.places.store, read_only=True)) as store:
+    with closing(Store(folder.index_paths.store, read_only=True)) as store:
         private = {state.path for state in result.private}
         not_kept = result.deferred.union(problem.path for problem in result.failed) | private
         return IndexReport(

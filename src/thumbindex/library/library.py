@@ -743,7 +743,7 @@ class Library:
         show = progress or (lambda _: None)
         for each in folders if after_others else ():
             wait_for_other_run(each, show, interrupted, words_only=words_only)
-        requests = [path for each in folders for path in pending_requests(each.places.folder)]
+        requests = [path for each in folders for path in pending_requests(each.index_paths.folder)]
         with publish_progress(folders, show) as report_progress:
             options = IndexingOptions(
                 words_only, rebuild, verify, report_progress, interrupted, finish
@@ -799,7 +799,7 @@ class Library:
     def merge(self, folder: Sequence[str] = (), *, idle: IdleTime = "long") -> None:
         """Merge small segments of the keyword indexes, as many as fit the idle time."""
         for each in self._local_folders(folder):
-            with Writer.open(each.places.folder) as writer:
+            with Writer.open(each.index_paths.folder) as writer:
                 writer.merge_keyword(idle)
 
     def _local_folders(self, folder: Sequence[str]) -> list[Folder]:
@@ -811,7 +811,7 @@ class Library:
         Return what was done, in words. The next `index` reads the notes again and embeds only lost
         vectors.
         """
-        done = [repair_index(each.places) for each in self._local_folders(folder)]
+        done = [repair_index(each.index_paths) for each in self._local_folders(folder)]
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
@@ -820,14 +820,14 @@ class Library:
         """Request a repair from the process that watches these folders."""
         for each in self.opened:
             with suppress(OSError):
-                each.places.repair.touch()
+                each.index_paths.repair.touch()
 
     def watched_folders(self) -> tuple[str, ...]:
         """Return the names of the folders that a server watches and indexes."""
         return tuple(
             reader.folder.name
             for reader in self._readers
-            if not reader.is_published and is_held(reader.folder.places.watch)
+            if not reader.is_published and is_held(reader.folder.index_paths.watch)
         )
 
     def progress(self) -> tuple[Progress, ...]:
@@ -848,7 +848,7 @@ class Library:
         )
         for reader in own:
             reader.close()
-            delete_index(reader.folder.places)
+            delete_index(reader.folder.index_paths)
         return gone
 
     # -------------------------------------------------------------- closing

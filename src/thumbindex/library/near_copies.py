@@ -239,7 +239,7 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
     The writer's lock is held only for commits.
     """
     settings = folder.config.index
-    with closing(Store(folder.places.store, read_only=True)) as store:
+    with closing(Store(folder.index_paths.store, read_only=True)) as store:
         if not (fingerprint := store.meta("fingerprint")):
             return
         decisive = (
@@ -271,7 +271,7 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
 
         def keep(change: Callable[[DuplicateTables], None]) -> bool:
             """Apply a change and return True, unless another process got further meanwhile."""
-            with Writer.open(folder.places.folder) as writer, writer.store.transaction():
+            with Writer.open(folder.index_paths.folder) as writer, writer.store.transaction():
                 is_ours = (
                     writer.store.meta("looked") == mark and _file_identity(writer.store) == own
                 )

@@ -75,7 +75,7 @@ class DiskReader:
         self._folder, self._next_privacy_check = folder, 0.0
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
-        self._places = folder.places  # of the build that is open
+        self._index_paths = folder.index_paths  # of the build that is open
         self._snapshot: OpenIndex | None = None
         self._thread = threading.local()  # the store that this thread has pinned
         self._lock = threading.RLock()
@@ -128,15 +128,19 @@ class DiskReader:
         if (held := self._pinned_store) is not None:
             return held
         with self._lock:
-            places = self.folder.places.of_build()
+            index_paths = self.folder.index_paths.of_build()
             try:
-                found = places.store.stat()
+                found = index_paths.store.stat()
                 identity = (found.st_dev, found.st_ino)
             except OSError:
                 identity = None
-            if self._store is None or places != self._places or identity != self._identity:
-                self._store = Store(places.store, read_only=True)
-                self._places, self._identity = places, identity
+            if (
+                self._store is None
+                or index_paths != self._index_paths
+                or identity != self._identity
+            ):
+                self._store = Store(index_paths.store, read_only=True)
+                self._index_paths, self._identity = index_paths, identity
             return self._store
 
     def folder_snapshot(self) -> OpenIndex:
@@ -148,7 +152,7 @@ class DiskReader:
                 except StorageError:
                     if (held := self._pinned_store) is None:
                         raise
-                    if held.path != self.folder.places.store:
+                    if held.path != self.folder.index_paths.store:
                         self._thread.store = None  # the index was rebuilt, and its files are gone
                     elif not held.refresh_read():
                         raise
@@ -174,7 +178,7 @@ class DiskReader:
     @property
     def location(self) -> str:
         """The index folder's path."""
-        return str(self.folder.places.folder)
+        return str(self.folder.index_paths.folder)
 
     def version(self) -> object:
         """Return the index's file and generation: each commit has its own."""

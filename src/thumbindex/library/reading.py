@@ -84,12 +84,18 @@ class NoteText:
 def read_notes(folders: Sequence[Folder]) -> tuple[NoteText, ...]:
     """Read every document from the folders' indexes, by folder and path."""
     return tuple(
-        note for folder in folders if folder.places.store.exists() for note in _notes_of(folder)
+        note
+        for folder in folders
+        if folder.index_paths.store.exists()
+        for note in _notes_of(folder)
     )
 
 
 def _notes_of(folder: Folder) -> Iterator[NoteText]:
-    with closing(Store(folder.places.store, read_only=True)) as store, store.read_transaction():
+    with (
+        closing(Store(folder.index_paths.store, read_only=True)) as store,
+        store.read_transaction(),
+    ):
         rows, facts = store.chunk_rows(), store.documents()
         chunks = store.chunks([row for row, *_ in rows])
         links: dict[str, list[Link]] = defaultdict(list)

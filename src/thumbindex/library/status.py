@@ -82,7 +82,7 @@ def verify_named(folder: Path) -> int:
 
 def is_intact(folder: Folder) -> bool:
     """Return whether a folder's index needs no repair. Raises StorageError."""
-    return not find_damage(folder.places)
+    return not find_damage(folder.index_paths)
 
 
 MOST_FLAGGED = 100
@@ -117,22 +117,24 @@ def status_of(reader: Reader) -> FolderStatus:
         return replace(status, writing=is_written)
     if database:  # somebody has forgotten it since this was opened
         return status
-    places, progress = folder.places, current_progress(folder)
+    index_paths, progress = folder.index_paths, current_progress(folder)
     status = replace(
         status,
         progress=progress,
-        writing=progress is not None or is_held(places.lock),
+        writing=progress is not None or is_held(index_paths.lock),
         is_missing=not os.path.isdir(folder.root),  # noqa: PTH112 - a closed one is no error
     )
     if not status.indexed:
         return status
     status = replace(
-        status, size_bytes=folder_size(places.folder), updated=_iso(_written_at(places.store))
+        status,
+        size_bytes=folder_size(index_paths.folder),
+        updated=_iso(_written_at(index_paths.store)),
     )
     try:
         return _with_contents(status, reader)
     except StorageError as error:
-        problem = Problem(str(places.store), None, str(error))
+        problem = Problem(str(index_paths.store), None, str(error))
         failure = _FAILURES.get(type(error), "unreadable")
         return replace(status, skipped=(*status.skipped, problem), failure=failure)
 

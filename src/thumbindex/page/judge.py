@@ -91,10 +91,10 @@ def _command(visit: Visit, folder: str) -> str:
     """Return the command that evaluates with the judgments; its paths are for visitors on this
     machine.
     """
-    places = {each.name: each.places for each in visit.library.opened}
-    if not visit.is_local or folder not in places:
+    index_paths = {each.name: each.index_paths for each in visit.library.opened}
+    if not visit.is_local or folder not in index_paths:
         return "thumbindex eval judged.jsonl"
-    own = str(places[folder].judged_set)
+    own = str(index_paths[folder].judged_set)
     return shlex.join(["thumbindex", "eval", own, *visit.options([folder])])
 
 

@@ -88,7 +88,9 @@ class Visit:
         if self.is_local:
             return list(said)
         places = [
-            str(place) for each in self.library.opened for place in (each.root, each.places.folder)
+            str(place)
+            for each in self.library.opened
+            for place in (each.root, each.index_paths.folder)
         ]
         return [SEE_SERVER_LOG if any(place in note for place in places) else note for note in said]
 

@@ -573,24 +573,24 @@ class _FolderPublisher:
 
     def publish_changes(self) -> Publication | None:
         """Publish the index if it has changed and is complete."""
-        places = self._folder.places.of_build()
-        if not places.store.exists():
+        index_paths = self._folder.index_paths.of_build()
+        if not index_paths.store.exists():
             return None
-        store = self._opened_store(places)
+        store = self._opened_store(index_paths)
         if self._opened is not None and self._opened.is_current(store) and store.meta(STORE_ID):
             self._confirm()
             return None
         if not store.meta(STORE_ID):
-            with Writer.open(self._folder.places.folder) as writer:
+            with Writer.open(self._folder.index_paths.folder) as writer:
                 if not writer.store.meta(STORE_ID):
                     writer.set_meta(STORE_ID, new_store_id())
         try:
-            return self._publish(store, places)
+            return self._publish(store, index_paths)
         except BaseException:
             self._opened = None
             raise
 
-    def _publish(self, store: Store, places: IndexPaths) -> Publication | None:
+    def _publish(self, store: Store, index_paths: IndexPaths) -> Publication | None:
         opened = open_snapshot(store, self._folder.name, previous=self._opened)
         with store.read_transaction():
             if not opened.is_current(store) or store.meta(INCOMPLETE):
@@ -608,15 +608,15 @@ class _FolderPublisher:
 
     # -------------------------------------------------------------- what is published
 
-    def _opened_store(self, places: IndexPaths) -> Store:
+    def _opened_store(self, index_paths: IndexPaths) -> Store:
         """Return the store of the current build."""
-        found = places.store.stat()
+        found = index_paths.store.stat()
         identity = (found.st_dev, found.st_ino)
         if self._store is None or identity != self._identity:
             if self._store is not None:
                 self._store.close()
             self._store, self._identity, self._opened = (
-                Store(places.store, read_only=True),
+                Store(index_paths.store, read_only=True),
                 identity,
                 None,
             )
@@ -663,7 +663,7 @@ def publish_folders(
 
     Raises EngineError, IndexBusyError, UsageError.
     """
-    lacking = [each.name for each in folders if not each.places.store.exists()]
+    lacking = [each.name for each in folders if not each.index_paths.store.exists()]
     if lacking:
         raise UsageError(
             f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one."
