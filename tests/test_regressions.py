@@ -18,10 +18,7 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
 from thumbindex.library.comparison import effective_changes
-from thumbindex.library.indexing import (
-    IndexingOptions,
-    update_words,
-)
+from thumbindex.library.indexing import IndexingOptions, update_words
 from thumbindex.model import Changes, LinkCounts, Problem
 
 

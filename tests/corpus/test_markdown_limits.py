@@ -2,12 +2,7 @@
 on: nothing of it is lost, and it says so.
 """
 
-from thumbindex.corpus.markdown import (
-    MAX_BARS,
-    MAX_BRACKETS,
-    MAX_HEADINGS,
-    MAX_LINES,
-)
+from thumbindex.corpus.markdown import MAX_BARS, MAX_BRACKETS, MAX_HEADINGS, MAX_LINES
 from thumbindex.corpus.parse import MAX_TAGS, parse_document
 from thumbindex.model import BlockKind, ParsedDocument
 from thumbindex.settings import CorpusSettings

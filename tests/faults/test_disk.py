@@ -16,15 +16,7 @@ from typing import Any
 import pytest
 
 from dump import dump
-from faults.vault import (
-    Built,
-    Child,
-    new_notes,
-    old_notes,
-    open_library,
-    true_answers,
-    write_notes,
-)
+from faults.vault import Built, Child, new_notes, old_notes, open_library, true_answers, write_notes
 from servers import index_folder
 from thumbindex.errors import StorageError
 from thumbindex.index.files import IndexPaths

@@ -14,12 +14,7 @@ from schemas import check
 from thumbindex.cli.app import app
 from thumbindex.errors import ModelError
 from thumbindex.install.clients import CLIENTS, Machine
-from thumbindex.install.doctor import (
-    check_client,
-    check_folder,
-    check_model,
-    check_server_start,
-)
+from thumbindex.install.doctor import check_client, check_folder, check_model, check_server_start
 from thumbindex.library import Library
 from thumbindex.library.status import examine_model, is_intact, verify_named
 from thumbindex.opening import OpenOptions

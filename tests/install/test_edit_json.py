@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.install.edit import (
-    MalformedError,
-    put_object,
-    read_object,
-    take_object,
-)
+from thumbindex.install.edit import MalformedError, put_object, read_object, take_object
 
 KEYS = ("mcpServers", "thumbindex")
 ENTRY = {"command": "/bin/thumbindex", "args": ["serve"]}

@@ -13,15 +13,7 @@ from thumbindex.encode.embed import token_counter
 from thumbindex.errors import UsageError
 from thumbindex.mcp.query_reply import AnswerFrame, PassageFormat, fit_answer, reply_tokens
 from thumbindex.mcp.tools import check_arguments
-from thumbindex.model import (
-    Answer,
-    Freshness,
-    IndexState,
-    Passage,
-    Place,
-    QueryKind,
-    TypedFilter,
-)
+from thumbindex.model import Answer, Freshness, IndexState, Passage, Place, QueryKind, TypedFilter
 
 COUNT = token_counter()
 

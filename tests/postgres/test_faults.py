@@ -18,14 +18,7 @@ import pytest
 
 from postgres.cluster import running_cluster, wait_until
 from postgres.server import TestServer
-from postgres.vault import (
-    QUESTIONS,
-    Gardener,
-    answers,
-    in_database,
-    on_disk,
-    publishing,
-)
+from postgres.vault import QUESTIONS, Gardener, answers, in_database, on_disk, publishing
 from thumbindex.errors import EngineError
 from thumbindex.library import Library
 from thumbindex.postgres import Engine

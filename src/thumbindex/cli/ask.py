@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thumbindex.cli.last_answer import remember_answer
-from thumbindex.cli.notes import (
-    resolve_from_cwd,
-    update_index,
-)
+from thumbindex.cli.notes import resolve_from_cwd, update_index
 from thumbindex.cli.options import (
     AlsoOption,
     GlobOption,
@@ -25,22 +22,11 @@ from thumbindex.cli.options import (
     opening_or_engine_options,
 )
 from thumbindex.cli.print_answers import best_of_each_note, print_answer, print_files
-from thumbindex.cli.terminal import (
-    print_json,
-    print_list,
-    print_why,
-)
-from thumbindex.errors import (
-    IndexDamagedError,
-    ModelError,
-    UsageError,
-)
+from thumbindex.cli.terminal import print_json, print_list, print_why
+from thumbindex.errors import IndexDamagedError, ModelError, UsageError
 from thumbindex.model import Answer, Filters, Query
 from thumbindex.opening import OpenOptions
-from thumbindex.present.as_json import (
-    answer_payload,
-    list_payload,
-)
+from thumbindex.present.as_json import answer_payload, list_payload
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.process import remote_command

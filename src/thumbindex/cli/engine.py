@@ -216,7 +216,7 @@ class Builder:
 @engine.command("folders", examples=("engine folders --engine postgresql://db.example.org/notes",))
 @exits_with_code
 @opening_or_engine_options
-def list_published(ctx: typer.Context, opening: OpenOptions, as_json: JsonOption = False) -> int:
+def engine_folders(ctx: typer.Context, opening: OpenOptions, as_json: JsonOption = False) -> int:
     """List what is published.
 
     Shows each folder's generation, size, and when a builder last confirmed it.
@@ -247,7 +247,7 @@ def list_published(ctx: typer.Context, opening: OpenOptions, as_json: JsonOption
 )
 @exits_with_code
 @opening_or_engine_options
-def forget_published(
+def engine_forget(
     ctx: typer.Context,
     opening: OpenOptions,
     name: Annotated[

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex.cli.options import JsonOption, open_for, opening_options, with_enclosing_folder
-from thumbindex.cli.terminal import (
-    ProgressDisplay,
-    print_json,
-    print_tables,
-)
+from thumbindex.cli.terminal import ProgressDisplay, print_json, print_tables
 from thumbindex.config import changed_settings
 from thumbindex.errors import UsageError
 from thumbindex.evaluation.baseline import check_baseline, compare_with, read_baseline

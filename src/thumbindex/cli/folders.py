@@ -32,11 +32,7 @@ from thumbindex.cli.terminal import (
     print_status,
 )
 from thumbindex.config import MAX_ABOUT_CHARS, configured_roots, real_folder, user_config_file
-from thumbindex.errors import (
-    IndexBusyError,
-    UnknownFolderError,
-    UsageError,
-)
+from thumbindex.errors import IndexBusyError, UnknownFolderError, UsageError
 from thumbindex.install.edit import (
     naming_file,
     put_table,
@@ -47,10 +43,7 @@ from thumbindex.install.edit import (
 )
 from thumbindex.model import FolderStatus
 from thumbindex.opening import OpenOptions, open_everywhere
-from thumbindex.present.as_json import (
-    report_payload,
-    status_payload,
-)
+from thumbindex.present.as_json import report_payload, status_payload
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.present.sentences import CHECK_GLOB, unmatched_glob_warning
 from thumbindex.settings import Config

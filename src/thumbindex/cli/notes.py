@@ -32,12 +32,7 @@ from thumbindex.cli.terminal import (
     stdout_console,
 )
 from thumbindex.config import absolute_path
-from thumbindex.errors import (
-    IndexDamagedError,
-    StorageError,
-    UnknownFolderError,
-    UsageError,
-)
+from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Excerpt, read_limit
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json as to_json

@@ -1,4 +1,4 @@
-"""The commands `serve` and `page`."""
+"""The commands `serve`, `page` and `token`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from thumbindex.cli.options import (
     opening_or_engine_options,
     with_enclosing_folder,
 )
-from thumbindex.cli.terminal import (
-    print_json,
-)
+from thumbindex.cli.terminal import print_json
 from thumbindex.errors import UsageError
 from thumbindex.mcp.stdio import serve_stdio
 from thumbindex.opening import OpenOptions
@@ -29,12 +27,8 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-if TYPE_CHECKING:
-    from thumbindex.library import Library
-
-
 def _command_server(ctx: typer.Context) -> StartCommandServer:
-    """Return what starts to answer the commands of this program from the server's library."""
+    """Return a function that starts to answer this program's commands from the server's library."""
     return partial(_start_command_server, ctx.find_root().command)
 
 

@@ -15,12 +15,7 @@ from thumbindex.index.analysis import DOCUMENT_FIELDS, analyze_chunk, analyze_do
 from thumbindex.index.bm25f import FieldLengths, PostingList, Scorer, max_union, weighted_union
 from thumbindex.index.catalog import StoreCatalog, ids_of_rows
 from thumbindex.index.files import as_storage_errors
-from thumbindex.index.segments import (
-    OpenSegments,
-    Segment,
-    SegmentFile,
-    SegmentWriter,
-)
+from thumbindex.index.segments import OpenSegments, Segment, SegmentFile, SegmentWriter
 from thumbindex.index.store import Store
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, IdleTime, RankedList, Term
 from thumbindex.ports import IntArray, KeywordWeights, Mask, Selection

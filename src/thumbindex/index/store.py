@@ -30,12 +30,7 @@ from thumbindex.index.row_codec import (
     text_span,
 )
 from thumbindex.index.segments import SegmentFile
-from thumbindex.index.sqlite import (
-    BUSY_SECONDS,
-    SqliteFile,
-    SqlRow,
-    damage_message,
-)
+from thumbindex.index.sqlite import BUSY_SECONDS, SqliteFile, SqlRow, damage_message
 from thumbindex.index.vector_store import VectorStore, vector_file
 from thumbindex.model import (
     Chunk,

@@ -23,10 +23,7 @@ from thumbindex.index.document_dates import (
 )
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.files import IndexPaths, as_storage_errors, fsync_files, make_folder
-from thumbindex.index.keyword_index import (
-    KeywordWriter,
-    word_counts,
-)
+from thumbindex.index.keyword_index import KeywordWriter, word_counts
 from thumbindex.index.locks import hold_lock
 from thumbindex.index.private_files import (
     ERASURE_DUE,

@@ -1,4 +1,4 @@
-"""What a face calls: `Library`, and what it needs before one is open.
+"""`Library`, and what its callers need before one is open.
 
 Loaded when a name is first used: the handshake of a server and `--help` do without numpy, FAISS
 and the models' runtime (`from thumbindex import library`, then `library.Library.open(...)`).
@@ -44,7 +44,9 @@ def __getattr__(name: str) -> Any:
     """Load the library, and return one of its names."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Imported here: see above.
-    from thumbindex.library import library
+    # Imported here: the handshake and `--help` do without.
+    from thumbindex.index import locks
+    from thumbindex.library import indexed_folders, library, reading, repeats, status, visibility
 
-    return getattr(library, name)
+    modules = (library, indexed_folders, reading, repeats, status, visibility, locks)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))

@@ -17,12 +17,7 @@ from thumbindex.config import (
     with_folder_file,
 )
 from thumbindex.index.builds import indexed_root
-from thumbindex.index.files import (
-    IndexPaths,
-    index_location,
-    index_parent,
-    refuse_network_drive,
-)
+from thumbindex.index.files import IndexPaths, index_location, index_parent, refuse_network_drive
 from thumbindex.index.refresh_requests import pending_requests
 from thumbindex.model import Problem
 from thumbindex.settings import Config

@@ -27,7 +27,7 @@ from thumbindex.errors import (
     UsageError,
 )
 from thumbindex.index.builds import delete_index, repair_index
-from thumbindex.index.locks import WatchLock, is_held
+from thumbindex.index.locks import is_held
 from thumbindex.index.refresh_requests import complete_requests, pending_requests
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
@@ -53,14 +53,9 @@ from thumbindex.library.indexed_folders import (
     Folder,
     find_folders,
     find_indexes,
-    index_paths_of,
     open_folder,
 )
-from thumbindex.library.indexing import (
-    IndexingOptions,
-    index_folders,
-    update_commit_dates,
-)
+from thumbindex.library.indexing import IndexingOptions, index_folders, update_commit_dates
 from thumbindex.library.near_copies import duplicate_steps
 from thumbindex.library.note_lookup import NoteLookup, complete_names
 from thumbindex.library.reader import DiskReader, Reader
@@ -73,15 +68,9 @@ from thumbindex.library.reading import (
     read_excerpt,
     read_notes,
 )
-from thumbindex.library.related import (
-    list_broken,
-    list_orphans,
-    related_to,
-    unlinked_pairs,
-)
-from thumbindex.library.repeats import ingestion_warnings, ingestion_words
-from thumbindex.library.status import ModelHealth, examine_model, is_intact, status_of
-from thumbindex.library.visibility import all_documents, directory_filters, filter_visible
+from thumbindex.library.related import list_broken, list_orphans, related_to, unlinked_pairs
+from thumbindex.library.status import status_of
+from thumbindex.library.visibility import all_documents, filter_visible
 from thumbindex.library.why_note import explain_note
 from thumbindex.model import (
     Answer,
@@ -110,21 +99,6 @@ from thumbindex.model import (
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import is_offline
 from thumbindex.settings import Config, QuerySettings
-
-__all__ = [
-    "Folder",
-    "Library",
-    "ModelHealth",
-    "NoteText",
-    "WatchLock",
-    "directory_filters",
-    "examine_model",
-    "find_folders",
-    "index_paths_of",
-    "ingestion_warnings",
-    "ingestion_words",
-    "is_intact",
-]
 
 _LOG = logging.getLogger(__name__)
 

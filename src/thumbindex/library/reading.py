@@ -21,11 +21,7 @@ from thumbindex.library.note_lookup import (
     unknown_path_error,
 )
 from thumbindex.library.reader import Reader
-from thumbindex.library.visibility import (
-    SUGGESTED_NAMES,
-    read_visible,
-    visible_documents,
-)
+from thumbindex.library.visibility import SUGGESTED_NAMES, read_visible, visible_documents
 from thumbindex.model import (
     Chunk,
     Document,

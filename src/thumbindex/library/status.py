@@ -27,13 +27,7 @@ from thumbindex.library.freshness import PUBLISHER_TIMEOUT_SECONDS, current_prog
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import hidden_paths
-from thumbindex.model import (
-    FolderStatus,
-    IndexState,
-    LinkCounts,
-    Problem,
-    flags_of,
-)
+from thumbindex.model import FolderStatus, IndexState, LinkCounts, Problem, flags_of
 
 __all__ = ["SCHEMA", "ModelHealth", "examine_model", "is_intact", "verify_named"]
 

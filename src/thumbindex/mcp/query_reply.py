@@ -18,12 +18,7 @@ from thumbindex.mcp.budget import (
     fit_rows,
 )
 from thumbindex.mcp.resources import resource_link
-from thumbindex.model import (
-    Answer,
-    Passage,
-    Progress,
-    Query,
-)
+from thumbindex.model import Answer, Passage, Progress, Query
 from thumbindex.present.as_json import (
     as_json,
     dedup_payload,
@@ -49,12 +44,7 @@ from thumbindex.present.sentences import (
     passage_flag_lines,
     why_lines,
 )
-from thumbindex.text import (
-    format_address,
-    line_range,
-    one_line,
-    plural,
-)
+from thumbindex.text import format_address, line_range, one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library

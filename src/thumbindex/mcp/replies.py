@@ -18,19 +18,8 @@ from thumbindex.mcp.budget import (
 )
 from thumbindex.mcp.query_reply import Reply
 from thumbindex.mcp.resources import resource_link
-from thumbindex.model import (
-    CitationCheck,
-    Excerpt,
-    ListedNote,
-    OutlineEntry,
-    Progress,
-)
-from thumbindex.present.as_json import (
-    as_json,
-    excerpt_payload,
-    related_payload,
-    status_payload,
-)
+from thumbindex.model import CitationCheck, Excerpt, ListedNote, OutlineEntry, Progress
+from thumbindex.present.as_json import as_json, excerpt_payload, related_payload, status_payload
 from thumbindex.present.sentences import (
     citation_check_line,
     fenced,
@@ -45,12 +34,7 @@ from thumbindex.present.sentences import (
     shortened_quotation,
     verification_sentence,
 )
-from thumbindex.text import (
-    line_range,
-    one_line,
-    parse_citation,
-    plural,
-)
+from thumbindex.text import line_range, one_line, parse_citation, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library

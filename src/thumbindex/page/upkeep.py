@@ -20,13 +20,7 @@ from thumbindex.model import (
     UnlinkedPair,
     Verdict,
 )
-from thumbindex.page.visit import (
-    FormResult,
-    Screen,
-    Visit,
-    note_address,
-    screen_address,
-)
+from thumbindex.page.visit import FormResult, Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import as_json, duplicates_payload, status_payload
 from thumbindex.present.clusters import by_priority, diff_texts, exceeds_diff_limit, needs_decision
 from thumbindex.present.sentences import folder_state_sentence, progress_sentence

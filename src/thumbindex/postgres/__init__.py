@@ -34,7 +34,7 @@ def __getattr__(name: str) -> Any:
     """Load the modules of this package, and return one of their names."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Imported here: see above.
+    # Imported here: the driver is an extra, and slow to import.
     from thumbindex.postgres import database, publish, published_folders, published_store
 
     modules = (database, publish, published_folders, published_store)

@@ -10,11 +10,7 @@ import numpy as np
 
 from thumbindex.index.bm25f import PostingList
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.keyword_index import (
-    SegmentKeywordIndex,
-    TermPostings,
-    empty_posting_list,
-)
+from thumbindex.index.keyword_index import SegmentKeywordIndex, TermPostings, empty_posting_list
 from thumbindex.index.segments import OpenSegments, Segment
 from thumbindex.ports import IntArray
 from thumbindex.postgres.published_store import PublishedStore

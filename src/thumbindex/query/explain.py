@@ -32,20 +32,10 @@ from thumbindex.model import (
 from thumbindex.ports import Catalog, KeywordWeights, Vector
 from thumbindex.query.expansion import corrected_query
 from thumbindex.query.operators import select_chunks
-from thumbindex.query.parents import (
-    chunk_place,
-    chunk_places,
-    is_inside,
-    passage_place,
-)
+from thumbindex.query.parents import chunk_place, chunk_places, is_inside, passage_place
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
-from thumbindex.query.retrieve import (
-    field_weights,
-    merge_identifiers,
-    merge_terms,
-    neighbors,
-)
+from thumbindex.query.retrieve import field_weights, merge_identifiers, merge_terms, neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import plural
 

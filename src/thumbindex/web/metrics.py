@@ -6,10 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 
 import prometheus_client as prometheus
-from prometheus_client.metrics_core import (
-    GaugeMetricFamily,
-    Metric,
-)
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
