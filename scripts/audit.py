@@ -56,9 +56,9 @@ def is_allowed(license_: str) -> bool:
 def judge_licenses(packages: Iterable[Mapping[str, str]]) -> list[str]:
     """Return a sentence for each package whose license is unknown or not allowed."""
     return [
-        f"{each['Name']} {each['Version']}: license {each['License']!r} is not among those allowed"
-        for each in packages
-        if not is_allowed(STATED.get(each["Name"], each["License"]))
+        f"{package['Name']} {package['Version']}: license {package['License']!r} is not allowed"
+        for package in packages
+        if not is_allowed(STATED.get(package["Name"], package["License"]))
     ]
 
 
@@ -69,13 +69,13 @@ def judge_vulnerabilities(report: Mapping[str, Any]) -> tuple[list[str], list[st
     packages = report["dependencies"]
     found = [
         (
-            f"{each['name']} {each['version']}: {hole['id']}, mended in "
+            f"{package['name']} {package['version']}: {hole['id']}, mended in "
             f"{', '.join(hole['fix_versions']) or 'no version yet'}"
         )
-        for each in packages
-        for hole in each.get("vulns", ())
+        for package in packages
+        for hole in package.get("vulns", ())
     ]
-    return found, [each["name"] for each in packages if "skip_reason" in each]
+    return found, [package["name"] for package in packages if "skip_reason" in package]
 
 
 def say(found: Sequence[str], passed_over: Sequence[str] | None, count: int) -> tuple[str, int]:

@@ -72,7 +72,7 @@ def manifest(project: Mapping[str, Any]) -> dict[str, Any]:
                 "args": ["run", "--directory", "${__dirname}", _PROGRAM, "${user_config.folders}"],
             },
         },
-        "tools": [{"name": each["name"], "description": each["description"]} for each in TOOLS],
+        "tools": [{"name": tool["name"], "description": tool["description"]} for tool in TOOLS],
         "prompts_generated": True,
         "compatibility": {
             "platforms": ["darwin", "win32", "linux"],
@@ -104,7 +104,7 @@ def _files(root: Path, project: Mapping[str, Any]) -> Iterator[tuple[str, str | 
 def _with_pins(root: Path) -> str:
     """Return `pyproject.toml` with the tested versions as uv's constraints."""
     pins = re.findall(r"^[^#\s].*$", (root / "constraints.txt").read_text(encoding="utf-8"), re.M)
-    listed = "".join(f"  {json.dumps(each)},\n" for each in pins)
+    listed = "".join(f"  {json.dumps(pin)},\n" for pin in pins)
     return (root / "pyproject.toml").read_text(
         encoding="utf-8"
     ) + f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n"

@@ -201,10 +201,10 @@ class MemoryCatalog:
         """Return the parent of each chunk; one that no section is numbered for is missing."""
         chunks = self.chunks(ids).items()
         return {
-            n: each
+            n: section
             for n, chunk in chunks
-            for each in self.parsed[self.document_of(n)].sections
-            if each.ordinal == chunk.section
+            for section in self.parsed[self.document_of(n)].sections
+            if section.ordinal == chunk.section
         }
 
     def select(self, filters: Filters) -> Selection | None:
@@ -271,7 +271,9 @@ class MemoryCatalog:
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""
-        every = Counter(each for document in self.documents for each in document.abbreviations)
+        every = Counter(
+            abbreviation for document in self.documents for abbreviation in document.abbreviations
+        )
         return {
             each: count
             for each, count in every.items()
@@ -407,7 +409,7 @@ class MemoryKeywordIndex:
 
     def phrase_frequency(self, text: str) -> int:
         """Return the number of chunks with a phrase in their text."""
-        form = [_singular(each) for each in words(text)]
+        form = [_singular(word) for word in words(text)]
         return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
 
     def lexicon(self, lengths: range) -> Collection[str]:

@@ -125,10 +125,10 @@ def _tables() -> Iterator[tuple[str, list[Setting]]]:
 
 def _meanings(table: Any, prefix: str) -> Iterator[tuple[str, str]]:
     hints = get_type_hints(table)
-    for each in fields(table):
-        if is_dataclass(kind := hints[each.name]):
-            yield f"{prefix}{each.name}", " ".join((kind.__doc__ or "").split())
-            yield from _meanings(kind, f"{prefix}{each.name}.")
+    for field in fields(table):
+        if is_dataclass(kind := hints[field.name]):
+            yield f"{prefix}{field.name}", " ".join((kind.__doc__ or "").split())
+            yield from _meanings(kind, f"{prefix}{field.name}.")
 
 
 def _entry(each: Setting) -> str:

@@ -12,5 +12,5 @@ def with_stages(settings: QuerySettings, *stages: str) -> QuerySettings:
 
 def without_stages(settings: QuerySettings, *stages: str) -> QuerySettings:
     """Return the settings with these stages left out."""
-    added = (each for each in stages if each not in settings.skip)
+    added = (stage for stage in stages if stage not in settings.skip)
     return replace(settings, skip=(*settings.skip, *added))

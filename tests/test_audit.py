@@ -71,7 +71,7 @@ def test_a_license_is_allowed_where_all_of_it_is_or_one_that_may_be_chosen(licen
 )
 def test_another_license_is_named_with_its_package(license_):
     assert judge_licenses([{"Name": "x", "Version": "1", "License": license_}]) == [
-        f"x 1: license {license_!r} is not among those allowed"
+        f"x 1: license {license_!r} is not allowed"
     ]
 
 

@@ -37,7 +37,7 @@ def test_the_manifest_says_what_this_version_is_and_does(manifest: dict[str, Any
         "thumbindex",
         version("thumbindex"),
     )
-    assert [each["name"] for each in manifest["tools"]] == [each["name"] for each in TOOLS]
+    assert [each["name"] for each in manifest["tools"]] == [tool["name"] for tool in TOOLS]
 
 
 def test_every_setting_that_the_command_names_is_asked_for(manifest: dict[str, Any]) -> None:
@@ -49,9 +49,9 @@ def test_the_packages_in_it_are_those_that_are_tested(bundle: Path) -> None:
     project = tomllib.loads(zipfile.ZipFile(bundle).read("pyproject.toml").decode())
     pins = project["tool"]["uv"]["constraint-dependencies"]
     assert [
-        each
-        for each in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-        if not each.startswith("#")
+        line
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
     ] == pins
 
 

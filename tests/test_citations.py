@@ -108,7 +108,10 @@ def checked(library: Library, text: str) -> CitationCheck:
 
 
 def states(library: Library, text: str) -> list[tuple[str, str, str]]:
-    return [(each.citation, each.quotation, each.state) for each in library.verify(text).citations]
+    return [
+        (citation.citation, citation.quotation, citation.state)
+        for citation in library.verify(text).citations
+    ]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +231,7 @@ def test_a_citation_without_a_quotation_is_looked_up_and_what_never_was_is_never
     library: Library, text: str, reason: str
 ) -> None:
     checks = library.verify(text).citations
-    assert {(each.state, each.reason) for each in checks} == {
+    assert {(check.state, check.reason) for check in checks} == {
         ("never_there" if reason else "there", reason)
     }
 
@@ -311,7 +314,7 @@ def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
         write(vault / "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
     for _ in range(2):
         checks = library.verify(text).citations
-        assert [(each.state, each.path, each.text) for each in checks] == [
+        assert [(check.state, check.path, check.text) for check in checks] == [
             ("gone", "", ""),
             *[("never_there", "", "")] * 3,
         ]
@@ -360,7 +363,7 @@ def test_every_part_of_a_note_is_found_in_it_on_its_line(
 @given(st.text(st.sampled_from('ab.md#()[]"“”>|` \n12-:/lines plan'), max_size=200))
 def test_no_text_breaks_it(library: Library, text: str) -> None:
     found = library.verify(text)
-    assert all(each.citation for each in found.citations)
+    assert all(citation.citation for citation in found.citations)
 
 
 # ---------------------------------------------------- several folders, and drafts that ask for much
@@ -430,7 +433,7 @@ def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
     for vault in (tmp_path.parent.name, "no such directory"):
         link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
         checks = two.without_local_paths().verify(f"See {link} for it.").citations
-        assert [each.state for each in checks] == ["never_there"]
+        assert [check.state for check in checks] == ["never_there"]
 
 
 def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:

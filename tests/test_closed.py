@@ -108,7 +108,9 @@ def test_nothing_that_is_read_is_ever_run() -> None:
                 found.append((path.name, node.func.id))
             elif isinstance(node, ast.Call):
                 kept = {
-                    each.arg: each.value for each in node.keywords if each.arg in DENIED_KEYWORDS
+                    keyword.arg: keyword.value
+                    for keyword in node.keywords
+                    if keyword.arg in DENIED_KEYWORDS
                 }
                 found += [
                     (path.name, name)

@@ -96,7 +96,8 @@ def write(path: Path, text: str, day: str = "") -> None:
 def documents(library: Library) -> Mapping[str, Document]:
     library.index(words_only=True)
     return {
-        each.path: each for each in library._readers[0].folder_snapshot().snapshot.catalog.documents
+        document.path: document
+        for document in library._readers[0].folder_snapshot().snapshot.catalog.documents
     }
 
 
@@ -114,8 +115,10 @@ def test_the_time_of_a_copy_is_no_date_and_is_shown_as_what_it_is(
     write(vault / "plums.md", "# Plums\n\nPlums keep for a week.\n", "2026-11-22")
     with opened() as library:
         library.index()
-        passages = {each.path: each for each in library.query("plums", limit=5).passages}
-        later = [each.path for each in library.query("plums", since=date(2020, 1, 1)).passages]
+        passages = {passage.path: passage for passage in library.query("plums", limit=5).passages}
+        later = [
+            passage.path for passage in library.query("plums", since=date(2020, 1, 1)).passages
+        ]
     assert (passages["old.md"].created, passages["old.md"].file_time) == ("2020-08-21", "")
     assert (
         passages["plums.md"].created,
@@ -145,7 +148,7 @@ def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_t
         write(vault / "old/c.md", "# C\n\nApples, copied with its time.\n", "2025-02-03")
         expected = {"a.md": "", "b.md": "2026-02-03", "old/c.md": ""}
         assert days(library) == expected
-        assert [each.path for each in library.listing(since=date(2026, 2, 1)).notes] == ["b.md"]
+        assert [note.path for note in library.listing(since=date(2026, 2, 1)).notes] == ["b.md"]
         library.index(rebuild=True, words_only=True)
         assert days(library) == expected
     with open_library(vault, index=vault.parent / "another") as another:

@@ -47,7 +47,7 @@ def library(vault: Path) -> Iterator[Library]:
 def clusters(library: Library, *, grey: bool = True) -> dict[tuple[str, ...], Cluster]:
     """Return the clusters by the paths where their texts stand."""
     return {
-        tuple(sorted(each.path for each in found.texts)): found
+        tuple(sorted(text.path for text in found.texts)): found
         for found in library.duplicates(grey=grey).clusters
     }
 
@@ -67,7 +67,7 @@ def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) 
         "",
         None,
     )
-    assert [(each.path, each.start_line, each.date) for each in same.texts] == [
+    assert [(text.path, text.start_line, text.date) for text in same.texts] == [
         ("b.md", 6, "2025-01-01"),
         ("a.md", 6, "2024-01-01"),
     ]

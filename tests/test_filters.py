@@ -67,7 +67,9 @@ def test_a_filter_typed_in_a_query_narrows_it(
     library: Library, query: str, paths: set[str]
 ) -> None:
     answer = library.query(query, limit=10)
-    assert {each.path.rpartition("/")[2].removesuffix(".md") for each in answer.passages} == paths
+    assert {
+        passage.path.rpartition("/")[2].removesuffix(".md") for passage in answer.passages
+    } == paths
     assert answer.query == query
     assert answer.filters
 
@@ -98,7 +100,7 @@ def test_an_ordinary_question_has_no_filters(library: Library, query: str) -> No
 
 def test_a_query_of_filters_alone_lists_the_notes_newest_first(library: Library) -> None:
     answer = library.query("-tag:project/old", limit=2)
-    assert [each.path for each in answer.passages] == ["Areas/plan.md", "Tools/flags.md"]
+    assert [passage.path for passage in answer.passages] == ["Areas/plan.md", "Tools/flags.md"]
     assert (answer.answerable, answer.confidence_level, answer.listed) == (True, "high", 3)
 
 
@@ -114,7 +116,7 @@ def test_a_query_of_exclusions_alone_lists_the_notes_that_are_left(
     library: Library, query: str, paths: list[str]
 ) -> None:
     answer = library.query(query)
-    assert ([each.path for each in answer.passages], answer.listed) == (paths, len(paths))
+    assert ([passage.path for passage in answer.passages], answer.listed) == (paths, len(paths))
 
 
 @pytest.mark.parametrize(
@@ -126,8 +128,8 @@ def test_what_is_left_out_and_stands_in_no_note_is_not_searched_for(
 ) -> None:
     answer, plain = library.query(query), library.query("garden")
     assert answer.filters == (TypedFilter("words", left_out, excludes=True),)
-    assert [(each.path, each.score) for each in answer.passages] == [
-        (each.path, each.score) for each in plain.passages
+    assert [(passage.path, passage.score) for passage in answer.passages] == [
+        (passage.path, passage.score) for passage in plain.passages
     ]
 
 
@@ -242,8 +244,8 @@ def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_
                 library.query('path:"secret plam"'),
             ]
             shown = [
-                (each.passages, each.undated, each.listed, each.unmet, each.trace)
-                for each in answers
+                (answer.passages, answer.undated, answer.listed, answer.unmet, answer.trace)
+                for answer in answers
             ]
             lists = [
                 library.listing(tag=["layoffs"]),
@@ -275,7 +277,7 @@ def test_who_may_see_one_folder_hears_of_no_tag_of_another(tmp_path: Path) -> No
         one = both.only({"mine"})
         assert both.query("tag:salary").unmet[0].nearest == ("salaries",)
         assert one.query("tag:salary").unmet[0].nearest == ()
-        assert [each.folder for each in one.listing().notes] == ["mine"]
+        assert [note.folder for note in one.listing().notes] == ["mine"]
 
 
 def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(
@@ -292,8 +294,8 @@ def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(
             library.query("the budget", since=date(2020, 1, 1)),
             library.listing(since=date(2020, 1, 1)),
         )
-        assert ([each.path for each in answer.passages], answer.undated) == (["dated.md"], 2)
-        assert ([each.path for each in notes.notes], notes.undated) == (["dated.md"], 2)
+        assert ([passage.path for passage in answer.passages], answer.undated) == (["dated.md"], 2)
+        assert ([note.path for note in notes.notes], notes.undated) == (["dated.md"], 2)
         assert library.query("the budget").undated == 0
 
 
@@ -306,7 +308,7 @@ def test_an_answer_over_mcp_has_the_day_of_each_passage_where_one_is_known(
     ] == "2026-03-01"
     assert "\n(dated 2026-03-01)\n" in reply.text
     entries = reply_outline(library, {"tag": ["project"]}).structured["entries"]
-    assert [each["date"] for each in entries] == ["2026-03-01", "2020-01-01"]
+    assert [entry["date"] for entry in entries] == ["2026-03-01", "2020-01-01"]
 
 
 def test_why_says_which_typed_filter_kept_a_note_out(library: Library) -> None:

@@ -89,7 +89,7 @@ def opened(places: tuple[Path, Path]) -> Iterator[Callable[..., Library]]:
 
 
 def found(library: Library, query: str = "apples") -> set[str]:
-    return {each.path for each in library.query(query, limit=20).passages}
+    return {passage.path for passage in library.query(query, limit=20).passages}
 
 
 def told(library: Library) -> dict[str, list[str]]:
@@ -284,7 +284,9 @@ def test_every_number_that_a_folders_own_file_may_set_has_bounds() -> None:
         for each in settings_by_key().values()
         if each.key.startswith(("query.", "corpus.chunk.")) and each.kind in (int, float)
     ]
-    assert [each.key for each in numbers if each.minimum is None or each.maximum is None] == []
+    assert [
+        number.key for number in numbers if number.minimum is None or number.maximum is None
+    ] == []
     assert len(numbers) > 25
 
 

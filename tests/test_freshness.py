@@ -48,7 +48,7 @@ def request_refresh(library: Library, text: str = "plums", seconds: float = 0.15
 
 
 def paths(answer: Answer) -> set[str]:
-    return {each.path for each in answer.passages}
+    return {passage.path for passage in answer.passages}
 
 
 def test_without_being_asked_an_answer_says_nothing_of_the_disk(reader: Library) -> None:

@@ -122,7 +122,7 @@ def test_what_no_file_can_be_called_names_no_note(library: Library, typed: str) 
 
 
 def test_what_is_typed_so_far_finds_the_note_of_that_name_first(library: Library) -> None:
-    assert [each.path for each in library.suggest_notes("tea", 9)] == ["tea.md", "Ideas/tea.md"]
-    assert [each.path for each in library.suggest_notes("co", 9)] == ["Ideas/tea.md"]
-    assert [each.path for each in library.suggest_notes("ideas/mu", 9)] == ["Ideas/Müsli.md"]
+    assert [note.path for note in library.suggest_notes("tea", 9)] == ["tea.md", "Ideas/tea.md"]
+    assert [note.path for note in library.suggest_notes("co", 9)] == ["Ideas/tea.md"]
+    assert [note.path for note in library.suggest_notes("ideas/mu", 9)] == ["Ideas/Müsli.md"]
     assert len(library.suggest_notes("", 99)) == len(NOTES)

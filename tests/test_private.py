@@ -289,7 +289,9 @@ def test_a_note_that_becomes_private_leaves_nothing_in_any_file(
         library = opened("corpus.private.globs=hidden*")
     assert library.index().removed == 1
     assert found_in(tmp_path / "index", traces) == [False] * len(traces)
-    assert json.dumps([each.path for each in library.query("apples").passages]) == '["other.md"]'
+    assert (
+        json.dumps([passage.path for passage in library.query("apples").passages]) == '["other.md"]'
+    )
 
 
 @pytest.mark.parametrize(
@@ -411,7 +413,7 @@ def test_an_index_is_made_for_its_owner_alone(vault: Path, tmp_path: Path) -> No
             library.index()
     folders = [each for place in ("mine", "new") for each in (tmp_path / place).iterdir()]
     assert len(folders) == 3
-    assert {each.stat().st_mode & 0o777 for each in folders} == {0o700}
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
 
 
 def as_stored(text: str) -> list[bytes]:
@@ -437,7 +439,9 @@ def test_a_note_that_becomes_private_hides_no_namesake_in_another_folder(tmp_pat
     with open_library(tmp_path / "mine", tmp_path / "theirs") as library:
         library.index()
         write(tmp_path / "mine/README.md", BY_KEY)
-        assert {each.folder for each in library.query("apples in a cellar").passages} == {"theirs"}
+        assert {passage.folder for passage in library.query("apples in a cellar").passages} == {
+            "theirs"
+        }
         with pytest.raises(UnknownPathError, match=r"Nearest: README\.md"):
             library.read("REDME.md")
 
@@ -473,7 +477,7 @@ def test_a_note_that_moves_into_a_private_folder_is_in_no_answer_from_then_on(
     (vault / "hidden.md").rename(vault / "diary/hidden.md")
     assert told(library, "hidden.md") == before[0]
     assert (
-        [each.path for each in library.query(SECRET).passages if each.path == "hidden.md"],
+        [passage.path for passage in library.query(SECRET).passages if passage.path == "hidden.md"],
         "hidden.md" in repr(library.outline()),
     ) == ([], False)
     library.index()
@@ -498,7 +502,7 @@ def test_a_filter_that_only_a_note_meets_which_has_become_private_is_met_by_none
             found.unmet,
             found.listed,
             found.answerable,
-            [each.path for each in found.passages],
+            [passage.path for passage in found.passages],
         )
 
     before = asked()
@@ -598,7 +602,7 @@ def test_an_answer_whose_notes_have_all_become_private_has_found_nothing(
     library = opened("query.skip=search_vector,search_graph")
     write(vault / "hidden.md", OPEN_TEXT)
     library.index()
-    assert [each.path for each in library.query(SECRET).passages] == ["hidden.md"]
+    assert [passage.path for passage in library.query(SECRET).passages] == ["hidden.md"]
     write(vault / "hidden.md", BY_KEY)
     found = library.query(SECRET)
     assert (found.answerable, found.confidence, found.passages) == (False, 0.0, ())

@@ -127,7 +127,7 @@ def test_the_order_in_which_segments_are_given_does_not_matter_and_no_text_or_ve
     order = list(range(len(chunks)))
     random.shuffle(order)
     found = left_out(*(chunks[n] for n in order), settings=settings)
-    assert {(order[n], order[keeper]) for n, keeper in found} == {each[:2] for each in repeats}
+    assert {(order[n], order[keeper]) for n, keeper in found} == {repeat[:2] for repeat in repeats}
     assert given == dict(enumerate(chunks))
     assert {n: vector.tobytes() for n, vector in vectors.items()} == copies
 

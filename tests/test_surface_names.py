@@ -57,8 +57,8 @@ def flags(command: str) -> set[str]:
     parameters = get_command(app).commands[command].params  # type: ignore[attr-defined]
     return {
         flag.removeprefix("--").replace("-", "_")
-        for each in parameters
-        for flag in each.opts
+        for parameter in parameters
+        for flag in parameter.opts
         if flag.startswith("--")
     } - {"help"}
 
@@ -134,7 +134,7 @@ def test_every_command_opens_by_the_same_flags() -> None:
 
 
 def test_a_default_that_a_tool_states_is_the_configured_one() -> None:
-    described = next(each for each in TOOLS if each["name"] == "query")["inputSchema"][
+    described = next(tool for tool in TOOLS if tool["name"] == "query")["inputSchema"][
         "properties"
     ]["limit"]["description"]
     assert described == f"Passages, default {Config().query.limit}"

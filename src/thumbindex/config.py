@@ -253,16 +253,16 @@ def resolve_folders(
     """
     configured = configured_roots(config)
     found: list[Path] = []
-    for each in list(names) or list(configured) or [Path(current_folder())]:
-        if not str(each).strip():
+    for name in list(names) or list(configured) or [Path(current_folder())]:
+        if not str(name).strip():
             raise UsageError(
                 "A folder is named, but its name is empty: write it, or leave the option out "
                 "to mean the current folder."
             )
-        root = configured.get(str(each)) or real_folder(each)
+        root = configured.get(str(name)) or real_folder(name)
         # a name may be too long for the system
         if not os.path.isdir(root) and not is_known(root):  # noqa: PTH112
-            raise UnknownFolderError(_no_folder_message(str(each), root, sorted(configured)))
+            raise UnknownFolderError(_no_folder_message(str(name), root, sorted(configured)))
         found.append(root)
     return tuple(sorted(folder_names(configured, found).items()))
 
@@ -361,12 +361,12 @@ def _walk(table: Any, prefix: str) -> Iterator[Setting]:
 
 def _apply(table: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
     given: dict[str, Any] = {}
-    for each in fields(table):
-        key, now = f"{prefix}{each.name}", getattr(table, each.name)
+    for field in fields(table):
+        key, now = f"{prefix}{field.name}", getattr(table, field.name)
         if is_dataclass(now):
-            given[each.name] = _apply(now, values, f"{key}.")
+            given[field.name] = _apply(now, values, f"{key}.")
         elif key in values:
-            given[each.name] = values[key]
+            given[field.name] = values[key]
     return replace(table, **given)
 
 

@@ -66,7 +66,7 @@ def date_of_match(found: re.Match[str]) -> date | None:
     """Return the date of a match; None if there is no such day, or it is ambiguous (03/04/2026)."""
     parts = found.groupdict()
     if not parts:
-        year, month, day, *_ = (int(each) for each in found.groups() if each and each.isdigit())
+        year, month, day, *_ = (int(group) for group in found.groups() if group and group.isdigit())
     elif parts["y4"]:
         first, second, year = int(parts["a"]), int(parts["b"]), int(parts["y4"])
         if first <= 12 and second <= 12 and first != second:

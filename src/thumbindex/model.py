@@ -121,7 +121,9 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
     """Return the flags of documents, by path and line."""
-    parts = ((each.path, flag.partition(": ")) for each in documents for flag in each.flags)
+    parts = (
+        (document.path, flag.partition(": ")) for document in documents for flag in document.flags
+    )
     return tuple(Problem(path, int(line), reason) for path, (line, _, reason) in parts)
 
 

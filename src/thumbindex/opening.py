@@ -48,10 +48,12 @@ class OpenOptions:
         """Return the same as command line arguments, for a child process; it is not told of a
         database, whose password others would see there.
         """
-        overrides = [each for each in self.overrides if not each.startswith(_ENGINE_URL)]
+        overrides = [
+            override for override in self.overrides if not override.startswith(_ENGINE_URL)
+        ]
         given = [
             *(("--folder", each) for each in self.folder),
-            *(("--set", each) for each in overrides),
+            *(("--set", override) for override in overrides),
         ]
         given += [("--index", str(self.index))] if self.index else []
         given += [("--config", str(self.config))] if self.config else []
@@ -59,7 +61,7 @@ class OpenOptions:
 
     def command(self, name: str) -> str:
         """Return how a command over the same is typed where this was."""
-        written = (each.partition("=") for each in self.arguments())
+        written = (argument.partition("=") for argument in self.arguments())
         return " ".join(
             [
                 f"thumbindex {name}",
@@ -71,7 +73,7 @@ class OpenOptions:
     def from_arguments(cls, arguments: Sequence[str]) -> OpenOptions:
         """Return what `arguments` wrote."""
         given: dict[str, list[str]] = {}
-        for name, _, value in (each.partition("=") for each in arguments):
+        for name, _, value in (argument.partition("=") for argument in arguments):
             given.setdefault(name, []).append(value)
         (index, config) = (
             Path(given[name][-1]) if name in given else None for name in ("--index", "--config")
@@ -207,7 +209,10 @@ def nameable_directories(
     """Return which directories of the folders on this machine may be named: none that is
     private.
     """
-    config, folders = opening.load(), tuple(each for each in folders if is_local_path(each[1]))
+    config, folders = (
+        opening.load(),
+        tuple(folder for folder in folders if is_local_path(folder[1])),
+    )
     if not any(
         own.blocks_indexing or own.corpus.private.globs
         for own in (with_folder_file(config, root) for _, root in folders)

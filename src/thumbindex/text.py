@@ -228,9 +228,9 @@ def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
     if text.isascii() or not any(map(has_cjk, found)):
         return found, range(len(found))
     placed = [
-        (each, place)
+        (character, place)
         for place, pair in enumerate(zip(found, (*found[1:], ""), strict=True))
-        for each in _with_characters(*pair)
+        for character in _with_characters(*pair)
     ]
     return [each for each, _ in placed], [place for _, place in placed]
 

@@ -65,7 +65,7 @@ def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_pa
         OpenOptions((str(vault),), tmp_path / "index"), open_library, command=command
     )
     background.start()
-    assert until(lambda: any("cannot be written" in each for each in background.notes()))
+    assert until(lambda: any("cannot be written" in note for note in background.notes()))
     with pytest.raises(StorageError, match="The index folder cannot be written"):
         background.await_words(0.3)
     background.stop()

@@ -95,7 +95,7 @@ class Loop:
         self.work, self.notes = Work(library), list[Message]()
         made: Any = IndexingLoop
         self.loop = made(self.work, self.notes.append, Watched, clock=lambda: self.work.now)
-        self.folders = {each.name: each for each in self.loop._folders}
+        self.folders = {folder.name: folder for folder in self.loop._folders}
 
     def run(self, seconds: float = 1.0) -> list[tuple[str, str]]:
         """Do what comes due in so many idle seconds; return what was done since the last time."""

@@ -28,7 +28,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     options = [
         f"--folder={tmp_path / 'vault'}",
         f"--index={tmp_path / 'index'}",
-        *(f"--set={each}" for each in overrides),
+        *(f"--set={override}" for override in overrides),
     ]
     with ExitStack() as running:
         yield lambda: running.enter_context(ServerProcess(options))

@@ -83,7 +83,8 @@ def ablation(
         print(name, file=sys.stderr)
         try:
             varied = [
-                replace(each, library=each.library.with_query_settings(query)) for each in sources
+                replace(source, library=source.library.with_query_settings(query))
+                for source in sources
             ]
             after = evaluate_all(varied, limit)
         except ThumbindexError as error:

@@ -491,7 +491,7 @@ def questions_of(name: str, folder: Path, labeled: Path | None) -> Questions:
             library.index(words_only=True)
             links = queries_from_links(library.all_notes(), MOST)
         drawn = Path(made) / "names.jsonl"
-        lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in name_queries(folder, 10))
+        lines = (json.dumps(query, ensure_ascii=False) + "\n" for query in name_queries(folder, 10))
         drawn.write_text("".join(lines), encoding="utf-8")
         return Questions(links, (), some(load_queries(drawn)))
 

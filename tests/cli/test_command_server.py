@@ -303,7 +303,7 @@ def test_two_folders_are_answered_together_and_each_alone(
         settle(library)
         local = CommandServer(library, PROGRAM, open_fake)
         for folders in ((vault, other), (other,), (vault,)):
-            named = [f"--folder={each}" for each in folders]
+            named = [f"--folder={folder}" for folder in folders]
             arguments = ("query", "green button", *named, f"--index={tmp_path / 'indexes'}")
             found = ask(tmp_path, *arguments)
             assert found.code == 0

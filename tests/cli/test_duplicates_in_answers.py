@@ -108,7 +108,9 @@ def test_two_notes_that_differ_by_a_negation_are_never_one_text_in_any_language(
     denied: Library, language: str
 ) -> None:
     text = {**DENIED, **UNKNOWN}[language][0]
-    passages = {each.path: each for each in denied.query(text, path=[f"{language} *.md"]).passages}
+    passages = {
+        passage.path: passage for passage in denied.query(text, path=[f"{language} *.md"]).passages
+    }
     assert sorted(passages) == [f"{language} branch.md", f"{language} office.md"]
     assert [(each.also_in, each.cluster_size) for each in passages.values()] == [((), 1), ((), 1)]
     assert denied.duplicates().merged == 0
@@ -117,7 +119,9 @@ def test_two_notes_that_differ_by_a_negation_are_never_one_text_in_any_language(
 @pytest.mark.parametrize("language", DENIED)
 def test_a_negation_is_told_as_a_contradiction(denied: Library, language: str) -> None:
     text, *_, word = DENIED[language]
-    passages = {each.path: each for each in denied.query(text, path=[f"{language} *.md"]).passages}
+    passages = {
+        passage.path: passage for passage in denied.query(text, path=[f"{language} *.md"]).passages
+    }
     (here,), (there,) = (
         passages[f"{language} {place}.md"].disagrees for place in ("office", "branch")
     )

@@ -24,7 +24,7 @@ def answered(server: ServerProcess, wanted: set[str], query: str = "apples") -> 
 
     def are_found() -> bool:
         results = server.call("query", query=query, limit=20, wait_fresh=1)["results"]
-        found.update(each["path"] for each in results)
+        found.update(result["path"] for result in results)
         return wanted <= found
 
     until(are_found, 60)

@@ -137,7 +137,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
 ) -> None:
     write(config, f"[folders]\ndocs = '{home}/one/docs'\n")
     before = config.read_bytes()
-    command, *rest = (each.replace("{home}", str(home)) for each in arguments)
+    command, *rest = (argument.replace("{home}", str(home)) for argument in arguments)
     result = run(command, *rest)
     assert (
         result.exit_code,

@@ -46,8 +46,8 @@ def test_every_help_ends_with_examples_that_can_be_typed(path: tuple[str, ...]) 
     assert (shown.exit_code, shown.stderr) == (0, "")
     _, _, examples = shown.stdout.partition("\n  Examples:\n")
     assert examples
-    for each in examples.splitlines():
-        words = shlex.split(each)
+    for line in examples.splitlines():
+        words = shlex.split(line)
         assert tuple(words[: 1 + len(path)]) == ("thumbindex", *path)
         if "--help" not in words:
             read(words[1:])
@@ -56,7 +56,7 @@ def test_every_help_ends_with_examples_that_can_be_typed(path: tuple[str, ...]) 
 @pytest.mark.parametrize("path", [path for path in commands() if path], ids=" ".join)
 def test_the_documentation_names_every_command(path: tuple[str, ...]) -> None:
     pages = [PAGES / "README.md", *sorted((PAGES / "docs").glob("*.md"))]
-    written = " ".join(" ".join(each.read_text(encoding="utf-8").split()) for each in pages)
+    written = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages)
     assert f"`{' '.join(path)}" in written or f"thumbindex {' '.join(path)}" in written
 
 

@@ -168,13 +168,13 @@ async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
         shown = [each["name"] for each in answer["content"] if each["type"] == "resource_link"]
         shown += [name for key, name in strings(listed) if key in {"name", "title"}]
         results = answer["structured_content"]["results"]
-        shown += [each["citation"] for each in results]
+        shown += [result["citation"] for result in results]
         moved = results[0]["citation"].partition(" (line")[0]
         draft = f'{moved} (line 900) says "The walrus keeps a lantern"'
         checked = (await client.call_tool("verify", {"text": [draft]})).model_dump()
         shown += [each["now"] for each in checked["structured_content"]["citations"]]
         assert [each for each in shown if UNSEEN.search(each) or "\n" in each] == []
-        assert NOTE in {each["path"] for each in results}
+        assert NOTE in {result["path"] for result in results}
         for each in (name for result in results for name in (result["path"], result["citation"])):
             assert not (await client.call_tool("read", {"path": [each]})).is_error, each
 

@@ -320,11 +320,11 @@ def test_a_note_that_has_just_become_private_links_to_nothing_and_is_linked_from
             kitchen / "how/brewing.md",
             "---\nprivate: true\n---\n# Brewing\n\n[tea](../tea.md) ![[lemon]]\n",
         )
-        assert [each.written for each in library.broken().links] == [
+        assert [link.written for link in library.broken().links] == [
             "[[brewing#Water]]",
             "[[milk]]",
         ]
-        assert {each.path for each in library.orphans().notes} == {"tea.md", "why/index.md"}
+        assert {note.path for note in library.orphans().notes} == {"tea.md", "why/index.md"}
 
 
 def test_a_note_that_is_new_on_the_disk_is_read_at_once(run: Run, kitchen: Path) -> None:

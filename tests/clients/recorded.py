@@ -97,12 +97,12 @@ def tasks() -> tuple[Task, ...]:
     rows = json.loads(RECORDED.read_text(encoding="utf-8"))
     return tuple(
         Task(
-            each["task"],
-            each["answer"]["path"],
-            each["answer"]["says"],
-            tuple((call["tool"], call["arguments"]) for call in each["calls"]),
+            row["task"],
+            row["answer"]["path"],
+            row["answer"]["says"],
+            tuple((call["tool"], call["arguments"]) for call in row["calls"]),
         )
-        for each in rows
+        for row in rows
     )
 
 
@@ -135,10 +135,10 @@ async def _play(served: list[str], chosen: Sequence[Task], library: Library) -> 
         tools = (await client.list_tools()).tools
         listed = json.dumps(
             [
-                each.model_dump(
+                tool.model_dump(
                     mode="json", by_alias=True, exclude_none=True, exclude={"output_schema"}
                 )
-                for each in tools
+                for tool in tools
             ]
         )
         await until_meaning(client)

@@ -138,7 +138,7 @@ def way_to(options: list[str], url: str, transport: str) -> list[str]:
 def test_the_typescript_sdks_are_served(
     node: str, options: list[str], url: str, program: str, version: str, transport: str
 ) -> None:
-    folder = next(each.removeprefix("--folder=") for each in options if "--folder=" in each)
+    folder = next(option.removeprefix("--folder=") for option in options if "--folder=" in option)
     printed = run(node, program, version, *way_to(options, url, transport), notes=folder)
     assert {name: problem for name, problem in json.loads(printed).items() if problem} == {}
 

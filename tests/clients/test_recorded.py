@@ -27,8 +27,8 @@ MOST_LISTED = 1_900  # tokens of the tool list and the instructions
 def test_the_calls_of_a_model_find_the_answers_within_their_turns_and_tokens(
     tmp_path: Path,
 ) -> None:
-    kept = [each for each in tasks() if is_answered(each, DOCS)]
-    stale = [each.says for each in tasks() if each not in kept]
+    kept = [task for task in tasks() if is_answered(task, DOCS)]
+    stale = [task.says for task in tasks() if task not in kept]
     assert len(stale) <= MOST_STALE, (
         f"the docs say this no longer, relabel tests/clients/recorded.json: {stale}"
     )

@@ -20,7 +20,7 @@ Make = Callable[[Sequence[ParsedDocument]], Snapshot]
 
 def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> None:
     """Write an index on the disk."""
-    paths = {each.document.path for each in documents}
+    paths = {document.document.path for document in documents}
     states = [
         FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(documents)
     ]

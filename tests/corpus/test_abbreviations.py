@@ -13,7 +13,7 @@ from thumbindex.settings import CorpusSettings
 
 def found_in(markdown: str) -> list[tuple[str, ...]]:
     document = parse_document("a.md", markdown.encode(), CorpusSettings()).document
-    return [tuple(each) for each in document.abbreviations]
+    return [tuple(abbreviation) for abbreviation in document.abbreviations]
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,10 @@ def test_front_matter_that_never_ends_is_text_and_reported_with_its_line(text: s
         f"front matter: no line `{text[:3]}` ends it, so that it was read as text: add one after "
         "the last key"
     )
-    assert (front.size, [(each.line, each.reason) for each in front.problems]) == (0, [(1, reason)])
+    assert (front.size, [(problem.line, problem.reason) for problem in front.problems]) == (
+        0,
+        [(1, reason)],
+    )
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_what_is_hidden_or_speaks_to_a_model_is_flagged_by_line(
     text: str, line: int, reason: str | None
 ) -> None:
     flags = find_flags(text, strip_invisible(text), tuple)
-    assert [each.line for each in flags] == [line]
+    assert [flag.line for flag in flags] == [line]
     assert reason in (None, flags[0].reason)
 
 
@@ -127,7 +127,7 @@ UNSEEN = [
 @pytest.mark.parametrize("style", UNSEEN)
 def test_however_a_style_is_written_what_it_hides_is_flagged(style: str) -> None:
     text = f'<span style="{style}">x</span>'
-    assert [each.line for each in find_flags(text, strip_invisible(text), tuple)] == [1]
+    assert [flag.line for flag in find_flags(text, strip_invisible(text), tuple)] == [1]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_however_a_style_is_written_what_it_hides_is_flagged(style: str) -> None
     ],
 )
 def test_however_a_tag_is_written_what_it_hides_is_flagged(tag: str) -> None:
-    assert [each.line for each in find_flags(tag, strip_invisible(tag), tuple)] == [1]
+    assert [flag.line for flag in find_flags(tag, strip_invisible(tag), tuple)] == [1]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: 
     plain = replace(parsed, problems=(), document=replace(parsed.document, flags=()))
     assert plain == parse_document("photo.md", b"", CorpusSettings())
     assert parsed.document.flags[0].startswith("1: no text")
-    assert [(each.line, each.reason.split(" (")[0]) for each in parsed.problems] == [
+    assert [(problem.line, problem.reason.split(" (")[0]) for problem in parsed.problems] == [
         (None, "no text")
     ]
     assert decode_visible("photo.md", data) == ""

@@ -78,7 +78,7 @@ def names_in(folder: Path) -> Iterator[tuple[str, str, str]]:
         )
         yield from (
             ("title", document.title, path),
-            *(("alias", each, path) for each in document.aliases),
+            *(("alias", alias, path) for alias in document.aliases),
         )
         yield from (
             ("wikilink", f"[[{stem}]]", path),

@@ -14,10 +14,12 @@ CORPORA = ("obsidian-help", "devdocs", "react", "deno")
 def test_the_set_is_large_and_asks_nothing_twice() -> None:
     queries = load_unanswerable(HERE / "off_topic.jsonl", CORPORA)
     own = [load_unanswerable(HERE / "off_topic.jsonl", [corpus]) for corpus in CORPORA]
-    assert Counter(each.kind for each in queries)["off-topic"] >= 60
+    assert Counter(query.kind for query in queries)["off-topic"] >= 60
     assert min(sum(each.kind == "near-miss" for each in one) for one in own) >= 55
     assert (
-        len({each.query for each in queries}) == len({each.id for each in queries}) == len(queries)
+        len({query.query for query in queries})
+        == len({query.id for query in queries})
+        == len(queries)
     )
 
 

@@ -71,7 +71,7 @@ def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) 
     assert library.query("crisp crust").passages[0].path in query.ignore
     blind, without = without_sources(library, query)
     answer = blind.query("crisp crust", without=without)
-    assert {each.path for each in answer.passages}.isdisjoint(query.ignore)
+    assert {passage.path for passage in answer.passages}.isdisjoint(query.ignore)
 
 
 def test_notes_that_ask_nothing_say_so(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def _random_run(
     for query in queries[:-3]:
         places = chance.sample([*query.relevant, *chance.sample(labels, 12)], 9)
         run[query.id] = tuple(
-            RankedPassage(each.path, ("Title", each.heading or "Other") if with_headings else ())
-            for each in places
+            RankedPassage(place.path, ("Title", place.heading or "Other") if with_headings else ())
+            for place in places
         )
     return run

@@ -18,5 +18,5 @@ def findings(evaluation: Evaluation) -> EvaluationReport:
 
 def test_a_report_has_a_table_for_each_question(findings: EvaluationReport) -> None:
     titles = ["By set", "By kind of query", "nDCG@10 since the baseline"]
-    assert [each.title for each in tables(findings)] == titles
-    assert [each.title for each in tables(EvaluationReport(findings.evaluations))] == titles[:2]
+    assert [table.title for table in tables(findings)] == titles
+    assert [table.title for table in tables(EvaluationReport(findings.evaluations))] == titles[:2]

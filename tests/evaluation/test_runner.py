@@ -33,7 +33,7 @@ def test_tokens_are_counted_as_a_servers_budget_counts_them(
 ) -> None:
     answers = {query.id: library.query(query.query).passages for query in evaluation.queries}
     counted = {
-        name: sum(library.count_tokens(each.text) for each in passages)
+        name: sum(library.count_tokens(passage.text) for passage in passages)
         for name, passages in answers.items()
     }
     assert {name: each.tokens for name, each in evaluation.results.items()} == counted

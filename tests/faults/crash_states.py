@@ -124,11 +124,11 @@ def with_nodes(before: Tree, operations: Iterable[Operation]) -> Tree:
     leads to them.
     """
     tree = before.copy()
-    for each in operations:
-        if isinstance(each, Enter) and each.is_folder:
-            tree.folders[each.node] = {}
-        elif isinstance(each, Enter):
-            tree.files[each.node] = b""
+    for operation in operations:
+        if isinstance(operation, Enter) and operation.is_folder:
+            tree.folders[operation.node] = {}
+        elif isinstance(operation, Enter):
+            tree.files[operation.node] = b""
     return tree
 
 

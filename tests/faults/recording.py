@@ -229,7 +229,7 @@ class Recording:
                 if name == "rename"
                 else [arguments[:2], arguments[2:4]]
             )
-            self._renamed(*(self._path(each) for each in pairs))
+            self._renamed(*(self._path(pair) for pair in pairs))
         elif (path := self._inside(_of_descriptor(arguments[0]))) is not None:
             if name == "ftruncate":
                 self._resize(self._node(path), int(arguments[1]))
@@ -306,7 +306,7 @@ class Recording:
         """Return a path below the folder; where there are two arguments or more, the first may be
         the folder that it is relative to.
         """
-        texts = [each for each in arguments[:2] if each.startswith('"')]
+        texts = [argument for argument in arguments[:2] if argument.startswith('"')]
         path = _text(texts[0])
         return self._inside(
             path if path.startswith("/") else f"{_of_descriptor(arguments[0])}/{path}"

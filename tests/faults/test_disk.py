@@ -38,7 +38,7 @@ def check_finishes(root: Path, index: Path, right: dict[str, list[Any]]) -> None
         assert (library.index().repaired, dump(library)) == ((), right)
         keyword = library.opened[0].index_paths.segments_folder
         # no parts of what failed pile up
-        listed = {each.name for each in library._readers[0].store.segments()}
+        listed = {segment.name for segment in library._readers[0].store.segments()}
         assert {path.name for path in keyword.iterdir()} == listed
 
 

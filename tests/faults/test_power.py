@@ -137,7 +137,7 @@ class Recorded:
 
     def returned(self, after: int) -> int:
         """Count the commands that had returned after so many operations."""
-        return sum(isinstance(each, Mark) for each in self.operations[:after])
+        return sum(isinstance(operation, Mark) for operation in self.operations[:after])
 
 
 @pytest.fixture(scope="session")
@@ -226,16 +226,16 @@ def promises(before: Tree, operations: Sequence[Operation]) -> list[Owned]:
         if isinstance(each, Enter) and each.name.removesuffix(".new") in OWNERS
     }
     found: list[Owned] = [{name: frozenset([held(live, name)]) for name in OWNERS}]
-    for each in operations:
+    for operation in operations:
         now = found[-1]
-        if isinstance(each, Mark):
+        if isinstance(operation, Mark):
             now = {name: frozenset([held(live, name)]) for name in OWNERS}
-        elif not isinstance(each, Sync) and (
-            each.owner in owned or not isinstance(each, (Write, Resize))
+        elif not isinstance(operation, Sync) and (
+            operation.owner in owned or not isinstance(operation, (Write, Resize))
         ):
-            live = apply(live, [(each, None)])
-            if isinstance(each, (Rename, Remove)) and each.name in OWNERS:
-                now = {**now, each.name: now[each.name] | {held(live, each.name)}}
+            live = apply(live, [(operation, None)])
+            if isinstance(operation, (Rename, Remove)) and operation.name in OWNERS:
+                now = {**now, operation.name: now[operation.name] | {held(live, operation.name)}}
         found.append(now)
     return found
 

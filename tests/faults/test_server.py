@@ -52,7 +52,7 @@ class Vault:
         return [
             f"--folder={self.root}",
             f"--index={self.index}",
-            *(f"--set={each}" for each in OVERRIDES),
+            *(f"--set={override}" for override in OVERRIDES),
         ]
 
     @property

@@ -137,7 +137,9 @@ def _asked(library: Library, query: str) -> tuple[Passage, ...] | str:
         return _with_advice(str(error))
     if not found.index.documents:
         return "nothing is indexed"
-    return tuple(replace(each, created="", updated="", file_time="") for each in found.passages)
+    return tuple(
+        replace(passage, created="", updated="", file_time="") for passage in found.passages
+    )
 
 
 def vectors_in(index: Path) -> dict[bytes, bytes]:

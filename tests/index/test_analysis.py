@@ -11,7 +11,7 @@ from thumbindex.model import Term
 
 def marked(text: str, *terms: Term | str, languages: tuple[str, ...] = ()) -> list[str]:
     found = highlight_spans(
-        text, [each if isinstance(each, Term) else Term(each) for each in terms], languages
+        text, [term if isinstance(term, Term) else Term(term) for term in terms], languages
     )
     return [text[start:end] for start, end in found]
 

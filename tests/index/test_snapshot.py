@@ -73,9 +73,9 @@ def answers(opened):
         [snapshot.catalog.chunk_ids(n) for n in range(len(snapshot.catalog.documents))],
         snapshot.catalog.chunks(range(size)),
         [
-            snapshot.keyword.search(term, each, 5, mask)
+            snapshot.keyword.search(term, weight, 5, mask)
             for term in terms
-            for each in weights
+            for weight in weights
             for mask in masks
         ],
         sorted(snapshot.keyword.lexicon(range(30))),

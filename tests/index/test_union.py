@@ -64,9 +64,9 @@ def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_t
     assert scores[0] == scores[1]
     assert len(scores[0]) == len(
         [
-            each
-            for each in texts
-            if fields != {"code": 1.0} or {"apple", "pear", "tree", "plum"} & set(each.split())
+            text
+            for text in texts
+            if fields != {"code": 1.0} or {"apple", "pear", "tree", "plum"} & set(text.split())
         ]
     )
 

@@ -20,7 +20,7 @@ from thumbindex.library.status import examine_model, is_intact, verify_named
 from thumbindex.opening import OpenOptions
 from thumbindex.present.exit_codes import FAILURE, run_command
 
-CURSOR = next(each for each in CLIENTS if each.name == "cursor")
+CURSOR = next(client for client in CLIENTS if client.name == "cursor")
 
 
 def examined(

@@ -212,7 +212,7 @@ async def test_no_path_reads_or_betrays_it_over_the_protocol(
                     for name in ("path", "folder")
                 ]
                 said[-1][repr(paths)] = neutral(
-                    [(each.is_error, each.content[0].text) for each in answers], place
+                    [(answer.is_error, answer.content[0].text) for answer in answers], place
                 )
     assert said[0] == said[1]
     assert [path for path, told in said[0].items() if SECRET in told] == []

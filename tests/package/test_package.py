@@ -272,7 +272,7 @@ def test_an_install_indexes_and_answers_offline_from_an_empty_home_whatever_lies
     with ServerProcess(["--folder=."], program, installed.environment, notes) as server:
         assert ANSWER in json.dumps(server.call("query", query=QUESTION))
     checks = json.loads(installed.ask("doctor", "--folder", ".", "--json", folder=notes))["checks"]
-    assert [each for each in checks if each["state"] == "fail"] == []
+    assert [check for check in checks if check["state"] == "fail"] == []
     noted = installed.prefix / "asked-for.txt"
     assert not noted.exists(), noted.read_text(encoding="utf-8")
     # and it would have been noted

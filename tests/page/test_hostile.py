@@ -170,9 +170,9 @@ class Live(HTMLParser):
             held[name] or "" for name in ("href", "action", "src", "formaction") if name in held
         ]
         leads = any(
-            each.strip().lower().startswith(("javascript:", "vbscript:"))
-            or ("data:" in each and each != "data:,")
-            for each in addresses
+            address.strip().lower().startswith(("javascript:", "vbscript:"))
+            or ("data:" in address and address != "data:,")
+            for address in addresses
         )
         if acts or leads or any(name.startswith("on") or name == "style" for name in held):
             self.found.append((tag, held))

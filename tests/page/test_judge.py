@@ -56,14 +56,16 @@ def test_a_question_is_one_however_it_is_typed_and_the_last_judgment_holds(page,
     mark(page, "2")
     mark(page, "1", query="  which BUTTON? ")
     (judged,) = read_judgments(vault.opened[0].index_paths)
-    assert [each.grade for each in judged.judgments] == [1]
+    assert [judgment.grade for judgment in judged.judgments] == [1]
     mark(page, "take_back")
     assert read_judgments(vault.opened[0].index_paths) == ()
 
 
 def test_what_does_not_answer_is_kept_and_is_no_label(page, vault):
     mark(page, "0")
-    assert [each.grade for each in read_judgments(vault.opened[0].index_paths)[0].judgments] == [0]
+    assert [
+        judgment.grade for judgment in read_judgments(vault.opened[0].index_paths)[0].judgments
+    ] == [0]
     assert vault.opened[0].index_paths.judged_set.read_text(encoding="utf-8") == ""
 
 
@@ -114,7 +116,7 @@ def test_the_mark_of_an_earlier_version_that_no_note_answers_costs_no_judgment(p
     path.write_text(json.dumps(kept), encoding="utf-8")
     mark(page, "1", path="other.md", heading="")
     (judged,) = read_judgments(vault.opened[0].index_paths)
-    assert [each.grade for each in judged.judgments] == [2, 1]
+    assert [judgment.grade for judgment in judged.judgments] == [2, 1]
 
 
 def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(page, vault):

@@ -11,7 +11,7 @@ def test_each_list_is_what_its_command_prints(browser, run, tags_of):
     orphans = browser.json("/links.json?show=orphans")["rows"]
     assert orphans == json.loads(run("orphans", "--json").stdout)["notes"] != []
     shown = tags_of(browser.get("/links?show=orphans").text).links()
-    assert {note_address("vault", each["path"]) for each in orphans} <= set(shown)
+    assert {note_address("vault", orphan["path"]) for orphan in orphans} <= set(shown)
 
 
 def test_pairs_that_are_near_lead_to_both_notes(vault_copy, browse, tags_of):

@@ -74,7 +74,7 @@ def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, bro
         "# Milk\n\n\n\nSomething else.\n", encoding="utf-8"
     )
     backlinks = browse(library).json("/note/vault0/tea.md.json")["backlinks"]
-    assert [each["text"] for each in backlinks] == [""]
+    assert [backlink["text"] for backlink in backlinks] == [""]
 
 
 def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, show):

@@ -55,18 +55,20 @@ def test_what_is_to_be_decided_comes_first_side_by_side(page, tags_of):
 
 
 def test_a_decision_goes_on_to_the_next_and_can_be_undone(page, vault):
-    first = next(each for each in clusters(page) if each["verdict"] is None)
+    first = next(cluster for cluster in clusters(page) if cluster["verdict"] is None)
     done = page.post(
         "/review/decide", {"id": first["id"], "verdict": "apart", "note": "two releases"}
     )
     assert (done.status_code, f"last={first['id']}" in done.headers["location"]) == (303, True)
     assert "apart" in page.get(done.headers["location"]).text
-    kept = next(each for each in vault.duplicates(grey=True).clusters if each.id == first["id"])
+    kept = next(
+        cluster for cluster in vault.duplicates(grey=True).clusters if cluster.id == first["id"]
+    )
     assert (kept.verdict, kept.note) == ("apart", "two releases")
     page.post("/review/undo", {"id": first["id"]})
     assert (
         next(
-            each for each in vault.duplicates(grey=True).clusters if each.id == first["id"]
+            cluster for cluster in vault.duplicates(grey=True).clusters if cluster.id == first["id"]
         ).verdict
         is None
     )

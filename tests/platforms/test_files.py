@@ -199,15 +199,15 @@ def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(
     monkeypatch.setattr(os, "scandir", Listing)
     monkeypatch.setattr(read_module, "_WINDOWS", True)
     found = walk(vault, CorpusSettings())
-    assert [each.path for each in found.files] == ["apples.md", "pears.md", "plums.md"]
-    assert [(each.path, each.reason) for each in found.problems] == [
+    assert [file.path for file in found.files] == ["apples.md", "pears.md", "plums.md"]
+    assert [(problem.path, problem.reason) for problem in found.problems] == [
         ("out", "symlink that leads out of the folder: not followed")
     ]
 
 
 def test_ignore_rules_that_powershell_wrote_hold(tmp_path: Path, vault: Path) -> None:
     (vault / ".gitignore").write_text("pears.md\r\n", encoding="utf-16", newline="")
-    assert [each.path for each in walk(vault, CorpusSettings()).files] == ["apples.md", "plums.md"]
+    assert [file.path for file in walk(vault, CorpusSettings()).files] == ["apples.md", "plums.md"]
 
 
 def test_a_path_may_be_typed_with_backslashes(opened: Open, vault: Path) -> None:
@@ -216,11 +216,11 @@ def test_a_path_may_be_typed_with_backslashes(opened: Open, vault: Path) -> None
     with opened() as library:
         library.index()
         assert library.read("sub\\figs.md").path == "sub/figs.md"
-        assert [each.path for each in library.query("ripe", path=["sub\\figs.md"]).passages] == [
-            "sub/figs.md"
-        ]
+        assert [
+            passage.path for passage in library.query("ripe", path=["sub\\figs.md"]).passages
+        ] == ["sub/figs.md"]
         for typed in ("path:sub\\figs ripe", "file:figs ripe", "path:*b\\* ripe"):
-            assert [each.path for each in library.query(typed).passages] == ["sub/figs.md"]
+            assert [passage.path for passage in library.query(typed).passages] == ["sub/figs.md"]
 
 
 def test_a_file_that_is_written_whole_is_read_as_it_was_written(

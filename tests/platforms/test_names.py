@@ -39,10 +39,10 @@ def test_notes_with_accents_are_indexed_read_and_filtered_however_they_are_typed
 
 def test_a_glob_or_ignore_rule_in_one_form_meets_a_name_in_the_other(vault: Path) -> None:
     settings = [CorpusSettings(exclude=("Übung/",)), CorpusSettings(include=("Straße.md",))]
-    found = [[each.path for each in walk(vault, each).files] for each in settings]
+    found = [[file.path for file in walk(vault, setting).files] for setting in settings]
     assert found == [["Straße.md"], ["Straße.md"]]
     (vault / ".gitignore").write_text("Café.md\n", encoding="utf-8")
-    assert [each.path for each in walk(vault, CorpusSettings()).files] == ["Straße.md"]
+    assert [file.path for file in walk(vault, CorpusSettings()).files] == ["Straße.md"]
 
 
 def test_a_folder_is_one_folder_in_whatever_case_it_is_written(

@@ -201,7 +201,7 @@ class Cluster:
     @property
     def standby(self) -> Node:
         """The first server that is no primary."""
-        return next(each for each in self.nodes if each is not self.primary)
+        return next(node for node in self.nodes if node is not self.primary)
 
     def add_standby(self) -> None:
         """Start one more standby of the primary, and wait until it answers and has caught up."""
@@ -227,9 +227,9 @@ class Cluster:
         """Wait until all standbys that run show what the primary has written by now."""
         ((at,),) = self.primary.run("SELECT pg_current_wal_flush_lsn()::text")
         sql = f"SELECT pg_last_wal_replay_lsn() >= '{at}'::pg_lsn"
-        standbys = [each for each in self.nodes if each is not self.primary and each.is_running]
+        standbys = [node for node in self.nodes if node is not self.primary and node.is_running]
         wait_until(
-            lambda: all(each.run(sql) == [(True,)] for each in standbys),
+            lambda: all(standby.run(sql) == [(True,)] for standby in standbys),
             "standbys catch up with the primary",
         )
 
@@ -251,7 +251,7 @@ class Cluster:
 
 def address_of(nodes: tuple[Node, ...], database: str) -> str:
     """Return the address of a database on one or several servers."""
-    hosts = ",".join(f"127.0.0.1:{each.port}" for each in nodes)
+    hosts = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
     return f"postgresql://postgres@{hosts}/{database}"
 
 

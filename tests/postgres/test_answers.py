@@ -115,7 +115,7 @@ def test_citations_are_verified_as_on_the_disk(shared: Shared) -> None:
 def test_status_tells_what_is_published_and_no_password(shared: Shared) -> None:
     mine, yours = shared.served.status(), shared.disk.status()
     assert [(each.folder, each.index, each.skipped, each.flagged) for each in mine] == [
-        (each.folder, each.index, each.skipped, each.flagged) for each in yours
+        (your.folder, your.index, your.skipped, your.flagged) for your in yours
     ]
     assert [(each.indexed, each.writing) for each in mine] == [(True, False)] * 2
     assert "password" not in mine[0].root
@@ -161,7 +161,7 @@ def test_published_folders_and_own_ones_are_asked_together(shared: Shared, tmp_p
 
 def places(library: Library, text: str) -> list[tuple[str, str, float]]:
     passages = library.query(text, folder=["garden", "shed"]).passages
-    return [(each.folder, each.path, each.score) for each in passages]
+    return [(passage.folder, passage.path, passage.score) for passage in passages]
 
 
 def test_a_name_that_is_of_a_folder_here_and_of_a_published_one_is_refused(
@@ -215,7 +215,7 @@ def test_another_builder_goes_on_where_the_first_one_ended(
     (garden / "index.md").unlink()
     disk.index()
     with publishing(disk, url) as other:
-        (published,) = [each for each in other.publish_changes() if each.name == "garden"]
+        (published,) = [change for change in other.publish_changes() if change.name == "garden"]
         assert (published.added, published.removed) == (1, 2)
         assert other.publish_changes() == ()
     assert answers(served, QUESTIONS[::4]) == answers(disk, QUESTIONS[::4])
@@ -231,6 +231,6 @@ def test_another_model_may_embed_a_folder_whose_vectors_have_an_index(
         again.publish_changes()
         assert len(create_vector_indexes(again.engine, above=1)) == 1
         with in_database(url, tmp_path, "garden", dimensions=32) as served:
-            assert [each.path for each in served.query("cellar").passages] == [
-                each.path for each in other.query("cellar").passages
+            assert [passage.path for passage in served.query("cellar").passages] == [
+                passage.path for passage in other.query("cellar").passages
             ]

@@ -86,7 +86,7 @@ class Asker:
             for text in ("apples", "how long do pears keep in the cellar?", "tag:fruit storage"):
                 try:
                     passages = self._served.query(text, limit=10).passages
-                    self.shown |= {(each.path, each.text) for each in passages}
+                    self.shown |= {(passage.path, passage.text) for passage in passages}
                 except EngineError as error:
                     self.refused.append(str(error))
 

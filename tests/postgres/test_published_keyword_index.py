@@ -66,7 +66,7 @@ class Both:
             self._publisher.publish(self.opened, own)
             with self._engine.read_transaction() as session:
                 folders = read_folders(session)
-                state = next(each for each in folders if each.name == self._folder.name)
+                state = next(folder for folder in folders if folder.name == self._folder.name)
                 store = PublishedStore(lambda *asked: self._session.fetch(*asked), state)
                 self._session = session
                 self._last = open_published(store, self._last)

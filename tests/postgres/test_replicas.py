@@ -261,5 +261,5 @@ def test_an_answer_of_a_standby_that_lags_is_not_called_fresh(site: Site) -> Non
     assert late.freshness is not None
     assert fresh.freshness is not None
     assert (late.freshness.fresh, fresh.freshness.fresh) == (False, True)
-    shown = [[each.path for each in answer.passages[:1]] for answer in (late, fresh)]
+    shown = [[passage.path for passage in answer.passages[:1]] for answer in (late, fresh)]
     assert shown == [[], ["news.md"]]

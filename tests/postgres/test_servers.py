@@ -104,11 +104,11 @@ def test_words_of_a_private_note_that_are_not_erased_yet_are_not_published(
     erased = Batch(removed=("new.md",), erase=frozenset({"new.md"}))
     with Writer.open(place) as writer:
         writer.apply(erased, lambda _: lambda link, _: None)
-    assert "shed" not in {each.name for each in builder.publish_changes()}
+    assert "shed" not in {change.name for change in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
     with Writer.open(place) as writer:
         writer.erase_private()
-    assert "shed" in {each.name for each in builder.publish_changes()}
+    assert "shed" in {change.name for change in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
 
 
@@ -171,7 +171,7 @@ def test_a_folder_that_is_forgotten_leaves_nothing_and_takes_no_answer_from_the_
     assert (served.indexed, served.is_searchable) == (True, True)
     assert (forget_folder(url, "shed"), forget_folder(url, "shed")) == (True, False)
     assert SECRET not in everything_in(url)
-    assert {each.folder for each in served.query("apples").passages} == {"garden"}
+    assert {passage.folder for passage in served.query("apples").passages} == {"garden"}
     assert [each.indexed for each in served.status()] == [True, False]
     assert (served.is_searchable, served.query("spade", folder=["shed"]).passages) == (False, ())
     with in_database(url, tmp_path) as later:
@@ -191,7 +191,7 @@ def write_pair(garden: Path, number: int) -> None:
 def revisions(server: Library) -> set[int]:
     """Return which revisions of the pair an answer shows."""
     passages = server.query("turbine revision", limit=10).passages
-    texts = " ".join(each.text for each in passages if "pair" in each.path)
+    texts = " ".join(passage.text for passage in passages if "pair" in passage.path)
     return set(map(int, re.findall(r"revision (\d+)", texts)))
 
 
@@ -273,12 +273,12 @@ def test_a_folder_that_is_busy_keeps_no_other_from_being_published(
         (garden / "new.md").write_text("# New\n", encoding="utf-8")
         (shed / "tools.md").write_text(f"#private\n\n{SECRET}\n", encoding="utf-8")
         disk.index()
-        assert [each.name for each in builder.publish_changes()] == ["shed"]
+        assert [change.name for change in builder.publish_changes()] == ["shed"]
         assert isinstance(builder.failure, IndexBusyError)
         assert "Another builder" in str(builder.failure)
         assert SECRET not in everything_in(url)
 
-    assert [each.added for each in builder.publish_changes() if each.name == "garden"] == [1]
+    assert [change.added for change in builder.publish_changes() if change.name == "garden"] == [1]
 
 
 def test_a_publication_that_fails_in_the_middle_changes_nothing(
@@ -356,7 +356,7 @@ def test_a_name_is_published_from_one_place(builder: PublishJob, url: str, tmp_p
             stranger.publish_changes()
         assert forget_folder(url, "shed")
         with publishing(library, url) as stranger:
-            assert [each.name for each in stranger.publish_changes()] == ["shed"]
+            assert [change.name for change in stranger.publish_changes()] == ["shed"]
 
 
 def test_news_of_published_notes_are_told_to_who_follows(

@@ -58,5 +58,5 @@ def test_lines_are_not_numbered_if_a_comment_was_left_out() -> None:
         passage("One.\nThe salt.\nTwo."), end_line=20, match="The salt.", match_start=15
     )
     shown = within(10, whole)
-    assert [each.number for each in shown.lines] == [None]
+    assert [line.number for line in shown.lines] == [None]
     assert (shown.text, shown.start_line) == ("The salt.", 15)

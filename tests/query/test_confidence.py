@@ -55,8 +55,8 @@ def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
         memory_snapshot([document("a.md", "# A\n\nCall get_user in MailMerge for a user.")])
     )
     held = [
-        bool(each.holding)
-        for each in query_terms(
+        bool(term.holding)
+        for term in query_terms(
             start_search(Query("get_users MailMerge"), tools).all_phrasings[0], tools
         )
     ]
@@ -66,8 +66,8 @@ def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
 def test_the_words_of_a_quoted_phrase_are_asked_for_together_alone():
     tools = Tools(memory_snapshot([document("a.md", "# A\n\nA users guide with a quoted phrase.")]))
     assert [
-        each.text
-        for each in query_terms(
+        term.text
+        for term in query_terms(
             start_search(Query('"quoted phrase" users'), tools).all_phrasings[0], tools
         )
     ] == ["quoted phrase", "users"]
@@ -214,7 +214,7 @@ def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_al
     embedder = _Translating(512, known=tuple(_Translating.MEANS))
     shown, _ = ask([*log, infant], "baby woken storm", embedder=embedder)
     refused, _ = ask([*log], "baby woken storm", embedder=embedder)
-    assert ([each.path for each in shown.passages][:1], refused.answerable) == (
+    assert ([passage.path for passage in shown.passages][:1], refused.answerable) == (
         ["infant.md"],
         False,
     )

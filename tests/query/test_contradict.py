@@ -18,7 +18,7 @@ def paired(
     search = contradict(
         Search(Query("x"), "x", candidates=candidates(snapshot, *scores)), Tools(snapshot)
     )
-    return [(each.id, each.disagrees) for each in search.candidates]
+    return [(candidate.id, candidate.disagrees) for candidate in search.candidates]
 
 
 def test_the_second_follows_the_first_and_each_names_the_words(candidates) -> None:
@@ -45,7 +45,7 @@ def test_parallel_passages_of_one_document_are_no_contradiction(candidates) -> N
         ]
     )
     search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot))
-    assert [each.disagrees for each in search.candidates] == [(), ()]
+    assert [candidate.disagrees for candidate in search.candidates] == [(), ()]
 
 
 def test_a_series_is_no_contradiction(candidates) -> None:
@@ -64,7 +64,9 @@ def disagreeing(candidates, notes: dict[str, str]) -> set[str]:
     """Return the notes of which a passage is said to disagree with another one."""
     snapshot = memory_snapshot([document(path, text) for path, text in notes.items()])
     search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot))
-    return {list(notes)[each.document] for each in search.candidates if each.disagrees}
+    return {
+        list(notes)[candidate.document] for candidate in search.candidates if candidate.disagrees
+    }
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ def test_the_reranker_parts_no_pair(ask) -> None:
         name = "picky"
 
         def score(self, query, passages):
-            return [float("90" not in each) for each in passages]
+            return [float("90" not in passage) for passage in passages]
 
     notes = [
         document("a.md", TEXT.format(30)),

@@ -45,9 +45,10 @@ def test_the_exact_stage_conforms_to_rule_metadata_does_not_count_and_the_surviv
     merged = dedup_hash(
         Search(Query("x"), "x", candidates=candidates(snapshot, 0.1, 0.9)), Tools(snapshot)
     )
-    assert [(each.id, each.chunk.heading_path, each.also_in) for each in merged.candidates] == [
-        (1, ("B",), (0,))
-    ]
+    assert [
+        (candidate.id, candidate.chunk.heading_path, candidate.also_in)
+        for candidate in merged.candidates
+    ] == [(1, ("B",), (0,))]
 
 
 @given(st.lists(st.text(max_size=4), max_size=8), st.randoms(use_true_random=False))

@@ -15,13 +15,17 @@ def merged(snapshot, found, **facts) -> Search:
 
 
 def shown(search: Search) -> list[tuple[int, tuple[int, ...], int]]:
-    return [(each.id, each.also_in, each.cluster_size) for each in search.candidates]
+    return [
+        (candidate.id, candidate.also_in, candidate.cluster_size) for candidate in search.candidates
+    ]
 
 
 def test_the_newer_text_takes_the_better_one_s_place_and_score(candidates, knowing) -> None:
     snapshot = knowing(memory_snapshot(NOTES), copies={0: (1,), 1: (0,)})
     search = merged(snapshot, candidates(snapshot, 0.9, 0.3, 0.5))
-    assert [(each.id, each.score, each.also_in) for each in search.candidates] == [
+    assert [
+        (candidate.id, candidate.score, candidate.also_in) for candidate in search.candidates
+    ] == [
         (1, 0.9, (0,)),
         (2, 0.5, ()),
     ]
@@ -63,7 +67,10 @@ def test_another_version_of_the_page_is_no_newer_text(candidates, knowing) -> No
 
 def test_a_copy_of_a_copy_is_not_merged_unless_it_is_known_for_one(candidates, knowing) -> None:
     snapshot = knowing(memory_snapshot(NOTES), copies={0: (1,), 1: (0, 2), 2: (1,)})
-    assert [each.id for each in merged(snapshot, candidates(snapshot)).candidates] == [1, 2]
+    assert [candidate.id for candidate in merged(snapshot, candidates(snapshot)).candidates] == [
+        1,
+        2,
+    ]
 
 
 def test_a_repeat_inside_a_document_is_no_search_unit_and_is_named_by_the_kept_one(

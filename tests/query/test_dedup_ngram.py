@@ -16,8 +16,8 @@ PAIRS = SHARED / "dups" / "dev" / "pairs.jsonl"
 def kept(candidates, *texts: str) -> list[int]:
     snapshot = memory_snapshot([document("a.md", "\n\n".join(texts))])
     return [
-        each.id
-        for each in dedup_ngram(
+        candidate.id
+        for candidate in dedup_ngram(
             Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
         ).candidates
     ]

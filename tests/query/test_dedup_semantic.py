@@ -20,8 +20,8 @@ def kept(candidates, *documents, matrix=None) -> list[int]:
             snapshot, vector=MemoryVectorIndex(snapshot.catalog, np.array(matrix, dtype=np.float32))
         )
     return [
-        each.id
-        for each in dedup_semantic(
+        candidate.id
+        for candidate in dedup_semantic(
             Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
         ).candidates
     ]

@@ -21,8 +21,11 @@ def grouped(
     )
     path = [each.path for each in snapshot.catalog.documents]
     return [
-        (path[each.document], tuple(path[snapshot.catalog.document_of(n)] for n in each.also_in))
-        for each in search.candidates
+        (
+            path[candidate.document],
+            tuple(path[snapshot.catalog.document_of(n)] for n in candidate.also_in),
+        )
+        for candidate in search.candidates
     ]
 
 

@@ -35,7 +35,9 @@ def survivors(candidates, settings_of):
             found = [each.with_score(score) for each, score in zip(found, scores, strict=True)]
         tools = Tools(snapshot, settings_of(deduplicate=keys))
         search = deduplicate(Search(Query("x"), "x", candidates=tuple(found)), tools)
-        return [(NAMES[each.document], each.cluster_size) for each in search.candidates]
+        return [
+            (NAMES[candidate.document], candidate.cluster_size) for candidate in search.candidates
+        ]
 
     return kept
 

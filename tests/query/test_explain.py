@@ -44,7 +44,8 @@ def explain(settings_of):
             lambda stage, found: seen.append((stage, found)),
         )
         return [
-            (each.path, each.explanation) for each in explain_passages(search.passages, seen, tools)
+            (passage.path, passage.explanation)
+            for passage in explain_passages(search.passages, seen, tools)
         ]
 
     return ask_and_explain
@@ -73,7 +74,7 @@ def test_the_link_that_led_to_a_document_is_named(explain):
 
 def test_what_was_taken_out_for_a_passage_is_named_with_the_stage(explain):
     (found,) = (found for _, found in explain("sync keeps vaults equal") if found.copies)
-    assert [(each.stage, each.path, each.line) for each in found.copies] in (
+    assert [(copy.stage, copy.path, copy.line) for copy in found.copies] in (
         [("dedup_hash", "a.md", 3)],
         [("dedup_hash", "b.md", 5)],
     )

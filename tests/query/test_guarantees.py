@@ -105,8 +105,8 @@ def test_the_order_after_ranking_never_changes(names, corpus) -> None:
         for at, each in enumerate(after.candidates)
     ]
     assert best == sorted(best)
-    assert [each.score for each in after.candidates] == sorted(
-        (each.score for each in after.candidates), reverse=True
+    assert [candidate.score for candidate in after.candidates] == sorted(
+        (candidate.score for candidate in after.candidates), reverse=True
     )
 
 
@@ -115,11 +115,11 @@ def test_the_order_after_ranking_never_changes(names, corpus) -> None:
 @settings(max_examples=30, deadline=None)
 def test_never_all_instances_of_a_thing_are_removed(names, corpus) -> None:
     before, after = through(names, corpus)
-    named = {n for each in after.candidates for n in (each.id, *each.also_in)}
-    assert named == {each.id for each in before.candidates}
+    named = {n for candidate in after.candidates for n in (candidate.id, *candidate.also_in)}
+    assert named == {candidate.id for candidate in before.candidates}
     assert len(after.dropped) == len(before.candidates) - len(after.candidates)
-    assert [each.cluster_size for each in after.candidates] == [
-        1 + len(each.also_in) for each in after.candidates
+    assert [candidate.cluster_size for candidate in after.candidates] == [
+        1 + len(candidate.also_in) for candidate in after.candidates
     ]
 
 
@@ -129,14 +129,14 @@ def test_never_all_instances_of_a_thing_are_removed(names, corpus) -> None:
 def test_texts_and_vectors_are_never_altered(names, corpus) -> None:
     snapshot, search = found(corpus)
     before = {
-        each.id: (each.chunk, snapshot.vector.vectors([each.id]).tobytes())
-        for each in search.candidates
+        candidate.id: (candidate.chunk, snapshot.vector.vectors([candidate.id]).tobytes())
+        for candidate in search.candidates
     }
     for name in names:
         search = dict(STAGES)[name](search, Tools(snapshot))
     assert all(
-        before[each.id] == (each.chunk, snapshot.vector.vectors([each.id]).tobytes())
-        for each in search.candidates
+        before[candidate.id] == (candidate.chunk, snapshot.vector.vectors([candidate.id]).tobytes())
+        for candidate in search.candidates
     )
 
 
@@ -153,7 +153,8 @@ def test_no_changed_number_or_negation_is_lost_but_between_versions(corpus) -> N
         for text in texts
     }
     assert {
-        ("30" in each.chunk.text, "not" in each.chunk.text) for each in after.candidates
+        ("30" in candidate.chunk.text, "not" in candidate.chunk.text)
+        for candidate in after.candidates
     } == before
 
 
@@ -164,4 +165,4 @@ def test_what_is_left_holds_no_copies(corpus) -> None:
     for name in DEDUPLICATING * 2:
         left, search = search, dict(STAGES)[name](search, Tools(snapshot))
     assert left.candidates == search.candidates
-    assert len({each.chunk.text for each in search.candidates}) == len(search.candidates)
+    assert len({candidate.chunk.text for candidate in search.candidates}) == len(search.candidates)

@@ -16,7 +16,7 @@ def ordered(candidates, query: str, *scores: float, page: str = PAGE) -> list[tu
     search = headings(
         Search(Query(query), query, candidates=candidates(snapshot, *scores)), Tools(snapshot)
     )
-    return [(each.id, round(each.score, 3)) for each in search.candidates]
+    return [(candidate.id, round(candidate.score, 3)) for candidate in search.candidates]
 
 
 def test_the_section_whose_headings_hold_more_of_the_words_comes_first_with_the_best_one_s_score(

@@ -147,11 +147,11 @@ def test_of_a_day_notes_named_by_it_come_first_and_the_one_that_is_asked_for_bef
         ),
     ]
     found = [
-        [each.path for each in ask(notes, f"{text} on {day}")[0].passages[:3]]
+        [passage.path for passage in ask(notes, f"{text} on {day}")[0].passages[:3]]
         for text in ("standup", "what happened")
     ]
     assert found[0][0] == "2026-03-09 Standup.md"
-    assert set(found[1]) == {each.document.path for each in notes[:3]}
+    assert set(found[1]) == {note.document.path for note in notes[:3]}
 
 
 def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(ask) -> None:
@@ -217,7 +217,7 @@ def test_an_everyday_word_has_its_other_pages_behind_the_note_of_that_name(ask) 
     "query", ["how do I change the settings", "Über uns and them", "settings loud"]
 )
 def test_a_name_inside_a_question_is_no_name(ask, query) -> None:
-    assert all(each.name_kind is None for each in ask(NOTES, query)[0].candidates)
+    assert all(candidate.name_kind is None for candidate in ask(NOTES, query)[0].candidates)
 
 
 def test_the_order_is_path_file_name_title_or_alias_then_heading(ask) -> None:
@@ -257,7 +257,7 @@ def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named
         for n in range(count)
     ]
     search, _ = ask(notes, "improvements")
-    assert any(each.name_kind for each in search.candidates) is named
+    assert any(candidate.name_kind for candidate in search.candidates) is named
 
 
 @pytest.mark.parametrize("name", ["C", "C++", "C#"])
@@ -267,7 +267,10 @@ def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
         for n, title in enumerate(("C", "C++", "C#"))
     ]
     search, _ = ask(notes, name)
-    assert [search.passages[0].title, *(each.name_kind for each in search.candidates[1:])] == [
+    assert [
+        search.passages[0].title,
+        *(candidate.name_kind for candidate in search.candidates[1:]),
+    ] == [
         name,
         None,
         None,

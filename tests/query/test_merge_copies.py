@@ -16,9 +16,9 @@ def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot))
     merged = merge_copies(search, Tools(snapshot), {0: CopyOf(1, "a copy"), 2: CopyOf(1, "a copy")})
-    assert [(each.id, each.also_in, each.cluster_size) for each in merged.candidates] == [
-        (1, (0, 2), 3)
-    ]
+    assert [
+        (candidate.id, candidate.also_in, candidate.cluster_size) for candidate in merged.candidates
+    ] == [(1, (0, 2), 3)]
     assert merged.dropped == (
         DroppedChunk("a.md", 1, "a copy of a.md, line 3"),
         DroppedChunk("a.md", 5, "a copy of a.md, line 3"),
@@ -33,9 +33,9 @@ def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
         Tools(snapshot),
         {1: CopyOf(0, "a copy")},
     )
-    assert [(each.id, each.also_in, each.cluster_size) for each in twice.candidates] == [
-        (0, (1, 2), 3)
-    ]
+    assert [
+        (candidate.id, candidate.also_in, candidate.cluster_size) for candidate in twice.candidates
+    ] == [(0, (1, 2), 3)]
 
 
 @given(matrices)

@@ -86,7 +86,7 @@ def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() 
         [candidate(0, also_in=(3,), other_versions=((3, "`1` against `2`"),))],
         CATALOG.sections(ALL),
     )[0]
-    assert [(each.path, each.differs) for each in passage.disagrees] == [
+    assert [(disagree.path, disagree.differs) for disagree in passage.disagrees] == [
         ("b.md", "`1` against `2`")
     ]
 

@@ -36,7 +36,7 @@ def tools_with(embedder: FakeEmbedder | None = None, **confidence: float) -> Too
 
 def answered(text: str, embedder: FakeEmbedder | None = None, **given: object) -> list[str]:
     search, _ = run_pipeline(Query(text, **given), tools_with(embedder), count().__next__)  # type: ignore[arg-type]
-    return [each.path for each in search.passages] if search.answerable else []
+    return [passage.path for passage in search.passages] if search.answerable else []
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])

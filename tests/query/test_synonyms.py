@@ -30,7 +30,7 @@ def defined(forms: Collection[str]) -> dict[Abbreviation, int]:
 
 
 def others(text: str) -> list[tuple[str, ...]]:
-    return [tuple(each) for each in abbreviation_forms(list(word_runs(text)), defined)]
+    return [tuple(form) for form in abbreviation_forms(list(word_runs(text)), defined)]
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
         # what an issuer tells of a token's holder is named only where there is one
         if not changed.serve.http.issuer:
             granted = {
-                name: tuple(each for each in tokens if ":" not in each)
+                name: tuple(token for token in tokens if ":" not in token)
                 for name, tokens in config.folder_tokens.items()
             }
             changed = replace(changed, folder_tokens=granted)

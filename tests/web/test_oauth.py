@@ -325,7 +325,7 @@ def test_keys_come_over_https_or_from_this_machine() -> None:
         "https://",
         "http://localhost.evil.org",
     ]
-    assert [is_https_or_loopback(each) for each in addresses] == [
+    assert [is_https_or_loopback(address) for address in addresses] == [
         True,
         True,
         False,

@@ -235,7 +235,7 @@ def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
         ) as stream:
             assert (stream.status_code, running.site.streams) == (200, 1)
             tokens.write_text(
-                "".join(each for each in lines if not each.startswith("alice")), encoding="utf-8"
+                "".join(line for line in lines if not line.startswith("alice")), encoding="utf-8"
             )
             assert sum(1 for _ in stream.iter_bytes()) < 5  # without the end it would never be over
         assert until(lambda: running.site.streams == 0)

@@ -206,7 +206,7 @@ def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
         session = greeted.partition("mcp-session-id: ")[2].split()[0]
         statuses = set[str]()
         for host, headers, message in HOSTILE:
-            shown = [each.replace("SESSION", session).replace("BOB", bob) for each in headers]
+            shown = [header.replace("SESSION", session).replace("BOB", bob) for header in headers]
             if not any("Bearer" in each for each in shown):
                 shown.insert(0, f"Authorization: Bearer {alice}")
             statuses.add(send(port, host, shown, message).split()[1])

@@ -134,8 +134,8 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
     assert verified(file, token) is None
     assert [
-        f"{path}:" in each and each.endswith(". Until then no token is taken.")
-        for each in caplog.messages
+        f"{path}:" in message and message.endswith(". Until then no token is taken.")
+        for message in caplog.messages
     ] == [True]
     path.write_text(kept, encoding="utf-8")
     assert verified(file, token) == "alice"

@@ -145,8 +145,8 @@ class IndexingLoop:
                 self._wake.clear()
         finally:
             self._leisurely.shutdown()
-            for each in self._folders:
-                each.watch.close()
+            for folder in self._folders:
+                folder.watch.close()
 
     def stop(self) -> None:
         """End `run`, from another thread."""
@@ -161,12 +161,12 @@ class IndexingLoop:
                 self._run_job(job, min(waiting, key=lambda each: each.served_at[job]))
                 return 0.0
         now = self._clock()
-        due = [each.due_at(job) for each in self._folders for job in Job]
+        due = [folder.due_at(job) for folder in self._folders for job in Job]
         return max(0.0, min(due, default=_NEVER) - now)
 
     def _folders_due(self, job: Job) -> list[WatchedFolder]:
         now = self._clock()
-        return [each for each in self._folders if each.due_at(job) <= now]
+        return [folder for folder in self._folders if folder.due_at(job) <= now]
 
     def _run_job(self, job: Job, each: WatchedFolder) -> None:
         self._job, self._slice_ends, self._is_cut_short = job, None, False
@@ -210,23 +210,23 @@ class IndexingLoop:
 
     def _check(self) -> None:
         """Look now and then whether the folders are there and can be watched."""
-        for each in self._folders:
-            if self._clock() < each.check_at:
+        for folder in self._folders:
+            if self._clock() < folder.check_at:
                 continue
-            each.watch.check()
-            seconds, failure = self._settings.poll_seconds, each.watch.failure
-            each.check_at = self._clock() + seconds
+            folder.watch.check()
+            seconds, failure = self._settings.poll_seconds, folder.watch.failure
+            folder.check_at = self._clock() + seconds
             gone = (
-                f"The folder {each.folder.root} is gone: nothing is deleted, answers come from "
+                f"The folder {folder.folder.root} is gone: nothing is deleted, answers come from "
                 "what was indexed. It is taken up again when it is back."
             )
             unwatched = (
-                f"{each.name}: changes are looked for every {seconds:g} s, since the folder "
+                f"{folder.name}: changes are looked for every {seconds:g} s, since the folder "
                 f"cannot be watched ({failure}); where that is a limit of the system, raise it "
                 "(Linux: sysctl fs.inotify.max_user_watches)."
             )
-            self._note(each, "folder", "" if each.watch.folder_exists else gone)
-            self._note(each, "watch", unwatched if failure else "")
+            self._note(folder, "folder", "" if folder.watch.folder_exists else gone)
+            self._note(folder, "watch", unwatched if failure else "")
 
     def _index_words(self, each: WatchedFolder) -> None:
         """Compare the folder with its index, and take in what differs, large files last."""

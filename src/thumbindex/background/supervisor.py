@@ -175,7 +175,9 @@ class IndexerSupervisor:
         for.
         """
         self._command = command
-        self._locks = {each.name: library.WatchLock(each.index_paths.watch) for each in folders}
+        self._locks = {
+            folder.name: library.WatchLock(folder.index_paths.watch) for folder in folders
+        }
         self._started_for: Mapping[str, int] | None = None  # locks by name
         self._lock_failures: Mapping[str, str] = {}  # why a folder's lock cannot be made
         self._child: IndexerProcess | None = None

@@ -58,7 +58,7 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
     if (
         sys.platform == "win32"
         or not can_be_served(arguments)
-        or any(each is None or each.encoding != "utf-8" for each in streams)
+        or any(stream is None or stream.encoding != "utf-8" for stream in streams)
     ):
         return None
     around = environment()
@@ -69,7 +69,7 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
             "folder": os.getcwd(),
             "terminal": {name: around[name] for name in TERMINAL if name in around}
             | {"COLUMNS": str(shutil.get_terminal_size().columns)},
-            "are_terminals": [each.isatty() for each in streams],
+            "are_terminals": [stream.isatty() for stream in streams],
         }
     except OSError:  # nobody listens, or there is no current directory
         return None
@@ -84,7 +84,7 @@ def can_be_served(arguments: Sequence[str]) -> bool:
     return bool(
         arguments
         and arguments[0] in COMMANDS
-        and not any(each.partition("=")[0] in NOT_SERVED_OPTIONS for each in arguments)
+        and not any(argument.partition("=")[0] in NOT_SERVED_OPTIONS for argument in arguments)
     )
 
 

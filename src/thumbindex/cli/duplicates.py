@@ -62,7 +62,7 @@ def print_duplicates(found: DuplicateReport, grey: bool) -> None:
 def print_cluster(cluster: Cluster) -> None:
     """Print one cluster: its texts side by side, differing words marked, and where each stands."""
     print_summary(cluster)
-    texts = list({each.digest: each for each in cluster.texts}.values())
+    texts = list({text.digest: text for text in cluster.texts}.values())
     if len(texts) == 1:
         print_text(_shortened(texts[0].text))
     for other in texts[1:]:
@@ -90,11 +90,11 @@ def print_summary(cluster: Cluster) -> None:
     print_line(f"{cluster.id}  {cluster.zone}: {cluster.rule}{decided}", "bold")
     if cluster.differs:
         print_line(f"  these disagree: {cluster.differs}", "yellow")
-    for each in cluster.texts:
+    for text in cluster.texts:
         print_line(
-            f"  {each.date or 'no date':10}  "
-            f"{each.path}:{each.start_line}-{each.end_line}  "
-            f"{' > '.join(each.heading_path)}",
+            f"  {text.date or 'no date':10}  "
+            f"{text.path}:{text.start_line}-{text.end_line}  "
+            f"{' > '.join(text.heading_path)}",
             "dim",
         )
 
@@ -223,7 +223,11 @@ def review(
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         found = library.duplicates(grey=True)
-        waiting = [each for each in found.clusters if each.zone == "grey" and each.verdict is None]
+        waiting = [
+            cluster
+            for cluster in found.clusters
+            if cluster.zone == "grey" and cluster.verdict is None
+        ]
         decided = review_clusters(library, waiting, _keys())
         print_line(
             f"{decided} of {len(waiting)} decided; `thumbindex duplicates undo CLUSTER` takes "

@@ -92,20 +92,24 @@ def evaluate_queries(
         sets, with_enclosing_folder(opening), lambda which: open_for(ctx, which)
     ) as sources:
         if from_links:
-            check([QuerySet(each.name, each.queries) for each in sources])
+            check([QuerySet(source.name, source.queries) for source in sources])
         if keep:
-            write_queries(keep, [query for each in sources for query in each.queries])
+            write_queries(keep, [query for source in sources for query in source.queries])
         with ProgressDisplay() as show:
             evaluations = evaluate_all(sources, limit, show)
         findings = EvaluationReport(
             evaluations,
-            {each.name: _of_interest(each.library) for each in sources},
+            {source.name: _of_interest(source.library) for source in sources},
             compare_with(earlier, evaluations) if earlier else (),
         )
     if run:
         write_run(
             run,
-            {query: found for each in findings.evaluations for query, found in each.run.items()},
+            {
+                query: found
+                for evaluation in findings.evaluations
+                for query, found in evaluation.run.items()
+            },
         )
     if as_json:
         print_json(report_json(findings))

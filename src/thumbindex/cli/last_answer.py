@@ -60,8 +60,8 @@ def remember_answer(
     index, config = (each and absolute_path(each) for each in (opening.index, opening.config))
     asked = OpenOptions(tuple(roots.values()), index, config, opening.overrides).arguments()
     places = [
-        (roots[each.folder], each.path, location_line(each))
-        for each in answer.passages
+        (roots[passage.folder], passage.path, location_line(passage))
+        for passage in answer.passages
         if len(roots) == len(folders)
     ]
     path = _file()

@@ -251,7 +251,7 @@ def verify(
                 "a time",
                 "dim",
             )
-    if found.citations and not any(each.state in _LOST for each in found.citations):
+    if found.citations and not any(citation.state in _LOST for citation in found.citations):
         return FOUND
     return NOT_FOUND
 
@@ -299,9 +299,9 @@ def broken(
     if as_json:
         print_json(to_json(found))
         return FOUND if found.links else NOT_FOUND
-    for each in found.links:
-        place = location_text(roots[each.folder] / each.path, each.line)
-        stdout_console().print(place.append(f"  {printable_line(each.written)}"), soft_wrap=True)
+    for link in found.links:
+        place = location_text(roots[link.folder] / link.path, link.line)
+        stdout_console().print(place.append(f"  {printable_line(link.written)}"), soft_wrap=True)
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
@@ -386,7 +386,7 @@ def resolve_from_cwd(given: str, library: Library) -> str:
     roots = [root for _, root in library.folders]
     ways = (here, here.parent.resolve() / here.name)
     # what lies outside of the folders is not even looked at
-    if not any(each.is_relative_to(root) for root in roots for each in ways):
+    if not any(way.is_relative_to(root) for root in roots for way in ways):
         return given
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
     named = [root / each for root in roots for each in (written, file)]

@@ -122,10 +122,12 @@ def print_answer(
 
 def best_of_each_note(answer: Answer) -> Answer:
     """Return an answer with the best passage of each note alone."""
-    best = {(each.folder, each.path): each for each in reversed(answer.passages)}
+    best = {(passage.folder, passage.path): passage for passage in reversed(answer.passages)}
     return replace(
         answer,
-        passages=tuple(each for each in answer.passages if best[each.folder, each.path] is each),
+        passages=tuple(
+            passage for passage in answer.passages if best[passage.folder, passage.path] is passage
+        ),
     )
 
 
@@ -137,9 +139,9 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
     finds no file then.
     """
     console = stdout_console()
-    for each in answer.passages:
+    for passage in answer.passages:
         console.print(
-            Text(escape_breaks(relative_path(roots[each.folder] / each.path))), soft_wrap=True
+            Text(escape_breaks(relative_path(roots[passage.folder] / passage.path))), soft_wrap=True
         )
     if answer.confidence_level == "low" or not answer.answerable:
         print_error(confidence_sentence(answer))
@@ -190,7 +192,7 @@ def _lead(
     warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
     said = [
         *((each, "") for each in copy_lines(passage)),
-        *((each, WARNING) for each in warnings),
+        *((warning, WARNING) for warning in warnings),
     ]
     below = [
         Text(_INDENT) + _cut(Text(printable_line(each), style), width - len(_INDENT))
@@ -213,7 +215,7 @@ def _above(
     room = width - place.cell_len - 2
     if not forms[0].plain:
         return (place,)
-    fitting = next((each for each in forms if each.cell_len <= room), None)
+    fitting = next((form for form in forms if form.cell_len <= room), None)
     if fitting:
         return (place + Text("  ") + fitting,)
     return (place, Text(_INDENT) + _cut(forms[0], width - len(_INDENT)))
@@ -318,7 +320,9 @@ def _headings(passage: Passage) -> list[str]:
     """Return the headings above a passage; of a note's own title nothing where its path says it."""
     title, *headings = passage.heading_path or ("",)
     is_told = name_key(title) == name_key(Path(passage.path).stem)
-    return [printable_line(each) for each in headings or ([] if is_told else [title]) if each]
+    return [
+        printable_line(heading) for heading in headings or ([] if is_told else [title]) if heading
+    ]
 
 
 # ------------------------------------------------------------------ how it came about

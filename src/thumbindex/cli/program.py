@@ -27,4 +27,4 @@ class Program(typer.Typer):
 
 def examples_epilog(examples: Sequence[str]) -> str:
     """Return the end of a command's help: its examples, a line each."""
-    return "\b\nExamples:\n" + "\n".join(f"  {PROGRAM} {each}" for each in examples)
+    return "\b\nExamples:\n" + "\n".join(f"  {PROGRAM} {example}" for example in examples)

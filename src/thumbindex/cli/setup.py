@@ -86,7 +86,7 @@ def install(
         locations.append(lasting)
     remarks = list[str]()
     if uninstall:
-        changes = [plan_uninstall(each) for each in locations]
+        changes = [plan_uninstall(location) for location in locations]
         done = "no longer starts thumbindex. If it is running, restart it."
     elif project:
         command = project_command(chosen, opening, absolute_path("."))
@@ -168,16 +168,16 @@ _PROJECT_CLIENT = "claude-code"
 
 def _list_clients(machine: Machine, as_json: bool) -> int:
     """List the clients that are found on this machine, each with its command."""
-    found = [each for each in CLIENTS if each.is_local_path(machine)]
+    found = [client for client in CLIENTS if client.is_local_path(machine)]
     if as_json:
         facts = [
             {
-                "name": each.name,
-                "title": each.title,
-                "found": each in found,
-                "path": str(each.file(machine)),
+                "name": client.name,
+                "title": client.title,
+                "found": client in found,
+                "path": str(client.file(machine)),
             }
-            for each in CLIENTS
+            for client in CLIENTS
         ]
         print_json({"clients": facts})
         return FOUND
@@ -188,7 +188,7 @@ def _list_clients(machine: Machine, as_json: bool) -> int:
     width = max((len(each.title) for each in found), default=0)
     for each in found:
         typer.echo(f"  {each.title:{width}}  thumbindex install {each.name} --folder DIR")
-    others = ", ".join(each.name for each in CLIENTS if each not in found)
+    others = ", ".join(client.name for client in CLIENTS if client not in found)
     typer.echo(f"Not found: {others or 'none'}. docs/clients.md helps with more clients.")
     return FOUND
 
@@ -222,10 +222,10 @@ def doctor(
         typer.echo(f"{state}  {one_line(f'{each.subject}: {each.found}')}")
         for line in filter(None, (*each.places, each.remedy)):
             typer.echo(f"      {one_line(line)}")
-    failed, doubtful = (sum(each.state == state for each in checks) for state in ("fail", "warn"))
+    failed, doubtful = (sum(check.state == state for check in checks) for state in ("fail", "warn"))
     if as_json:
         print_json(
-            {"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]}
+            {"failed": failed, "warnings": doubtful, "checks": [asdict(check) for check in checks]}
         )
     else:
         typer.echo(

@@ -202,17 +202,17 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
         "state",
         right=("documents", "chunks", "vectors", "size"),
     )
-    for each in folders:
-        state = each.index
-        size = f"{each.size_bytes / 1e6:,.1f} MB"
+    for folder in folders:
+        state = folder.index
+        size = f"{folder.size_bytes / 1e6:,.1f} MB"
         rows.add_row(
-            each.folder,
+            folder.folder,
             f"{state.documents:,}",
             f"{state.chunks:,}",
             f"{state.vectors:,}",
             state.model or "-",
             size,
-            folder_state_sentence(each),
+            folder_state_sentence(folder),
         )
     stdout_console().print(rows)
     for each in folders:
@@ -231,19 +231,21 @@ def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
     and what of it is more than is healthy.
     """
 
-    if any(each.repeats for each in counts):
+    if any(count.repeats for count in counts):
         print_line(library.ingestion_words(counts), "dim")
     for each in counts if len(counts) > 1 else ():
         if each.repeats:
             print_line(f"  {each.type or 'no type'}: {library.ingestion_words([each])}", "dim")
-    for sentence in (sentence for each in counts for sentence in library.ingestion_warnings(each)):
+    for sentence in (
+        sentence for count in counts for sentence in library.ingestion_warnings(count)
+    ):
         print_line(f"  {sentence}", WARNING)
 
 
 def print_forgotten(folders: Sequence[FolderStatus]) -> None:
     """Say which indexes are gone."""
-    for each in folders:
-        print_line(f"forgotten: {each.folder} ({each.root}), {each.size_bytes / 1e6:,.1f} MB")
+    for folder in folders:
+        print_line(f"forgotten: {folder.folder} ({folder.root}), {folder.size_bytes / 1e6:,.1f} MB")
     if not folders:
         print_line("nothing to forget: there is no index of this folder")
 
@@ -281,9 +283,9 @@ def print_why(found: WhyReport, several: bool = False) -> None:
     if found.stages:
         print_line("")
         rows = table("stage", "rank", "score", "line")
-        for each in found.stages:
-            line = "-" if each.line is None else str(each.line)
-            rows.add_row(each.stage, rank_text(each), score_text(each.score), line)
+        for stage in found.stages:
+            line = "-" if stage.line is None else str(stage.line)
+            rows.add_row(stage.stage, rank_text(stage), score_text(stage.score), line)
         stdout_console().print(rows)
         print_line("")
     for line in why_details(found):
@@ -306,7 +308,7 @@ class _OneLineTable(Table):
     def add_row(self, *cells: Any, **how: Any) -> None:
         """Add a row."""
         super().add_row(
-            *(printable_line(each) if isinstance(each, str) else each for each in cells), **how
+            *(printable_line(cell) if isinstance(cell, str) else cell for cell in cells), **how
         )
 
 

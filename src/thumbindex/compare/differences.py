@@ -183,7 +183,7 @@ def _exact_token_difference(left: TokenizedText, right: TokenizedText) -> str | 
     if mine == yours:
         return None
     matcher = SequenceMatcher(None, mine, yours, autojunk=False)
-    _, a, b, c, d = next(each for each in matcher.get_opcodes() if each[0] != "equal")
+    _, a, b, c, d = next(opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal")
     return f"{_quoted(mine[a:b][:1])} against {_quoted(yours[c:d][:1])}"
 
 

@@ -71,7 +71,7 @@ class NoteWords:
 def quotation_parts(quotation: str) -> tuple[tuple[str, ...], ...]:
     """Return the words of a quotation, in the parts between its gaps."""
     parts = (_words(_visible(part)) for part in _GAP.split(quotation))
-    return tuple(tuple(each) for each in parts if each)
+    return tuple(tuple(part) for part in parts if part)
 
 
 def tokenize_note(text: str) -> NoteWords:
@@ -174,9 +174,9 @@ def _operations(
     from rapidfuzz.distance import Levenshtein
 
     merged = list[tuple[str, int, int, int, int]]()
-    for each in Levenshtein.opcodes(quoted, there):
-        kind, (a, b) = each.tag, (each.src_start, each.src_end)
-        c, d = each.dest_start, each.dest_end
+    for opcode in Levenshtein.opcodes(quoted, there):
+        kind, (a, b) = opcode.tag, (opcode.src_start, opcode.src_end)
+        c, d = opcode.dest_start, opcode.dest_end
         if merged and kind != "equal" != merged[-1][0]:
             _, a, _, c, _ = merged.pop()
         merged.append((kind, a, b, c, d))

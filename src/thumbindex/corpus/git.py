@@ -123,7 +123,7 @@ def _git_directories(tree: Path) -> tuple[Path, Path] | None:
             return (own, own.parent.parent)
         return None
     outer = next(
-        (each for each in tree.parents if own.is_relative_to(each / ".git" / "modules")), None
+        (parent for parent in tree.parents if own.is_relative_to(parent / ".git" / "modules")), None
     )
     return (own, own) if outer else None
 

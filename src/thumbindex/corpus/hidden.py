@@ -147,7 +147,7 @@ def find_flags(
         flags = [Flag(bisect_right(own, at), reason) for at, reason in html]
         blocks = code() if html else ()
         coded = {line for first, last in blocks for line in range(first + 1, last + 1)}
-        found += [each for each in flags if each.line not in coded]
+        found += [flag for flag in flags if flag.line not in coded]
     return tuple(sorted(dict.fromkeys(found)))[:MAX_FLAGS]
 
 

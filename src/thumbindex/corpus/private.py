@@ -95,7 +95,7 @@ def _head_blocks(text: str, late: bool) -> Iterator[tuple[str, bool]]:
         line = lines[at].strip()
         dashed = line.translate(_DASHES)
         fence = _FENCE.match(dashed)
-        sign = next((each for each in _COMMENTS if line.startswith(each)), "")
+        sign = next((comment for comment in _COMMENTS if line.startswith(comment)), "")
         if sign and sign not in open_comments:
             close = _COMMENTS[sign]
             below = (n for n in range(at + 1, len(lines)) if close in lines[n])

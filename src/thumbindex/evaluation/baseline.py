@@ -78,7 +78,11 @@ def interval_of(values: Sequence[float]) -> tuple[float, float, float]:
 
 def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
     """Return each query's main measure, set after set."""
-    return [each.measured[query.id][MAIN_MEASURE] for each in evaluations for query in each.queries]
+    return [
+        evaluation.measured[query.id][MAIN_MEASURE]
+        for evaluation in evaluations
+        for query in evaluation.queries
+    ]
 
 
 @dataclass(frozen=True, slots=True)

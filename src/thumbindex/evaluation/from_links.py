@@ -156,7 +156,9 @@ def match_heading(fragment: str, headings: Sequence[str]) -> str | None:
     """Return the heading that a link's fragment refers to, as text or anchor; None for no match."""
     wanted = _letters_only(fragment.rpartition("#")[2])
     return (
-        next((each for each in headings if _letters_only(each) == wanted), None) if wanted else None
+        next((heading for heading in headings if _letters_only(heading) == wanted), None)
+        if wanted
+        else None
     )
 
 

@@ -47,7 +47,8 @@ def report_json(findings: EvaluationReport) -> dict[str, Any]:
     """
     found: dict[str, Any] = _measured(findings.evaluations)
     found["sets"] = [
-        _set(each, findings.settings.get(each.name, {})) for each in findings.evaluations
+        _set(evaluation, findings.settings.get(evaluation.name, {}))
+        for evaluation in findings.evaluations
     ]
     if findings.baseline:
         found["baseline"] = [_difference(each) for each in findings.baseline]
@@ -63,8 +64,8 @@ def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     cost = cost_of(evaluations)
     return {
         "queries": counts["ALL"],
-        "unanswered": sum(each.unanswered for each in evaluations),
-        "seconds": round(sum(each.seconds for each in evaluations), 3),
+        "unanswered": sum(evaluation.unanswered for evaluation in evaluations),
+        "seconds": round(sum(evaluation.seconds for evaluation in evaluations), 3),
         "latency_ms": {"p50": round(cost.p50, 2), "p95": round(cost.p95, 2)},
         "tokens": round(cost.tokens, 1),
         "scores": scores,

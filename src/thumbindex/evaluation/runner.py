@@ -105,13 +105,14 @@ def evaluate_all(
 ) -> tuple[Evaluation, ...]:
     """Evaluate each source after the other."""
     return tuple(
-        evaluate(each.library, each.queries, limit, show, each.name, each.own) for each in sources
+        evaluate(source.library, source.queries, limit, show, source.name, source.own)
+        for source in sources
     )
 
 
 def group_by_set(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[Evaluation]]]:
     """Return the evaluations of each set by name, after `ALL` if there are several."""
-    groups = [(each.name, [each]) for each in evaluations]
+    groups = [(evaluation.name, [evaluation]) for evaluation in evaluations]
     return [("ALL", list(evaluations)), *groups] if len(groups) > 1 else groups
 
 
@@ -120,7 +121,11 @@ def pooled_means(
 ) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
     """Return the means and numbers of queries over several sets, for `ALL` and by kind."""
     return by_kind(
-        [(query.kind, each.measured[query.id]) for each in evaluations for query in each.queries]
+        [
+            (query.kind, evaluation.measured[query.id])
+            for evaluation in evaluations
+            for query in evaluation.queries
+        ]
     )
 
 
@@ -161,12 +166,14 @@ def _ask(
     began = perf_counter()
     answer = library.query(query.query, without=without, **query.rewording)
     seconds = perf_counter() - began
-    tokens = sum(library.count_tokens(each.text) for each in answer.passages)
+    tokens = sum(library.count_tokens(passage.text) for passage in answer.passages)
     passages = long.query(query.query, limit=limit, without=without, **query.rewording).passages
-    if len(passages) >= limit and len({each.path for each in passages}) < _LEAST_DOCUMENTS:
+    if len(passages) >= limit and len({passage.path for passage in passages}) < _LEAST_DOCUMENTS:
         passages = long.query(
             query.query, limit=MAX_PASSAGES, without=without, **query.rewording
         ).passages
     return QueryResult(
-        tuple(RankedPassage(each.path, each.heading_path) for each in passages), seconds, tokens
+        tuple(RankedPassage(passage.path, passage.heading_path) for passage in passages),
+        seconds,
+        tokens,
     )

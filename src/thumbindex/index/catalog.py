@@ -162,7 +162,7 @@ class StoreCatalog(CatalogLayout):
         """Abbreviations by their short forms, and by the keys of their long ones."""
         found: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
         for each, count in Counter(
-            each for document in self.documents for each in document.abbreviations
+            abbreviation for document in self.documents for abbreviation in document.abbreviations
         ).items():
             for form in (each.short, form_key(each.long)):
                 found[form][each] = count

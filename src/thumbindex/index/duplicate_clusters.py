@@ -74,7 +74,7 @@ def read_duplicates(store: Store, last: DuplicateRecords | None) -> DuplicateRec
         return last
     boosts, pairs = store.duplicates.boosts(), store.duplicates.same()
     decisions = _decisions(store)
-    digests = {digest for each in decisions for digest in (each.first, each.second)}
+    digests = {digest for decision in decisions for digest in (decision.first, decision.second)}
     return DuplicateRecords(
         stamp,
         pairs_of_rows([pair[:2] for pair in store.duplicates.repeats()]),
@@ -118,7 +118,7 @@ class StoreDuplicates(Duplicates):
         self._salience[boosted[boosted >= 0]] = known.salience[boosted >= 0]
         self._texts = self._positions(known.texts)
         self._decided: dict[tuple[str, str], Verdict] = {
-            (each.first, each.second): each.verdict for each in known.decisions
+            (decision.first, decision.second): decision.verdict for decision in known.decisions
         }
         self._clusters = self._clustered()
 

@@ -56,7 +56,7 @@ def write_decisions(
 
     For who holds the writer's lock.
     """
-    kept = {(each.first, each.second): each for each in read_decisions(path)}
+    kept = {(decision.first, decision.second): decision for decision in read_decisions(path)}
     gone = sum(kept.pop((min(pair), max(pair)), None) is not None for pair in dropped)
     for each in map(_ordered, made):
         kept[each.first, each.second] = each

@@ -46,7 +46,7 @@ class FilterIndex:
         elif condition.field == "title":
             asked = words(condition.value)
             likely = (
-                each for each in self._titles if not asked[0].isalnum() or asked[0] in each[1]
+                title for title in self._titles if not asked[0].isalnum() or asked[0] in title[1]
             )
             phrase = f" {' '.join(asked)} "
             held[[n for n, _, name in likely if phrase in f" {' '.join(words(name))} "]] = True

@@ -107,10 +107,10 @@ def _label(place: RelevanceJudgment) -> dict[str, Any]:
 def remove_judgments(paths: IndexPaths, note_paths: Sequence[str]) -> None:
     """Remove the judgments of some notes, and the questions that only they answered."""
     gone = set(note_paths)
-    if any(one.path in gone for each in read_judgments(paths) for one in each.judgments):
+    if any(one.path in gone for judgment in read_judgments(paths) for one in judgment.judgments):
         change_judgments(paths, lambda judged: [_without(each, gone) for each in judged])
 
 
 def _without(judged: JudgedQuery, gone: set[str]) -> JudgedQuery:
-    kept = tuple(each for each in judged.judgments if each.path not in gone)
+    kept = tuple(judgment for judgment in judged.judgments if judgment.path not in gone)
     return replace(judged, judgments=kept)

@@ -90,11 +90,11 @@ def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = F
 def _remove_decisions(store: Store, paths: Sequence[str]) -> None:
     texts, places = store.duplicates.texts_of(list(paths)), tuple(f"{path}:" for path in paths)
     named = [
-        (each.first, each.second)
-        for each in store.decisions()
-        if {each.first, each.second} & texts
-        or each.first_place.startswith(places)
-        or each.second_place.startswith(places)
+        (decision.first, decision.second)
+        for decision in store.decisions()
+        if {decision.first, decision.second} & texts
+        or decision.first_place.startswith(places)
+        or decision.second_place.startswith(places)
     ]
     if named:
         write_decisions(store.decisions_file, (), named)

@@ -87,12 +87,12 @@ class UnionCatalog(CatalogLayout):
     def __init__(self, parts: Sequence[Catalog]) -> None:
         sizes, days = (
             np.concatenate(columns)
-            for columns in zip(*((each.sizes, each.ordinal_days) for each in parts), strict=True)
+            for columns in zip(*((part.sizes, part.ordinal_days) for part in parts), strict=True)
         )
         super().__init__(np.arange(len(sizes)), sizes, days)
         self.parts = parts
         self.chunks_before = (0, *accumulate(map(len, parts)))
-        self.documents_before = (0, *accumulate(len(each.sizes) for each in parts))
+        self.documents_before = (0, *accumulate(len(part.sizes) for part in parts))
         self.documents = UnionDocuments(self)
 
     # -------------------------------------------------------------- folders' own
@@ -133,7 +133,7 @@ class UnionCatalog(CatalogLayout):
 
     def joined(self, pieces: Iterable[Selection]) -> Selection:
         """Return one selection of the folders' own."""
-        return self.selection(np.concatenate([each.mask for each in pieces]))
+        return self.selection(np.concatenate([piece.mask for piece in pieces]))
 
     def in_union(self, hits: Iterable[Hit], part: int) -> list[Hit]:
         """Give one folder's hits their ids in the union."""

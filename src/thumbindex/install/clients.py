@@ -73,7 +73,7 @@ class Client:
         """Return its file."""
         places = self.files(machine)
         # a folder may be closed to us
-        return next((each for each in places if os.path.exists(each)), places[-1])  # noqa: PTH110
+        return next((place for place in places if os.path.exists(place)), places[-1])  # noqa: PTH110
 
     def is_local_path(self, machine: Machine) -> bool:
         """Return whether it has been used on this machine: its file is there, or a folder of its

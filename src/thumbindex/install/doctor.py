@@ -216,7 +216,7 @@ def run_checks(
         f"{plural(len(config.folders), 'folder')} named",
     )
     there = yield from _examine_folders(
-        [replace(opening, folder=(each,)) for each in folders], source, config, opener
+        [replace(opening, folder=(folder,)) for folder in folders], source, config, opener
     )
     clients = [each for each in (check_client(client, machine) for client in CLIENTS) if each]
     yield from clients or [
@@ -254,18 +254,18 @@ def _examine_folders(
     """Yield what is found; return the folders that a server can be started with."""
     models, there = set[str](), list[str]()
     unmatched = set(config.corpus.private.globs)
-    for each in openings:
+    for opening in openings:
         try:
-            with opener(each) as opened:
+            with opener(opening) as opened:
                 for folder, status in zip(opened.opened, opened.status(), strict=True):
                     yield check_folder(status, partial(library.is_intact, folder))
                     models |= {status.index.model} - {""}
                 unmatched &= set(opened.unmatched_private_globs())
-            there += each.folder
+            there += opening.folder
         except ThumbindexError as error:
             unmatched = set()  # what it would match is unknown
             todo = f"Correct the path, or leave it out: {source} names it."
-            yield Check(f"folder {each.folder[0]}", "fail", str(error), todo)
+            yield Check(f"folder {opening.folder[0]}", "fail", str(error), todo)
     if not openings:
         unmatched = set()
         yield Check(

@@ -164,7 +164,7 @@ def entry_command(entry: Any) -> list[str]:
     words: list[Any] = [*command] if isinstance(command, list) else [command]
     if isinstance(args, list):
         words += args
-    return words if all(isinstance(each, str) for each in words) else []
+    return words if all(isinstance(word, str) for word in words) else []
 
 
 def option_values(command: Sequence[str], name: str) -> Iterator[str]:
@@ -218,9 +218,9 @@ def project_command(client: Client, opening: OpenOptions, project: Path) -> list
 
 def find_client(name: str) -> Client:
     """Return a client by its name; raise UsageError that says which there are."""
-    for each in CLIENTS:
-        if name.casefold() in {each.name, each.title.casefold()}:
-            return each
+    for client in CLIENTS:
+        if name.casefold() in {client.name, client.title.casefold()}:
+            return client
     raise UsageError(
         f"There is no client {name!r}. The clients are "
         f"{', '.join(each.name for each in CLIENTS)}; docs/clients.md helps with others."
@@ -264,8 +264,8 @@ def serve_command(opening: OpenOptions, folders: Sequence[tuple[str, Path]]) -> 
     command = [*own_command(Path(sys.argv[0]), Path(sys.executable)), "serve"]
     for _, root in folders:
         command += ["--folder", str(root)]
-    for each in opening.overrides:
-        command += ["--set", each]
+    for override in opening.overrides:
+        command += ["--set", override]
     for name, path in (("--index", opening.index), ("--config", opening.config)):
         command += [name, str(path.expanduser().absolute())] if path else []
     for word in command:

@@ -84,7 +84,9 @@ def answer_query(
         unmet=search.unmet,
         undated=search.undated,
         listed=search.listed,
-        terms=tuple(term for each in phrasings for term in (*each.terms, *each.identifiers)),
+        terms=tuple(
+            term for phrasing in phrasings for term in (*phrasing.terms, *phrasing.identifiers)
+        ),
         nearest=tuple(chunk_place(each, tools.snapshot.catalog) for each in search.nearest),
     )
     return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
@@ -93,12 +95,12 @@ def answer_query(
 def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
     """Return an answer whose passages have `marks`: the offsets of the query's terms."""
     snapshots = [reader.folder_snapshot().snapshot for reader in readers if reader.indexed]
-    languages = frozenset[str]().union(*(each.keyword.languages for each in snapshots))
+    languages = frozenset[str]().union(*(snapshot.keyword.languages for snapshot in snapshots))
     return replace(
         answer,
         passages=tuple(
-            replace(each, marks=highlight_spans(each.text, answer.terms, languages))
-            for each in answer.passages
+            replace(passage, marks=highlight_spans(passage.text, answer.terms, languages))
+            for passage in answer.passages
         ),
     )
 
@@ -115,9 +117,9 @@ def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
     if "\0" in typed:  # no path has one, and `expanduser` raises ValueError
         return text
     path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - Path's raises without a home
-    for each in folders:
-        if path != each.root and path.is_relative_to(each.root):
-            return f"{each.name}/{path.relative_to(each.root).as_posix()}"
+    for folder in folders:
+        if path != folder.root and path.is_relative_to(folder.root):
+            return f"{folder.name}/{path.relative_to(folder.root).as_posix()}"
     return text
 
 
@@ -131,11 +133,13 @@ def build_tools(
     if embedder:
         model_fingerprint = embedder.fingerprint
     else:
-        fingerprints = (each.fingerprint for each in folder_snapshots)
+        fingerprints = (folder_snapshot.fingerprint for folder_snapshot in folder_snapshots)
         model_fingerprint = next(filter(None, fingerprints), "")
     snapshots = [
-        without_foreign_vectors(each.snapshot, each.fingerprint, model_fingerprint)
-        for each in folder_snapshots
+        without_foreign_vectors(
+            folder_snapshot.snapshot, folder_snapshot.fingerprint, model_fingerprint
+        )
+        for folder_snapshot in folder_snapshots
     ]
     return Tools(unite(snapshots), settings, embedder, reranker)
 

@@ -605,7 +605,7 @@ class _Checker:
         near = None
         if note:
             if spans := find_quotation(parts, note.words):
-                return self._in_note(cited, note, [note.words.span_lines(each) for each in spans])
+                return self._in_note(cited, note, [note.words.span_lines(span) for span in spans])
             near = nearest_match(parts, note.words)
             if near and near[1] >= _HIGH_SIMILARITY:
                 return note.changed(parts, near[0])
@@ -627,13 +627,13 @@ class _Checker:
         A passage of several short parts is cited with its lines and the heading of one of them.
         """
         under = self._meant_by_heading(cited, note) if cited.heading else [(1, note.total)]
-        at_heading = [each for each in lines if any(_overlap(each, some) for some in under)]
+        at_heading = [line for line in lines if any(_overlap(line, some) for some in under)]
         at_lines, there = lines, at_heading
         if meant := cited.lines:
             # of one line alone, as `query` prints it, the passage that it is part of
             if meant[0] == meant[1] and not cited.heading and (own := note.section(meant[0])):
                 meant = own.start_line, own.end_line
-            at_lines = [each for each in lines if _overlap(each, meant)]
+            at_lines = [line for line in lines if _overlap(line, meant)]
             there = at_lines if any(_overlap(meant, some) for some in under) else []
         if there:
             return note.found("there", there[0])

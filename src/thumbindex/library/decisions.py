@@ -64,7 +64,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     with store.read_transaction(), store.decoding():
         alike, decisions = (
             store.duplicates.alike(),
-            {(each.first, each.second): each for each in store.decisions()},
+            {(decision.first, decision.second): decision for decision in store.decisions()},
         )
         documents = {row: document for row, document, _ in store.chunk_rows()}
         chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
@@ -98,7 +98,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
             )
     gone = wanted - set(digests.values())
     order = sorted(
-        (_build_cluster(each, members, decisions, name) for each in _group_pairs(pairs)),
+        (_build_cluster(pair, members, decisions, name) for pair in _group_pairs(pairs)),
         key=lambda each: (
             each.zone != "same",
             each.texts[0].path,
@@ -195,8 +195,8 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
     A text in several places is paired with itself too.
     """
     first: dict[str, str] = {}
-    for each in cluster.texts:
-        first.setdefault(each.digest, f"{each.path}:{each.start_line}")
+    for text in cluster.texts:
+        first.setdefault(text.digest, f"{text.path}:{text.start_line}")
     each_two = combinations(sorted(first), 2) if len(first) <= _MOST_ALL_PAIRS else ()
     places = Counter(each.digest for each in cluster.texts)
     itself = (
@@ -229,7 +229,7 @@ def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport
     listed = [each for each in every if grey or each.zone == "same" or each.verdict]
     return DuplicateReport(
         # of what may be shown, a text that stands in one place is there once
-        tuple(each for each in visible_clusters(listed, readers) if len(each.texts) > 1),
+        tuple(cluster for cluster in visible_clusters(listed, readers) if len(cluster.texts) > 1),
         tuple(lapsed),
         chunks,
         len(merged),
@@ -319,10 +319,10 @@ class Judgments:
         """Return the judgments of a query by folder. Raises StorageError."""
         id_ = query_id(query)
         return {
-            name: each
+            name: judgment
             for name, reader in self._readers.items()
-            for each in read_judgments(reader.folder.index_paths)
-            if query_id(each.query) == id_
+            for judgment in read_judgments(reader.folder.index_paths)
+            if query_id(judgment.query) == id_
         }
 
     def judge(
@@ -341,7 +341,9 @@ class Judgments:
         def change(judged: list[JudgedQuery]) -> list[JudgedQuery]:
             own, others = _split_by_query(judged, query, kind)
             judgments = [
-                each for each in own.judgments if (each.path, each.heading) != (path, heading)
+                judgment
+                for judgment in own.judgments
+                if (judgment.path, judgment.heading) != (path, heading)
             ]
             if grade is not None:
                 judgments.append(RelevanceJudgment(path, heading, grade))

@@ -103,7 +103,7 @@ class ChangeTracker:
     """Returns the notes that were added, changed or removed in indexes since the last poll."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
-        self._folders = [_FolderChanges(each) for each in readers]
+        self._folders = [_FolderChanges(reader) for reader in readers]
 
     def poll(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
         """Return the changes since the last poll, by folder.
@@ -198,20 +198,20 @@ def wait_until_fresh(
                 if not is_over():
                     with suppress(ThumbindexError):  # the answer says what is behind
                         index(reader.folder.name, is_over)
-        while waiting := [each for each in waits if not each.is_done()]:
+        while waiting := [wait for wait in waits if not wait.is_done()]:
             for progress in filter(None, (each.progress() for each in waiting)):
                 tell(progress)
             if is_over() or not (indexer_starting() or any(each.has_indexer() for each in waiting)):
                 break
             time.sleep(_POLL_SECONDS)
-        behind = [each for each in waits if not each.is_done()]
+        behind = [wait for wait in waits if not wait.is_done()]
     without_indexer = [
         each.name for each in behind if not (indexer_starting() or each.has_indexer())
     ]
     lags = (reader.database.lag() for reader in readers if reader.database and behind)
     return Freshness(
         tuple(each.name for each in behind),
-        tuple(each.name for each in waits if each.is_missing),
+        tuple(wait.name for wait in waits if wait.is_missing),
         tuple(without_indexer),
         max(lags, default=0.0),
     )

@@ -150,6 +150,6 @@ def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
     parent = index_parent(directory)
     directories = sorted(parent.iterdir()) if parent.is_dir() else []
     indexes = [IndexPaths(directory) for directory in directories]
-    found = {root: each for each in indexes if (root := indexed_root(each)) is not None}
+    found = {root: index for index in indexes if (root := indexed_root(index)) is not None}
     names = folder_names(configured_roots(config), found)
     return tuple(Folder(name, root, found[root], config) for name, root in sorted(names.items()))

@@ -247,7 +247,7 @@ class Library:
     @property
     def database(self) -> postgres.PublishedFolders | None:
         """The database of published folders; None if all folders are on this machine."""
-        return next((each.database for each in self._readers if each.database), None)
+        return next((reader.database for reader in self._readers if reader.database), None)
 
     @property
     def folders(self) -> tuple[tuple[str, Path], ...]:
@@ -274,9 +274,9 @@ class Library:
         left: tuple[str, ...] = self.config.corpus.private.globs
         settings = dict.fromkeys(configured_roots(self.config).values(), self.config.corpus)
         settings |= {
-            each.folder.root: each.folder.config.corpus
-            for each in self._readers
-            if not each.is_published
+            reader.folder.root: reader.folder.config.corpus
+            for reader in self._readers
+            if not reader.is_published
         }
         for root, corpus in settings.items():
             left = unmatched_private_globs(left, root, corpus) if left and root.is_dir() else ()
@@ -329,7 +329,9 @@ class Library:
     def _index_models(self) -> dict[str, str]:
         """Return the models of the indexes: names by fingerprint."""
         stores = [reader.store for reader in self._readers if reader.indexed]
-        return {each.meta("fingerprint"): name for each in stores if (name := each.meta("model"))}
+        return {
+            store.meta("fingerprint"): name for store in stores if (name := store.meta("model"))
+        }
 
     def _ensure_models(self) -> None:
         """Load the models with the first query, if it may wait for them."""
@@ -629,9 +631,9 @@ class Library:
     def missing_folders(self) -> tuple[str, ...]:
         """Return the indexed folders that are missing or empty, such as unmounted drives."""
         return tuple(
-            each.folder.name
-            for each in self._readers
-            if not each.is_published and each.indexed and is_empty_folder(each.folder.root)
+            reader.folder.name
+            for reader in self._readers
+            if not reader.is_published and reader.indexed and is_empty_folder(reader.folder.root)
         )
 
     @consistent_read
@@ -662,7 +664,9 @@ class Library:
         for name in wanted:
             if name not in names:
                 raise UnknownFolderError(f"No folder {name!r} here: there is {', '.join(names)}.")
-        return tuple(each for each in self._readers if not wanted or each.folder.name in wanted)
+        return tuple(
+            reader for reader in self._readers if not wanted or reader.folder.name in wanted
+        )
 
     # ----------------------------------------------- duplicates, and what the owner decides of them
 
@@ -777,7 +781,7 @@ class Library:
                 writer.merge_keyword(idle)
 
     def _local_folders(self, folder: Sequence[str]) -> list[Folder]:
-        return [each.folder for each in self._select_readers(folder) if not each.is_published]
+        return [reader.folder for reader in self._select_readers(folder) if not reader.is_published]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
         """Read whole indexes, reset what is damaged or of another schema, delete bad vectors.

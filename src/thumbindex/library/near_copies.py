@@ -263,7 +263,11 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
             return
         chunks, repeats, boosts = 0, 0, list[float]()
         try:
-            decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
+            decided = {
+                digest
+                for decision in store.decisions()
+                for digest in (decision.first, decision.second)
+            }
         except StorageError as error:  # the owner's own file keeps nobody from looking
             _LOG.warning("%s", error)
             decided = set()

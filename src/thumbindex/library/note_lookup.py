@@ -86,7 +86,7 @@ class NoteLookup:
     @cached_property
     def snapshots(self) -> Mapping[Reader, FolderSnapshot]:
         """The snapshot of each indexed folder."""
-        return {each: each.folder_snapshot() for each in self.readers if each.indexed}
+        return {reader: reader.folder_snapshot() for reader in self.readers if reader.indexed}
 
     # -------------------------------------------------------------- one note
 
@@ -125,7 +125,7 @@ class NoteLookup:
         Raises UnknownPathError for no note, UsageError for several.
         """
         for exact, fragment in ((path, None), *split_headings(path)):
-            if alike := self._notes_at([(each, exact) for each in self.readers]):
+            if alike := self._notes_at([(reader, exact) for reader in self.readers]):
                 return replace(self._require_one(alike, exact), fragment=fragment)
         raise self._unknown(path)
 
@@ -153,7 +153,7 @@ class NoteLookup:
 
     def _at_path(self, path: str) -> Iterator[list[FoundNote]]:
         """Yield groups of notes at a path inside a folder, or a path that leads into one."""
-        places = ([(each, path) for each in self.readers], *self.resolve_path(path))
+        places = ([(reader, path) for reader in self.readers], *self.resolve_path(path))
         yield from filter(None, map(self._notes_at, places))
 
     def resolve_path(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
@@ -162,18 +162,18 @@ class NoteLookup:
         The path names a folder (`notes: a.md`), is absolute, or begins above a folder.
         """
         folder, _, rest = path.partition(": ")
-        yield [(each, rest) for each in self.readers if rest and each.folder.name == folder]
+        yield [(reader, rest) for reader in self.readers if rest and reader.folder.name == folder]
         if not self._is_local or "\0" in path:
             return
         if not Path(path).is_absolute():
-            yield [place for each in self.readers for place in _relative_to_suffix(path, each)]
+            yield [place for reader in self.readers for place in _relative_to_suffix(path, reader)]
             return
         there = Path(os.path.normpath(path))
-        for each in dict.fromkeys((there, Path(os.path.realpath(there.parent)) / there.name)):
+        for candidate in dict.fromkeys((there, Path(os.path.realpath(there.parent)) / there.name)):
             inside = [
-                (reader, each.relative_to(reader.folder.root).as_posix())
+                (reader, candidate.relative_to(reader.folder.root).as_posix())
                 for reader in self.readers
-                if each.is_relative_to(reader.folder.root)
+                if candidate.is_relative_to(reader.folder.root)
             ]
             # of a folder within another one, that
             yield sorted(inside, key=lambda place: len(place[1]))[:1]
@@ -224,7 +224,11 @@ class NoteLookup:
 
     def _at_address(self, address: PassageAddress) -> FoundNote:
         """Return the passage of an address, in its note or another one, else the note."""
-        own = [(each, address.path) for each in self.readers if each.folder.name == address.folder]
+        own = [
+            (reader, address.path)
+            for reader in self.readers
+            if reader.folder.name == address.folder
+        ]
         found = note = next(iter(self._notes_at(own)), None)
         if address.digest:
             here = _current_passages(note) if note else ()
@@ -242,13 +246,15 @@ class NoteLookup:
         for reader in self.snapshots:
             for path in sorted(reader.store.paths_with_digests(digests)):
                 for note in self._notes_at([(reader, path)]):
-                    yield from (each for each in _current_passages(note) if each[0] in digests)
+                    yield from (
+                        passage for passage in _current_passages(note) if passage[0] in digests
+                    )
 
     # -------------------------------------------------------------- several notes
 
     def documents_in(self, directory: str) -> Iterator[Document]:
         """Yield the visible documents in a directory and below it."""
-        places = [(each, directory) for each in self.readers]
+        places = [(reader, directory) for reader in self.readers]
         places += chain.from_iterable(self.resolve_path(directory))
         within = [(each.folder.name, path.strip("/").removeprefix("./")) for each, path in places]
         return filter_visible(
@@ -283,22 +289,22 @@ class NoteLookup:
         """Yield the problems of files of this name that were not indexed, private ones left out."""
         end = f"/{one_line(name)}".casefold()
         for reader, snapshot in self.snapshots.items():
-            for each in reader.store.problems():
-                path = f"/{each.path}".casefold()
+            for problem in reader.store.problems():
+                path = f"/{problem.path}".casefold()
                 is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
-                if not is_meant or snapshot.catalog.document_at(each.path) is not None:
+                if not is_meant or snapshot.catalog.document_at(problem.path) is not None:
                     continue
                 folder = reader.folder
                 if reader.is_published or not is_private(
-                    folder.root, each.path, folder.config.corpus
+                    folder.root, problem.path, folder.config.corpus
                 ):
-                    yield each
+                    yield problem
 
     def _similar_paths(self, path: str) -> list[str]:
         """Return the paths with the most similar file names."""
         by_stem: dict[str, list[Document]] = defaultdict(list)
-        for each in all_documents(self.readers):
-            by_stem[_stem(each.path)].append(each)
+        for document in all_documents(self.readers):
+            by_stem[_stem(document.path)].append(document)
         close = get_close_matches(_stem(path), by_stem, n=_MOST_SIMILAR)
         near = filter_visible((each for stem in close for each in by_stem[stem]), self.readers)
         return list(islice(dict.fromkeys(each.path for each in near), SUGGESTED_NAMES))
@@ -363,7 +369,7 @@ def _visible(found: Sequence[FoundNote]) -> list[FoundNote]:
     """Return the first few visible notes."""
     readers = list(dict.fromkeys(each.reader for each in found))
     documents = islice(filter_visible((each.document for each in found), readers), MOST_NAMESAKES)
-    open_ones = {(each.folder, each.path) for each in documents}
+    open_ones = {(document.folder, document.path) for document in documents}
     return [each for each in found if (each.document.folder, each.document.path) in open_ones]
 
 
@@ -380,8 +386,8 @@ def read_sections(found: FoundNote) -> tuple[Section, ...]:
 
 def _current_passages(note: FoundNote) -> Iterator[tuple[str, FoundNote]]:
     """Yield the digest and passage of each current section of a note."""
-    for each in read_sections(note):
-        yield text_digest(each.text), replace(note, lines=(each.start_line, each.end_line))
+    for section in read_sections(note):
+        yield text_digest(section.text), replace(note, lines=(section.start_line, section.end_line))
 
 
 # ------------------------------------------------------------------ one heading
@@ -426,7 +432,7 @@ def _heading_paths(headings: Headings) -> list[list[str]]:
     """Return the chain of each heading: its ancestors, then itself."""
     found, open_ones = list[list[str]](), list[tuple[int, str]]()
     for level, name, _ in headings:
-        open_ones = [*(each for each in open_ones if each[0] < level), (level, name)]
+        open_ones = [*(open_one for open_one in open_ones if open_one[0] < level), (level, name)]
         found.append([name for _, name in open_ones])
     return found
 
@@ -466,7 +472,7 @@ def complete_names(typed: str, documents: Iterable[Document]) -> list[Document]:
             return 1
         return 2 if any(f" {wanted}" in each for each in called) else 3
 
-    near = [(at, each) for each in documents if (at := distance(each)) < 3]
+    near = [(at, document) for document in documents if (at := distance(document)) < 3]
     near.sort(key=lambda pair: (pair[0], pair[1].path.count("/"), pair[1].folder, pair[1].path))
     return [document for _, document in near]
 

@@ -54,10 +54,12 @@ def estimate_note_tokens(
     for reader in readers:
         if reader.indexed:
             name = reader.folder.name
-            paths = {each.path for each in passages if each.folder == name}
+            paths = {passage.path for passage in passages if passage.folder == name}
             sizes |= {(name, path): size for path, size in reader.store.sizes(paths).items()}
     # the best one's last
-    samples = {(each.folder, each.path): each.text[:_SAMPLE] for each in reversed(passages)}
+    samples = {
+        (passage.folder, passage.path): passage.text[:_SAMPLE] for passage in reversed(passages)
+    }
     found = {}
     for place, size in sizes.items():
         sample = len(samples[place].encode("utf-8", "replace"))
@@ -135,13 +137,16 @@ def list_notes(
     unmet = unmet_filters(
         filters,
         FilterIndex(documents).similar_values,
-        lambda one: any(matches_filters(each, one) for each in documents),
+        lambda one: any(matches_filters(document, one) for document in documents),
     )
     unmet = tuple(replace(each, nearest=each.nearest[:SUGGESTED_NAMES]) for each in unmet)
     lacking = replace(filters, since=None, until=None)
     undated = 0
     if filters != lacking:
-        undated = sum(day_of(each) is None and matches_filters(each, lacking) for each in documents)
+        undated = sum(
+            day_of(document) is None and matches_filters(document, lacking)
+            for document in documents
+        )
     return NoteList(notes, unmet, undated)
 
 

@@ -114,7 +114,7 @@ def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
 def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
     """List the broken links in the notes that pass filters; links to hidden notes are broken."""
     notes = list_notes(filters, readers)
-    sources = {(each.folder, each.path) for each in notes.notes}
+    sources = {(note.folder, note.path) for note in notes.notes}
     found = (
         BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
         for folder, path, link, hidden in _visible_links(readers)

@@ -215,7 +215,7 @@ def render_note(
     headings = tuple(_headings(md, tokens, first - 1, env))
     begins = headings[0][:2] == (1, " ".join(title.split())) if headings and title else False
     _parse_inline_and_shift_headings(
-        md, tokens, env, 0 if begins else 2 - min((each[0] for each in headings), default=2)
+        md, tokens, env, 0 if begins else 2 - min((heading[0] for heading in headings), default=2)
     )
     anchors = {name_key(name): line for _, name, line in reversed(headings)}
     cited = range(lines[0], lines[1] + 1) if lines else range(0)

@@ -134,7 +134,7 @@ Healthy are 0.10 to 0.40, and 0.05 to 0.20.
 
 def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
     """Return a sentence about how many chunks were left out."""
-    repeats, chunks = sum(each.repeats for each in counts), sum(each.chunks for each in counts)
+    repeats, chunks = sum(count.repeats for count in counts), sum(count.chunks for count in counts)
     repeat = (
         "only repeats another one of its note and is"
         if repeats == 1

@@ -176,7 +176,7 @@ def hidden_notes(places: Iterable[NotePlace], readers: Sequence[Reader]) -> froz
 def hidden_paths(paths: Iterable[str], reader: Reader) -> set[str]:
     """Return which of some paths of a folder are hidden now."""
     return {
-        path for _, path in hidden_notes(((reader.folder.name, each) for each in paths), [reader])
+        path for _, path in hidden_notes(((reader.folder.name, path) for path in paths), [reader])
     }
 
 
@@ -193,8 +193,8 @@ def all_documents(readers: Sequence[Reader]) -> Iterator[Document]:
 def visible_documents(readers: Sequence[Reader]) -> list[Document]:
     """Return all visible documents by folder and path."""
     documents = list(all_documents(readers))
-    hidden = hidden_notes(((each.folder, each.path) for each in documents), readers)
-    return [each for each in documents if (each.folder, each.path) not in hidden]
+    hidden = hidden_notes(((document.folder, document.path) for document in documents), readers)
+    return [document for document in documents if (document.folder, document.path) not in hidden]
 
 
 def filter_visible(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[Document]:
@@ -208,12 +208,12 @@ def filter_visible(documents: Iterable[Document], readers: Sequence[Reader]) -> 
 def visible_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> list[Cluster]:
     """Return clusters without the texts of hidden notes."""
     hidden = hidden_notes(
-        ((each.folder, each.path) for cluster in clusters for each in cluster.texts), readers
+        ((text.folder, text.path) for cluster in clusters for text in cluster.texts), readers
     )
     return [
         replace(
             cluster,
-            texts=tuple(each for each in cluster.texts if (each.folder, each.path) not in hidden),
+            texts=tuple(text for text in cluster.texts if (text.folder, text.path) not in hidden),
         )
         for cluster in clusters
     ]
@@ -239,7 +239,9 @@ class PrivacyFilter:
         """Return an answer without hidden notes; one without passages found nothing."""
         states = note_states(self._mentioned_notes(found), self._readers) if self._readers else {}
         hidden = hidden_in(states)
-        visible = (each for each in found.passages if (each.folder, each.path) not in hidden)
+        visible = (
+            passage for passage in found.passages if (passage.folder, passage.path) not in hidden
+        )
         passages = tuple(
             _with_visible_places(replace(each, rank=rank), states)
             for rank, each in enumerate(visible, 1)
@@ -260,7 +262,7 @@ class PrivacyFilter:
                 corrected=None,
                 terms=(),
                 trace=tuple(replace(step, dropped=()) for step in found.trace),
-                passages=tuple(replace(each, explanation=None) for each in passages),
+                passages=tuple(replace(passage, explanation=None) for passage in passages),
             )
         if passages or not taken_out:
             return found
@@ -297,7 +299,7 @@ class PrivacyFilter:
     def _candidate_notes(self) -> Iterator[NotePlace]:
         """Yield the notes of all candidates, dropped ones too."""
         documents = self._tools.snapshot.catalog.documents
-        for n in {each.document for each in self._search.candidates}:
+        for n in {candidate.document for candidate in self._search.candidates}:
             yield documents[n].folder, documents[n].path
         yield from self._notes_at(each.path for each in self._search.dropped)
 
@@ -312,10 +314,19 @@ class PrivacyFilter:
         """Return whether each search term is from the query, or in a visible note."""
         search, keyword = self._search, self._tools.snapshot.keyword
         asked = set(
-            words(" ".join((search.query.text, *(each.text for each in search.other_phrasings))))
+            words(
+                " ".join(
+                    (
+                        search.query.text,
+                        *(other_phrasing.text for other_phrasing in search.other_phrasings),
+                    )
+                )
+            )
         )
         phrasings = search.all_phrasings
-        terms = [term for each in phrasings for term in (*each.terms, *each.identifiers)]
+        terms = [
+            term for phrasing in phrasings for term in (*phrasing.terms, *phrasing.identifiers)
+        ]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.forms))}
         held = (
             keyword.chunks_with_all_words(text, (*KEYWORD_FIELDS, "code"))
@@ -337,10 +348,14 @@ class PrivacyFilter:
 
         filters = unmet_filters(self._search.query.filters, catalog.similar_values, has_match)
         typed = (
-            UnmetFilter(each.field, each.value, catalog.similar_values(each.field, each.value))
-            for each in self._search.typed_filters
-            if each.field != "words"
-            and (held := catalog.chunks_matching(each))
+            UnmetFilter(
+                typed_filter.field,
+                typed_filter.value,
+                catalog.similar_values(typed_filter.field, typed_filter.value),
+            )
+            for typed_filter in self._search.typed_filters
+            if typed_filter.field != "words"
+            and (held := catalog.chunks_matching(typed_filter))
             and not self._has_visible_note(held)
         )
         by_filter = {(each.field, each.value): each for each in (*filters, *typed, *unmet)}
@@ -361,7 +376,7 @@ class PrivacyFilter:
             return bool(held)
         catalog = self._tools.snapshot.catalog
         documents = (catalog.documents[catalog.document_of(n)] for n in held.first(_SAMPLED_CHUNKS))
-        places = {(each.folder, each.path) for each in documents}
+        places = {(document.folder, document.path) for document in documents}
         return not places <= hidden_notes(places, self._readers)
 
 
@@ -373,7 +388,7 @@ def _with_visible_places(passage: Passage, states: Mapping[NotePlace, NoteState]
     others: tuple[Place, ...] = (*passage.also_in, *passage.disagrees)
     if any((each.folder, each.path) in hidden for each in others):
         disagrees = tuple(
-            each for each in passage.disagrees if (each.folder, each.path) not in hidden
+            pair for pair in passage.disagrees if (pair.folder, pair.path) not in hidden
         )
         # what is known of all places together may be of the hidden one
         passage = replace(passage, disagrees=disagrees, created="", status="", owner="")

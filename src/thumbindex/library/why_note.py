@@ -80,7 +80,9 @@ def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
     found = list[tuple[Reader, str]]()
     for path in dict.fromkeys((note, note.partition("#")[0])):
         own = os.path.normpath(path).replace(os.sep, "/")
-        found += [(each, own) for each in notes.readers if path and not Path(path).is_absolute()]
+        found += [
+            (reader, own) for reader in notes.readers if path and not Path(path).is_absolute()
+        ]
         found += chain.from_iterable(notes.resolve_path(path))
     return [
         (reader, path)
@@ -132,7 +134,7 @@ def _why_not_indexed(reader: Reader, path: str) -> str:
     data = read_bytes(folder.root, path, folder.config.corpus)
     if isinstance(data, Problem):
         return data.reason
-    reasons = (each.reason for each in reader.store.problems() if each.path == path)
+    reasons = (problem.reason for problem in reader.store.problems() if problem.path == path)
     return next(
         reasons,
         "the index does not know it yet: a server that runs takes it in by itself, else "
@@ -175,7 +177,7 @@ def _in_index(
     document = folder_snapshots[folder].catalog.document_at(path)
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
-    before = sum(each.documents for each in folder_snapshots[:folder])
+    before = sum(folder_snapshot.documents for folder_snapshot in folder_snapshots[:folder])
     wanted = _chunks_under(found.fragment, DocumentId(before + document), tools)
     answer, _ = run_pipeline(
         without_folder_filter(query),

@@ -341,7 +341,7 @@ def fit_answer(
 def reply_tokens(reply: Reply, size: CountTokens) -> int:
     """Return the tokens of a reply in the larger of its two forms."""
     return max(
-        size(reply.text) + sum(size(compact_json(each)) for each in reply.links),
+        size(reply.text) + sum(size(compact_json(link)) for link in reply.links),
         size(compact_json(reply.structured)),
     )
 

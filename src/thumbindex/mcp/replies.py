@@ -157,7 +157,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     room, cost = library.config.serve.read_tokens, _row_tokens(library.count_tokens)
     shown = fit_rows(entries, room, cost)
     # A document's own entries begin with its title, at level 0 too.
-    if len(shown) < len(entries) and all(each.level == 0 for each in entries):
+    if len(shown) < len(entries) and all(entry.level == 0 for entry in entries):
         entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
         shown = fit_rows(entries, room, cost)
     structured = {"entries": as_json(tuple(shown))}
@@ -206,7 +206,7 @@ def _row_tokens(size: CountTokens) -> Callable[[OutlineEntry | ListedNote], int]
 
 def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineEntry, ...]:
     """Return the directories below `inside` with the number of their documents."""
-    below = ((each.folder, each.path[len(inside) :].partition("/")) for each in entries)
+    below = ((entry.folder, entry.path[len(inside) :].partition("/")) for entry in entries)
     counts = Counter((folder, inside + name + slash) for folder, (name, slash, _) in below)
     return tuple(
         OutlineEntry(folder, path, 0, plural(count, "document"), 1)
@@ -290,15 +290,15 @@ def reply_status(
         each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
     lines = [
         one_line(
-            f"{each.folder} ({each.root}): {index_sentence(each.index)}; model "
-            f"{each.index.model or 'none yet'}"
+            f"{folder.folder} ({folder.root}): {index_sentence(folder.index)}; model "
+            f"{folder.index.model or 'none yet'}"
         )
-        for each in folders
+        for folder in folders
     ]
     lines += [
         one_line(f"{problem.path}: {problem.reason}")
-        for each in folders
-        for problem in each.skipped[:_MAX_PROBLEMS]
+        for folder in folders
+        for problem in folder.skipped[:_MAX_PROBLEMS]
     ]
     for status in folders:
         if status.flagged_count:
@@ -307,6 +307,8 @@ def reply_status(
             one_line(f"{flag.path}:{flag.line}: {flag.reason}")
             for flag in status.flagged[:_MAX_PROBLEMS]
         ]
-    now = progress or [each.progress for each in folders if each.progress and each.progress.total]
+    now = progress or [
+        folder.progress for folder in folders if folder.progress and folder.progress.total
+    ]
     lines += [indexing_sentence(now)] if now else []
     return Reply("\n".join([*lines, *map(one_line, notes)]), structured)

@@ -277,7 +277,7 @@ class _Requests:
         """List the tools, and start to open the library."""
         self._library_host.start_soon()
         tools = [
-            types.Tool.model_validate({**each, "annotations": _TOOL_ANNOTATIONS}) for each in TOOLS
+            types.Tool.model_validate({**tool, "annotations": _TOOL_ANNOTATIONS}) for tool in TOOLS
         ]
         return types.ListToolsResult(tools=tools)
 

@@ -262,7 +262,7 @@ def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str,
         )
     for name in schema.get("required", ()):
         texts = given.get(name) if isinstance(given.get(name), list) else [given.get(name, "")]
-        if not texts or any(isinstance(each, str) and not each.strip() for each in texts):
+        if not texts or any(isinstance(text, str) and not text.strip() for text in texts):
             raise UsageError(
                 f"`{tool}` needs `{name}`: {schema['properties'][name]['description']}."
             )
@@ -276,12 +276,12 @@ def _limited_texts(name: str, value: Any) -> Any:
     texts = value if isinstance(value, list) else [value]
     if len(texts) > MOST_VALUES:
         raise UsageError(f"`{name}` has {len(texts):,} values, more than {MOST_VALUES}: give less.")
-    longest = max((len(each) for each in texts if isinstance(each, str)), default=0)
+    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
     if longest > (most := _MAX_ARGUMENT_CHARS.get(name, LONGEST_ARGUMENT)):
         raise UsageError(
             f"`{name}` has {longest:,} characters, more than {most:,} characters: give less."
         )
-    whole = [replace_surrogates(each) if isinstance(each, str) else each for each in texts]
+    whole = [replace_surrogates(text) if isinstance(text, str) else text for text in texts]
     return whole if isinstance(value, list) else whole[0]
 
 

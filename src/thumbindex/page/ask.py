@@ -159,7 +159,7 @@ def ask_screen(visit: Visit) -> Screen:
         ),
         "lines": lines,
         "chips": _filter_chips(asked),
-        "cards": [_card(each, visit, places) for each in answer.passages],
+        "cards": [_card(passage, visit, places) for passage in answer.passages],
         "here": screen_address("ask", **address_values(asked)),
         "foot": answer_footer(answer, busy),
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
@@ -248,7 +248,7 @@ def _card(
         "facts": passage_metadata(passage),
         "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
-        "disagrees": [_disagreement(each) for each in passage.disagrees],
+        "disagrees": [_disagreement(pair) for pair in passage.disagrees],
         "opens": available_links(file, passage.heading, passage.match_start)
         if visit.is_local
         else (),

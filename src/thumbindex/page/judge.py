@@ -72,7 +72,7 @@ def _entry(folder: str, judged: JudgedQuery) -> Mapping[str, Any]:
         "ask": screen_address("ask", q=judged.query),
         "kind": judged.kind,
         "made": judged.made[:16].replace("T", " "),
-        "places": [_judged_place(folder, each) for each in judged.judgments],
+        "places": [_judged_place(folder, judgment) for judgment in judged.judgments],
     }
 
 
@@ -156,7 +156,7 @@ def judgments_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], li
 def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str], int]:
     """Return the grades of a query by folder, path and heading."""
     return {
-        (folder, each.path, each.heading): each.grade
+        (folder, judgment.path, judgment.heading): judgment.grade
         for folder, one in judged.items()
-        for each in one.judgments
+        for judgment in one.judgments
     }

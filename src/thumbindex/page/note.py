@@ -55,9 +55,9 @@ def note_screen(visit: Visit) -> Screen:
     cited = _cited_lines(found, lines)
     document, root = found.document, dict(visit.library.folders)[folder]
     own, names = note_address(folder, found.path), _display_names(found)
-    backlinks = list({(each.path, each.line): each for each in found.backlinks}.values())[
-        :_MAX_ENTRIES
-    ]
+    backlinks = list(
+        {(backlink.path, backlink.line): backlink for backlink in found.backlinks}.values()
+    )[:_MAX_ENTRIES]
     first = cited[0] if cited else 1
     rows = source.text.split("\n") if source else []
     state = visit.library.index_states().get(folder)
@@ -79,15 +79,21 @@ def note_screen(visit: Visit) -> Screen:
         "own": own,
         "switched": _toggle_address(own, lines, is_source=is_source),
         "links": [
-            (note_address(folder, each), names[each], each)
-            for each in found.related.links[:_MAX_ENTRIES]
+            (note_address(folder, link), names[link], link)
+            for link in found.related.links[:_MAX_ENTRIES]
         ],
         "links_left": max(0, len(found.related.links) - _MAX_ENTRIES),
         "backlinks": [
-            (note_address(folder, each.path, (each.line, each.line)), names[each.path], each.text)
-            for each in backlinks
+            (
+                note_address(folder, backlink.path, (backlink.line, backlink.line)),
+                names[backlink.path],
+                backlink.text,
+            )
+            for backlink in backlinks
         ],
-        "backlinks_left": len(set(found.related.backlinks) - {each.path for each in backlinks}),
+        "backlinks_left": len(
+            set(found.related.backlinks) - {backlink.path for backlink in backlinks}
+        ),
         "broken": [
             (note_address(folder, found.path, (each.line, each.line)), _link_text(each), each.line)
             for each in found.broken[:_MAX_ENTRIES]
@@ -143,7 +149,7 @@ def _display_names(found: NotePage) -> Mapping[str, str]:
     """Return the name of each note around one: its title if that is unique, else its path."""
     titles = {
         **found.titles,
-        **{each.path: each.title for each in found.backlinks},
+        **{backlink.path: backlink.title for backlink in found.backlinks},
         found.path: found.document.title,
     }
     paths = {
@@ -154,8 +160,8 @@ def _display_names(found: NotePage) -> Mapping[str, str]:
     }
     counts = Counter(titles.values())
     return {
-        each: title if (title := titles.get(each, "")) and counts[title] == 1 else each
-        for each in paths
+        path: title if (title := titles.get(path, "")) and counts[title] == 1 else path
+        for path in paths
     }
 
 
@@ -212,6 +218,6 @@ def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] |
         "height": _HEIGHT,
         "nodes": nodes,
         "lines": lines,
-        "far": [each for each in nodes if each["ring"] == 2],
+        "far": [node for node in nodes if node["ring"] == 2],
         "left": found.neighbors_omitted,
     }

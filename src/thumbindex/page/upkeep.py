@@ -104,7 +104,7 @@ def review_screen(visit: Visit) -> Screen:
     after = [each for each in listed[at + 1 :] if each is not cluster] or before
     counts = {each: sum(_is_in_list(one, each) for one in every) for each in _CLUSTER_LISTS}
     last = next((each for each in every if each.id == visit.text("last")), None)
-    texts = list({each.digest: each for each in cluster.texts}.values()) if cluster else []
+    texts = list({text.digest: text for text in cluster.texts}.values()) if cluster else []
     against = visit.number("against", 2, 2, 10_000)
     here = {"show": "" if kind == "open" else kind, "folder": folder}
     others: list[tuple[int, bool, str]] = []
@@ -265,7 +265,7 @@ def state_screen(visit: Visit) -> Screen:
     """Show the state of each folder that the visitor sees."""
     library = visit.library
     statuses = [each if visit.is_local else _without_local_paths(each) for each in library.status()]
-    folders = [_folder_values(each, visit) for each in statuses]
+    folders = [_folder_values(status, visit) for status in statuses]
     values = {
         "folders": folders,
         "notes": visit.warnings(),

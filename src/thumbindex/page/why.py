@@ -95,7 +95,7 @@ def why_screen(visit: Visit) -> Screen:
     found = _explain_note(visit, asked, named) if named else None
     is_missing = bool(named) and found is None
     shown = _shown(answer, found)
-    curves = [_passage_curve(each, is_asked=each is shown) for each in answer.passages]
+    curves = [_passage_curve(passage, is_asked=passage is shown) for passage in answer.passages]
     if found and not shown:
         curves.append(_dropped_curve(found))
     stages = _stages(answer.trace, curves)
@@ -129,7 +129,7 @@ def why_screen(visit: Visit) -> Screen:
         "picture": _picture(curves, stages),
         "funnel": _funnel(answer.trace),
         "ask": screen_address("ask", **address_values(asked)),
-        "cards": [(each, _why_address(asked, _place(each))) for each in answer.passages],
+        "cards": [(passage, _why_address(asked, _place(passage))) for passage in answer.passages],
     }
     title = f"Why {named}" if named else f"Why: {asked.text}"
     if is_missing:
@@ -171,7 +171,7 @@ def _shown(answer: Answer, found: WhyReport | None) -> Passage | None:
     """Return the passage of an answer that is the note."""
     if found is None or found.outcome != "shown":
         return None
-    return next((each for each in answer.passages if each.rank == found.rank), None)
+    return next((passage for passage in answer.passages if passage.rank == found.rank), None)
 
 
 def _hidden_fields(asked: Query) -> Iterable[tuple[str, str]]:
@@ -211,7 +211,7 @@ def _passage_curve(passage: Passage, *, is_asked: bool) -> _RankCurve:
 
 def _dropped_curve(found: WhyReport) -> _RankCurve:
     """Return the curve of a note that is not in the answer."""
-    ranks = {each.stage: each.rank for each in found.stages if each.rank is not None}
+    ranks = {stage.stage: stage.rank for stage in found.stages if stage.rank is not None}
     name = found.path.rpartition("/")[2]
     return _RankCurve(
         name + (f"#{found.heading}" if found.heading else ""),
@@ -224,8 +224,8 @@ def _dropped_curve(found: WhyReport) -> _RankCurve:
 
 def _stages(trace: Sequence[TraceStep], curves: Sequence[_RankCurve]) -> list[str]:
     """Return the stages in which a passage has a rank, in the order of the pipeline."""
-    ranked = {stage for each in curves for stage in each.ranks} | {
-        each.dropped_at for each in curves if each.dropped_at
+    ranked = {stage for curve in curves for stage in curve.ranks} | {
+        curve.dropped_at for curve in curves if curve.dropped_at
     }
     return [
         *(each.stage for each in trace if each.stage in ranked),
@@ -240,12 +240,16 @@ def _picture(curves: Sequence[_RankCurve], stages: Sequence[str]) -> Mapping[str
     """Return the chart: a column per stage, rank 1 on top, on a logarithmic scale."""
     if not curves or len(stages) < 2:
         return None
-    deepest = max((rank for each in curves for rank in each.ranks.values()), default=1)
+    deepest = max((rank for curve in curves for rank in curve.ranks.values()), default=1)
     step = (_WIDTH - _LEFT - _RIGHT) / (len(stages) - 1)
     columns = {stage: round(_LEFT + at * step, 1) for at, stage in enumerate(stages)}
-    drawn = [_drawn_curve(each, columns, deepest) for each in curves]
+    drawn = [_drawn_curve(curve, columns, deepest) for curve in curves]
     _spread_labels(drawn)
-    ticks = [(each, _rank_height(each, deepest)) for each in _RANK_TICKS if each <= max(deepest, 2)]
+    ticks = [
+        (rank_tick, _rank_height(rank_tick, deepest))
+        for rank_tick in _RANK_TICKS
+        if rank_tick <= max(deepest, 2)
+    ]
     return {
         "width": _WIDTH,
         "height": _HEIGHT,

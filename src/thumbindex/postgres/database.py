@@ -346,7 +346,7 @@ def public_address(url: str) -> str:
 def _server_list(parts: Mapping[str, Any]) -> str:
     if parts.get("service") and not (parts.get("host") or parts.get("hostaddr")):
         return f"the service {parts['service']}"
-    return ",".join(_shown(*each) for each in _servers(parts))
+    return ",".join(_shown(*server) for server in _servers(parts))
 
 
 # ------------------------------------------------------------------ the database

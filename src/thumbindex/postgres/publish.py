@@ -501,8 +501,10 @@ def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]
         # a restored backup may reuse a generation
         "segments": sorted(segment.id for segment in opened.keyword.segments),
         "links": astuple(store.link_counts()),
-        "problems": [[pg_text(each.path), each.line, each.reason] for each in store.problems()],
-        "decisions": [astuple(each) for each in opened.duplicates.known.decisions],
+        "problems": [
+            [pg_text(problem.path), problem.line, problem.reason] for problem in store.problems()
+        ],
+        "decisions": [astuple(decision) for decision in opened.duplicates.known.decisions],
         "duplicates": _digest(duplicates),
         "ingestion": [astuple(each) for each in store.duplicates.ingestion()],
     }
@@ -524,7 +526,7 @@ class PublishJob:
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [_FolderPublisher(each, self.engine, tell) for each in folders]
+        self._folders = [_FolderPublisher(folder, self.engine, tell) for folder in folders]
 
     def publish_changes(self) -> tuple[Publication, ...]:
         """Publish the folders that have changed; a failure of one does not stop the others.
@@ -532,9 +534,9 @@ class PublishJob:
         Raises StorageError if one failed and none was published, else `failure` has it.
         """
         self.failure, found = None, list[Publication]()
-        for each in self._folders:
+        for folder in self._folders:
             try:
-                found += [published] if (published := each.publish_changes()) else []
+                found += [published] if (published := folder.publish_changes()) else []
             except StorageError as error:
                 self.failure = self.failure or error
         if self.failure and not found:
@@ -546,7 +548,7 @@ class PublishJob:
         """Return whether a folder was not published because its index holds a note that is private
         now.
         """
-        return any(each.holds_private for each in self._folders)
+        return any(folder.holds_private for folder in self._folders)
 
     def create_vector_indexes(self) -> None:
         """Make the indexes that large folders need."""
@@ -554,8 +556,8 @@ class PublishJob:
 
     def close(self) -> None:
         """Close the files and connections."""
-        for each in self._folders:
-            each.close()
+        for folder in self._folders:
+            folder.close()
         self.engine.close()
 
 
@@ -595,7 +597,7 @@ class _FolderPublisher:
         with store.read_transaction():
             if not opened.is_current(store) or store.meta(INCOMPLETE):
                 return None  # an incomplete index does not replace a published one
-            if not is_erased(store) and any(len(each.deleted) for each in store.segments()):
+            if not is_erased(store) and any(len(segment.deleted) for segment in store.segments()):
                 self.holds_private = True  # its segments may still hold a private note
                 return None
             looks = folder_note_states(self._folder, opened.catalog.paths, store)
@@ -663,7 +665,7 @@ def publish_folders(
 
     Raises EngineError, IndexBusyError, UsageError.
     """
-    lacking = [each.name for each in folders if not each.index_paths.store.exists()]
+    lacking = [folder.name for folder in folders if not folder.index_paths.store.exists()]
     if lacking:
         raise UsageError(
             f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one."

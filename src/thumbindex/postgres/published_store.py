@@ -208,7 +208,7 @@ class PublishedStore:
 
     def sections_at(self, path: str) -> tuple[Section, ...]:
         """Return the sections of the document at a path."""
-        return tuple(each for each in self._texts(path) if each.ordinal != SOURCE_ORDINAL)
+        return tuple(text for text in self._texts(path) if text.ordinal != SOURCE_ORDINAL)
 
     def _texts(self, path: str) -> list[Section]:
         sql = (
@@ -317,8 +317,8 @@ def encode_links(links: Iterable[Link]) -> str:
     """Return a document's links as they are published."""
     return json.dumps(
         [
-            [each.kind, each.target, each.fragment, each.text, each.line, each.resolved]
-            for each in links
+            [link.kind, link.target, link.fragment, link.text, link.line, link.resolved]
+            for link in links
         ]
     )
 

@@ -51,7 +51,7 @@ def as_json(value: Any) -> Any:
     """Return a record of `model` as JSON: tuples as lists, numbers rounded."""
     if is_dataclass(value):
         names, left_out = _NAMES.get(type(value), {}), _LEFT_OUT.get(type(value), ())
-        shown = [each.name for each in fields(value) if each.name not in left_out]
+        shown = [field.name for field in fields(value) if field.name not in left_out]
         return {names.get(name, name): as_json(getattr(value, name)) for name in shown}
     if isinstance(value, Mapping):
         return {name: as_json(each) for name, each in value.items()}
@@ -74,7 +74,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
         "answerable": answer.answerable,
         "confidence": round(answer.confidence, _DIGITS),
         "confidence_level": answer.confidence_level,
-        "results": [passage_payload(each) for each in answer.passages],
+        "results": [passage_payload(passage) for passage in answer.passages],
         **({"trace": as_json(answer.trace)} if explain else {}),
         "deduplication": deduplication_payload(answer.trace),
         "index": as_json(answer.index) | freshness_payload(answer.freshness),
@@ -166,7 +166,7 @@ def duplicates_payload(found: DuplicateReport) -> dict[str, Any]:
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
     """Return what `status --json` and `forget --json` print."""
-    return {"folders": [_folder(each) for each in folders]}
+    return {"folders": [_folder(folder) for folder in folders]}
 
 
 def _folder(status: FolderStatus) -> dict[str, Any]:

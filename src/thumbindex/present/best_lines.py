@@ -224,7 +224,7 @@ def _sentence_start(text: str, line_start: int, at: int) -> int:
 def _marked_lines(passage: Passage, start: int, stop: int) -> Sequence[tuple[MarkedText, ...]]:
     """Return the lines of a part of a passage, with the query's words marked."""
     lines: list[list[MarkedText]] = [[]]
-    marks = [each for each in passage.marks if start <= each[0] and each[1] <= stop]
+    marks = [mark for mark in passage.marks if start <= mark[0] and mark[1] <= stop]
     ends = (start, *chain.from_iterable(marks), stop)
     for (begin, end), is_mark in zip(pairwise(ends), cycle((False, True)), strict=False):
         for number, piece in enumerate(passage.text[begin:end].split("\n")):

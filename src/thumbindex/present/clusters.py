@@ -22,7 +22,7 @@ def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedTe
     """
     left, right = _TOKENS.findall(first), _TOKENS.findall(second)
     mine, other = (
-        [" " if each.isspace() else each for each in pieces[:MAX_DIFF_TOKENS]]
+        [" " if piece.isspace() else piece for piece in pieces[:MAX_DIFF_TOKENS]]
         for pieces in (left, right)
     )
     found: tuple[list[MarkedText], list[MarkedText]] = ([], [])

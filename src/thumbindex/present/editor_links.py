@@ -12,7 +12,7 @@ from thumbindex.opening import is_local_path
 
 def obsidian_vault(path: Path) -> Path | None:
     """Return the Obsidian vault that contains a note, or None."""
-    return next((each for each in path.parents if (each / ".obsidian").is_dir()), None)
+    return next((parent for parent in path.parents if (parent / ".obsidian").is_dir()), None)
 
 
 def vscode_link(path: Path, line: int) -> str:

@@ -173,22 +173,22 @@ def filter_lines(
 def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
     """Return one line per note: its day, path, title and tags."""
     lines = []
-    for each in notes:
-        path = f"{each.folder}: {each.path}" if several else each.path
-        tags = "".join(f" #{tag}" for tag in each.tags)
-        lines.append(one_line(f"{each.date or 'no date   '}  {path} - {each.title}{tags}"))
+    for note in notes:
+        path = f"{note.folder}: {note.path}" if several else note.path
+        tags = "".join(f" #{tag}" for tag in note.tags)
+        lines.append(one_line(f"{note.date or 'no date   '}  {path} - {note.title}{tags}"))
     return lines or ["No note matches."]
 
 
 def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> list[str]:
     """Return one line per heading, indented by its level, or one line per document."""
     lines = []
-    for each in entries:
-        if each.level == 0:
-            path = f"{each.folder}: {each.path}" if several else each.path
-            line = f"{path} - {each.heading}"
+    for entry in entries:
+        if entry.level == 0:
+            path = f"{entry.folder}: {entry.path}" if several else entry.path
+            line = f"{path} - {entry.heading}"
         else:
-            line = f"{'  ' * (each.level - 1)}- {each.heading} (line {each.line})"
+            line = f"{'  ' * (entry.level - 1)}- {entry.heading} (line {entry.line})"
         lines.append(one_line(line))
     return lines or ["Nothing is indexed here."]
 
@@ -271,8 +271,8 @@ def places_sentence(places: Sequence[Place]) -> str:
     more = f" and {len(places) - MAX_COPIES:,} more" if len(places) > MAX_COPIES else ""
     return (
         ", ".join(
-            f"{each.path} ({line_range(each.start_line, each.end_line)})"
-            for each in places[:MAX_COPIES]
+            f"{place.path} ({line_range(place.start_line, place.end_line)})"
+            for place in places[:MAX_COPIES]
         )
         + more
     )
@@ -345,9 +345,9 @@ def folder_warning_lines(status: FolderStatus) -> list[str]:
 def problem_lines(problems: Sequence[Problem]) -> list[str]:
     """Return one line for each of the first problems, and how many more there are."""
     lines = list[str]()
-    for each in problems[:_MAX_PROBLEMS]:
-        where = f"{each.path}:{each.line}" if each.line else each.path
-        lines.append(f"{where}: {each.reason}")
+    for problem in problems[:_MAX_PROBLEMS]:
+        where = f"{problem.path}:{problem.line}" if problem.line else problem.path
+        lines.append(f"{where}: {problem.reason}")
     if len(problems) > _MAX_PROBLEMS:
         lines.append(
             f"… and {len(problems) - _MAX_PROBLEMS:,} more: `thumbindex status --json` lists all"
@@ -457,7 +457,7 @@ def freshness_sentence(found: Freshness | None) -> str:
             "does it once, a server as long as it runs."
         )
     sentences += [lag_sentence(found.lag_seconds), missing_folders_sentence(found.missing)]
-    return " ".join(each for each in sentences if each)
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def lag_sentence(seconds: float) -> str:
@@ -510,7 +510,7 @@ def explanation_lines(found: Explanation) -> list[str]:
         f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence
     )
     sentences = (evidence, f"rank after {stages}" if stages else "", *explanation_details(found))
-    return [each for each in sentences if each]
+    return [sentence for sentence in sentences if sentence]
 
 
 def explanation_details(found: Explanation) -> list[str]:
@@ -521,7 +521,7 @@ def explanation_details(found: Explanation) -> list[str]:
     cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
     reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
     copies = [
-        f"{each.stage} took out {each.path}:{each.line}: {each.reason}" for each in found.copies
+        f"{copy.stage} took out {copy.path}:{copy.line}: {copy.reason}" for copy in found.copies
     ]
     near = "; ".join(each for each in (cosine, reranked) if each)
     sentences = [
@@ -531,7 +531,7 @@ def explanation_details(found: Explanation) -> list[str]:
         linked_from_sentence(found.edges),
         *copies,
     ]
-    return [each for each in sentences if each]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
@@ -555,7 +555,7 @@ def _matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
 
 def linked_from_sentence(edges: Sequence[Edge]) -> str:
     """Return the documents whose links led to a document; empty if none did."""
-    named = [f"linked from {each.path} (found as {each.rank})" for each in edges[:_MAX_EDGES]]
+    named = [f"linked from {edge.path} (found as {edge.rank})" for edge in edges[:_MAX_EDGES]]
     more = f" and {len(edges) - _MAX_EDGES} more" if len(edges) > _MAX_EDGES else ""
     return ", ".join(named) + more
 
@@ -581,13 +581,13 @@ def why_details(found: WhyReport) -> list[str]:
         lacking if found.without_vector else "",
         *found.notes,
     ]
-    return [each for each in sentences if each]
+    return [sentence for sentence in sentences if sentence]
 
 
 def why_lines(found: WhyReport, several: bool = False) -> list[str]:
     """Return what became of a note, its ranks and its details."""
     stages = " → ".join(
-        f"{each.stage} {each.rank if each.rank is not None else '-'}" for each in found.stages
+        f"{stage.stage} {stage.rank if stage.rank is not None else '-'}" for stage in found.stages
     )
     ranks = [f"rank after {stages}"] if stages else []
     return [outcome_sentence(found, several), *ranks, *why_details(found)]
@@ -601,7 +601,7 @@ _MAX_QUOTATION_CHARS = 60
 
 def verification_sentence(found: Verification) -> str:
     """Return how many citations have which state."""
-    counts = Counter(each.state for each in found.citations)
+    counts = Counter(citation.state for citation in found.citations)
     states = ", ".join(
         f"{counts[state]} {_citation_state_words(state)}"
         for state in get_args(CitationState)

@@ -77,7 +77,7 @@ def confidence(search: Search, tools: Tools) -> Search:
     for each in search.candidates:
         pages.setdefault(each.document, each)
     best, scorer = list(pages.values())[:_PAGES_SCORED], _PageScorer(search, tools)
-    is_named = any(each.name_kind for each in search.candidates)
+    is_named = any(candidate.name_kind for candidate in search.candidates)
     first = scorer.score(best[0]) if best and not is_named else 0.0
     sure = 1.0 if is_named else first
     if not is_named and (
@@ -101,7 +101,7 @@ def confidence(search: Search, tools: Tools) -> Search:
             nearest=near[:_NEAREST_SHOWN],
         )
     least = settings.minimum_relevance
-    weak = [each for each in search.candidates if each.score < least]
+    weak = [candidate for candidate in search.candidates if candidate.score < least]
     reason = f"score below the minimum relevance of {least:.2f}"
     return _drop_candidates(search, weak, reason, tools)
 
@@ -116,7 +116,7 @@ def _drop_candidates(
     }
     return replace(
         search,
-        candidates=tuple(each for each in search.candidates if each.id not in gone),
+        candidates=tuple(candidate for candidate in search.candidates if candidate.id not in gone),
         dropped=(*search.dropped, *gone.values()),
     )
 
@@ -199,17 +199,17 @@ class _PageScorer:
             return by_words
         nearest = float(np.nanmax(cosines))
         meaning = self._sample.prominence(phrasing.vector, nearest, page) * phrasing.known
-        on_page = [(each.idf, each.holding.among(page)) for each in phrasing.terms]
+        on_page = [(term.idf, term.holding.among(page)) for term in phrasing.terms]
         score = _VECTOR_WEIGHT * meaning + _GROUNDING_WEIGHT * grounding(cosines, on_page)
         return score + phrasing.codes * (by_words - score) if phrasing.codes else score
 
     def _score_by_words(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
         section = [
-            each.id
-            for each in self._search.candidates
-            if each.document == best.document and each.chunk.section == best.chunk.section
+            candidate.id
+            for candidate in self._search.candidates
+            if candidate.document == best.document and candidate.chunk.section == best.chunk.section
         ]
-        share = _idf_share(phrasing.terms, [each.is_in(section) for each in phrasing.terms])
+        share = _idf_share(phrasing.terms, [term.is_in(section) for term in phrasing.terms])
         span = MAX_KEYWORD_CONFIDENCE - _MIN_KEYWORD_CONFIDENCE
         return _MIN_KEYWORD_CONFIDENCE + span * share if share else 0.0
 
@@ -217,12 +217,12 @@ class _PageScorer:
     def _phrasings(self) -> Sequence[_WeighedPhrasing]:
         knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
         phrasings = []
-        for each in self._search.all_phrasings:
-            terms = query_terms(each, self._tools, self._holding)
+        for phrasing in self._search.all_phrasings:
+            terms = query_terms(phrasing, self._tools, self._holding)
             known = [bool(term.holding) or knows(term.text) for term in terms]
             codes = [term.has_digits() and not knows(term.text) for term in terms]
             shares = _idf_share(terms, known), _idf_share(terms, codes)
-            phrasings.append(_WeighedPhrasing(each.name, each.vector, terms, *shares))
+            phrasings.append(_WeighedPhrasing(phrasing.name, phrasing.vector, terms, *shares))
         return phrasings
 
     @cached_property

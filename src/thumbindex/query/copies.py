@@ -203,12 +203,12 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
 
 
 def _ngram_similarities(candidates: Sequence[Candidate]) -> SimilarityMatrix:
-    return trigram_similarities(tuple(each.chunk.text for each in candidates))
+    return trigram_similarities(tuple(candidate.chunk.text for candidate in candidates))
 
 
 def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.float32]:
     """Return all pairs' cosines, NaN without a vector."""
-    vectors = tools.snapshot.vector.vectors([each.id for each in candidates])
+    vectors = tools.snapshot.vector.vectors([candidate.id for candidate in candidates])
     return inner_products(vectors, vectors)
 
 
@@ -216,7 +216,7 @@ def _are_semantic_copies(
     candidates: Sequence[Candidate], cosines: npt.NDArray[np.float32], tools: Tools
 ) -> npt.NDArray[np.bool_]:
     """Return which pairs have similar vectors and share letters, shape (items, items)."""
-    document = np.array([each.document for each in candidates])
+    document = np.array([candidate.document for candidate in candidates])
     settings = tools.settings.dedup_semantic
     least = np.where(document[:, None] == document, settings.within, settings.across)
     return (cosines >= least) & (_ngram_similarities(candidates) >= _MIN_NGRAM_SIMILARITY)
@@ -292,7 +292,9 @@ _VERSION_MARK = "\0"
 def without_versions(path: str) -> str:
     """Return a path without versions: `5.1/x.md`, `latest/x.md` and `x.md` are one page."""
     *folders, name = path.split("/")
-    kept = [_mask_version(each) for each in folders if each.casefold() not in _VERSION_ALIASES]
+    kept = [
+        _mask_version(folder) for folder in folders if folder.casefold() not in _VERSION_ALIASES
+    ]
     stem, dot, suffix = name.rpartition(".")
     bare = _mask_version(stem)
     # a name that is but a version is its release's note
@@ -330,7 +332,7 @@ def _merge_groups(
 
 def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
     sources = {
-        name: min(each.sources[name] for each in members if name in each.sources)
+        name: min(member.sources[name] for member in members if name in member.sources)
         for each in members
         for name in each.sources
     }
@@ -352,7 +354,9 @@ def dedup_known(search: Search, tools: Tools) -> Search:
     were not found, too. A copy of a copy may say something else.
     """
     candidates = search.candidates
-    known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in candidates}
+    known = {
+        candidate.id: tools.snapshot.duplicates.copies(candidate.id) for candidate in candidates
+    }
     groups: list[tuple[Sequence[int], Candidate]] = []
     taken: set[int] = set()
     for at, first in enumerate(candidates):
@@ -388,7 +392,7 @@ def _newest_copy(
     documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
     best = max(mine, key=lambda each: _age_key(catalog.documents[each.document]))
     own = catalog.documents[best.document]
-    found = {n for each in search.candidates for n in (each.id, *each.also_in)}
+    found = {n for candidate in search.candidates for n in (candidate.id, *candidate.also_in)}
     for n in sorted(documents, key=lambda n: _age_key(documents[n]), reverse=True):
         if _age_key(documents[n]) <= _age_key(own):
             break
@@ -427,8 +431,8 @@ def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple
     """Return groups of positions that are versions of one passage, the nearest chunk of each
     document.
     """
-    likeness = trigram_similarities(tuple(each.chunk.text for each in candidates))
-    document = np.array([each.document for each in candidates])
+    likeness = trigram_similarities(tuple(candidate.chunk.text for candidate in candidates))
+    document = np.array([candidate.document for candidate in candidates])
 
     def are_nearest(a: int, b: int) -> bool:
         of_first, of_second = document == document[a], document == document[b]
@@ -484,8 +488,8 @@ def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalo
     """Return the version to show: named by the query, holding most of its exact terms, highest,
     newest, best.
     """
-    documents = [catalog.documents[each.document] for each in candidates]
-    versions = [version_of(_full_path(each)) for each in documents]
+    documents = [catalog.documents[candidate.document] for candidate in candidates]
+    versions = [version_of(_full_path(document)) for document in documents]
     exact = _exact_terms(query)
 
     def claim(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:

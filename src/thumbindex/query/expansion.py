@@ -160,9 +160,9 @@ def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -
     of `passages`, or all forms.
     """
     told = [
-        each.form
-        for each in search.other_forms
-        if passages is None or any(_matched_by_form(each, passage) for passage in passages)
+        other_form.form
+        for other_form in search.other_forms
+        if passages is None or any(_matched_by_form(other_form, passage) for passage in passages)
     ]
     if not told:
         return search.text if search.text != search.query.text else None

@@ -65,11 +65,11 @@ def _passage_candidates(
     """Return the candidates of a passage, the marked one first."""
     lines = passage_place(passage)
     marked = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
-    places = {each.id: chunk_place(each, catalog) for each in candidates}
+    places = {candidate.id: chunk_place(candidate, catalog) for candidate in candidates}
     group = [
-        each
-        for each in candidates
-        if is_inside(places[each.id], lines) or places[each.id] in passage.also_in
+        candidate
+        for candidate in candidates
+        if is_inside(places[candidate.id], lines) or places[candidate.id] in passage.also_in
     ]
     return sorted(group, key=lambda each: places[each.id] != marked)
 
@@ -89,7 +89,7 @@ def _explanation(
         terms=terms,
         cosine=_best_cosine([lead.id], last.vector, tools),
         edges=_link_edges(lead.document, last, tools),
-        rank_by_stage=tuple(each for each in stages if each.stage not in RETRIEVERS),
+        rank_by_stage=tuple(stage for stage in stages if stage.stage not in RETRIEVERS),
         copies=tuple(
             DroppedCopy(gone.path, gone.line, gone.reason, stage)
             for stage, n, gone in _dropped_chunks(seen, tools)
@@ -148,7 +148,9 @@ def _term_fields(
     chunks = sorted({n for group in groups for n in group})
     within = tools.snapshot.catalog.only(chunks)
     boosts = field_weights(tools.settings.search_keyword).fields
-    terms = merge_terms(search.terms, [each.terms for each in search.other_phrasings])
+    terms = merge_terms(
+        search.terms, [other_phrasing.terms for other_phrasing in search.other_phrasings]
+    )
     forms = [form for term in terms for form in (replace(term, forms=()), *term.forms)]
     asked = [(form, name) for form in forms for name in boosts]
     asked += [(replace(term, forms=()), "code") for term in merge_identifiers(search)]
@@ -205,7 +207,7 @@ def _ranked(
     if name in RETRIEVERS:
         hits = search.lists.get(name, RankedList()).hits
         return [(hit.chunk, hit.score) for hit in hits]
-    scores = {each.id: each.score for each in search.candidates}
+    scores = {candidate.id: candidate.score for candidate in search.candidates}
     if name != "parents":
         return list(scores.items())
     return [
@@ -233,9 +235,9 @@ def _passage_with(
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     return next(
         (
-            each
-            for each in passages
-            if any(is_inside(place, passage_place(each)) for place in places)
+            passage
+            for passage in passages
+            if any(is_inside(place, passage_place(passage)) for place in places)
         ),
         None,
     )
@@ -249,15 +251,15 @@ def _dropped_chunks(seen: _History, tools: Tools) -> Iterator[tuple[str, ChunkId
             {each.id for each in after.candidates},
             list(after.dropped[len(before.dropped) :]),
         )
-        for each in before.candidates:
-            if each.id not in left:
-                path, line = documents[each.document].path, each.chunk.start_line
+        for candidate in before.candidates:
+            if candidate.id not in left:
+                path, line = documents[candidate.document].path, candidate.chunk.start_line
                 gone = next(
                     (one for one in said if (one.path, one.line) == (path, line)),
                     DroppedChunk(path, line, "taken out"),
                 )
                 said = [one for one in said if one is not gone]
-                yield name, each.id, gone
+                yield name, candidate.id, gone
 
 
 # ------------------------------------------------------------------ what became of a note
@@ -361,7 +363,11 @@ def _outcome_in_answer(
 ) -> _Outcome | None:
     if shown := _passage_with(wanted, answer.passages, tools):
         candidates = seen[-1][1].candidates
-        kinds = (each.name_kind for each in candidates if each.name_kind and each.id in wanted)
+        kinds = (
+            candidate.name_kind
+            for candidate in candidates
+            if candidate.name_kind and candidate.id in wanted
+        )
         named = next((f"; the query is its {kind}" for kind in kinds), "")
         reason = f"passage {shown.rank} of {len(answer.passages)}, {shown.citation}{named}"
         return "shown", "", reason, shown.rank
@@ -385,10 +391,10 @@ def _outcome_in_answer(
 def _outcome_dropped(wanted: AbstractSet[ChunkId], seen: _History, tools: Tools) -> _Outcome | None:
     """Return the last stage that dropped one of the chunks; None if none was found."""
     for (_, before), (name, after) in reversed(list(pairwise(seen))):
-        held = [each.id for each in before.candidates if each.id in wanted]
+        held = [candidate.id for candidate in before.candidates if candidate.id in wanted]
         if name == "parents" and held:
             return "dropped", name, _limit_reason(wanted, after), None
-        if held and not any(each.id in wanted for each in after.candidates):
+        if held and not any(candidate.id in wanted for candidate in after.candidates):
             said = {
                 n: gone.reason for stage, n, gone in _dropped_chunks(seen, tools) if stage == name
             }

@@ -81,8 +81,8 @@ def match_names(search: Search, tools: Tools) -> Search:
     if not matches or (not named and not _asks_about_date(search, tools)):
         return search
     best: dict[DocumentId, Candidate] = {}
-    for each in search.candidates:
-        best.setdefault(each.document, each)
+    for candidate in search.candidates:
+        best.setdefault(candidate.document, candidate)
     ordered = sorted(
         matches,
         key=lambda n: (matches[n][:3] if named else (), -best[n].score if n in best else 0.0, n),
@@ -131,7 +131,9 @@ def _asks_about_date(search: Search, tools: Tools) -> bool:
         return sum(bool(each.among(chunks).any()) for each in holding if each)
 
     others = dict.fromkeys(
-        each.document for each in search.candidates if each.document not in search.date_matches
+        candidate.document
+        for candidate in search.candidates
+        if candidate.document not in search.date_matches
     )
     held_by_others = max(map(held, islice(others, _MAX_NOTES)), default=0)
     return held_by_others <= _DATE_MARGIN + max(map(held, search.date_matches), default=0)
@@ -220,10 +222,10 @@ def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterat
                     max(0, len(path) - len(parts)),
                     NameKind.PATH,
                 )
-    called = [(NameKind.FILE, each) for each in files if len(parts) == 1]
+    called = [(NameKind.FILE, file) for file in files if len(parts) == 1]
     called += [
         (NameKind.TITLE, document.title),
-        *((NameKind.ALIAS, each) for each in document.aliases),
+        *((NameKind.ALIAS, alias) for alias in document.aliases),
     ]
     for kind, each in called:
         if (same := name_distance(parts[0] if kind is NameKind.FILE else name, each)) is not None:
@@ -324,9 +326,9 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, Reference
     """
     catalog = tools.snapshot.catalog
     asked = [
-        each.heading if not each.name else each.name
-        for each in _parse_references(search.query.text)
-        if not (each.name and each.heading)
+        reference.heading if not reference.name else reference.name
+        for reference in _parse_references(search.query.text)
+        if not (reference.name and reference.heading)
     ]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
@@ -341,15 +343,15 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, Reference
                 under[min(levels)].setdefault(catalog.document_of(n), []).append(n)
     if not (under[0] or under[1]):
         letters = set(map(name_key, asked))
-        for each in search.candidates:
-            body = each.chunk.text
+        for candidate in search.candidates:
+            body = candidate.chunk.text
             lines = _HEADING_LINE.findall(body) if "# " in body or "#\t" in body else ()
             if any(
                 name_key(line) in letters
                 and any(name_distance(text, line) is not None for text in asked)
                 for line in lines
             ):
-                under[1].setdefault(each.document, []).append(each.id)
+                under[1].setdefault(candidate.document, []).append(candidate.id)
     found = under[0] or under[1]
     if len(found) > _MAX_NOTES:
         return {}

@@ -99,7 +99,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
             unmet.append(UnmetFilter(each.field, each.value, names, as_words))
         read += [] if as_words else [operator]
     taken = [*read, *idle] if read or not alone else []
-    held = [keyword.chunks_with_phrase(each.value) for each in phrases]
+    held = [keyword.chunks_with_phrase(phrase.value) for phrase in phrases]
     unmet += [
         UnmetFilter("words", each.value, as_words=True)
         for each, found in zip(phrases, held, strict=True)
@@ -203,15 +203,17 @@ def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Sele
     in the chunk, everything else in its note.
     """
     within: Selection | None = None
-    for each in conditions:
-        if each.field != "words":
-            held = snapshot.catalog.chunks_matching(each)
-        elif each.excludes and len(words(each.value)) == 1:
-            held = snapshot.keyword.chunks_with_all_words(each.value, KEYWORD_FIELDS).of_documents()
+    for condition in conditions:
+        if condition.field != "words":
+            held = snapshot.catalog.chunks_matching(condition)
+        elif condition.excludes and len(words(condition.value)) == 1:
+            held = snapshot.keyword.chunks_with_all_words(
+                condition.value, KEYWORD_FIELDS
+            ).of_documents()
         else:
-            held = snapshot.keyword.chunks_with_phrase(each.value)
-            held = held.of_documents() if each.excludes else held
-        if each.excludes:
+            held = snapshot.keyword.chunks_with_phrase(condition.value)
+            held = held.of_documents() if condition.excludes else held
+        if condition.excludes:
             within = (snapshot.catalog.everything() if within is None else within) - held
         else:
             within = intersect(within, held)

@@ -36,7 +36,9 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 def parents(search: Search, tools: Tools) -> Search:
     """Return the candidates' sections as passages, the best candidate first."""
-    ids = dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in))
+    ids = dict.fromkeys(
+        n for candidate in search.candidates for n in (candidate.id, *candidate.also_in)
+    )
     return _with_passages(
         search, tools.snapshot.catalog.sections(list(ids)), tools.snapshot.catalog
     )
@@ -65,12 +67,14 @@ def group_by_section(
 ) -> _SectionGroups:
     """Group candidates by section. A candidate with a copy in a better section joins that one."""
     groups: _SectionGroups = {}
-    for each in candidates:
-        own, *others = (_section_key(n, sections, catalog) for n in (each.id, *each.also_in))
+    for candidate in candidates:
+        own, *others = (
+            _section_key(n, sections, catalog) for n in (candidate.id, *candidate.also_in)
+        )
         key = own
-        if own not in groups and not each.disagrees and not each.name_kind:
+        if own not in groups and not candidate.disagrees and not candidate.name_kind:
             key = next((other for other in others if other in groups), own)
-        groups.setdefault(key, []).append(each)
+        groups.setdefault(key, []).append(candidate)
     return groups
 
 
@@ -139,7 +143,7 @@ def cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]
     """
     shown, last = tuple(passages[:limit]), limit - 1
     is_split = limit < len(passages) and any(
-        is_inside(each, passage_place(passages[limit])) for each in passages[last].disagrees
+        is_inside(pair, passage_place(passages[limit])) for pair in passages[last].disagrees
     )
     if is_split and limit > 1 and not passages[last - 1].disagrees:
         return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
@@ -183,7 +187,11 @@ def _passage(
     )
     provenance = shared_provenance([catalog.documents[n] for n in documents])
     updated = day_of(document)
-    disagrees = [each for each in _disagreements(group, catalog) if not is_inside(each, own_place)]
+    disagrees = [
+        disagreement
+        for disagreement in _disagreements(group, catalog)
+        if not is_inside(disagreement, own_place)
+    ]
     return Passage(
         rank=rank,
         folder=document.folder,

@@ -210,7 +210,7 @@ def _count_moved(before: Search, after: Search) -> int:
     """Count the chunks that have another position among the remaining ones."""
     if before.candidates is after.candidates:
         return 0
-    old, new = ([each.id for each in search.candidates] for search in (before, after))
+    old, new = ([candidate.id for candidate in search.candidates] for search in (before, after))
     remaining = set(old) & set(new)
     old, new = ([n for n in ids if n in remaining] for ids in (old, new))
     return sum(first != second for first, second in zip(old, new, strict=True))

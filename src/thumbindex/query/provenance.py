@@ -27,8 +27,8 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
     """Return the earliest day of creation, the most conservative status, and the owner who was
     active last.
     """
-    statuses = [status for each in documents if (status := approval_status(each))]
-    owned = [each for each in documents if owner_of(each)]
+    statuses = [status for document in documents if (status := approval_status(document))]
+    owned = [document for document in documents if owner_of(document)]
     owner = ""
     if owned:
         owner = owner_of(max(owned, key=lambda each: (day_of(each) or date.min, each.edited)))

@@ -223,10 +223,12 @@ def headings(search: Search, tools: Tools) -> Search:
     if not asked:
         return search
     by_document: dict[DocumentId, list[Candidate]] = defaultdict(list)
-    for each in search.candidates:
-        by_document[each.document].append(each)
+    for candidate in search.candidates:
+        by_document[candidate.document].append(candidate)
     spread = tools.settings.fuse.spread
-    boosted = (each for own in by_document.values() for each in _boost_headings(own, asked, spread))
+    boosted = (
+        heading for own in by_document.values() for heading in _boost_headings(own, asked, spread)
+    )
     ordered = sorted(boosted, key=lambda each: (-each.score, each.id))
     return replace(search, candidates=tuple(ordered))
 
@@ -235,11 +237,15 @@ def _boost_headings(
     candidates: Collection[Candidate], asked: frozenset[str], spread: float
 ) -> list[Candidate]:
     """Rescore a document's chunks as fusion did, with their headings included."""
-    best = max(each.score for each in candidates)
-    covered = [heading_coverage(each.chunk.heading_path[1:], asked) for each in candidates]
+    best = max(candidate.score for candidate in candidates)
+    covered = [
+        heading_coverage(candidate.chunk.heading_path[1:], asked) for candidate in candidates
+    ]
     if best <= 0 or not any(covered):
         return list(candidates)
-    shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
+    shares = [
+        (candidate.score / best) ** (1 / spread) if spread else 1.0 for candidate in candidates
+    ]
     totals = [
         share + _HEADING_BOOST * covers for share, covers in zip(shares, covered, strict=True)
     ]
@@ -270,8 +276,10 @@ def recency(search: Search, tools: Tools) -> Search:
     days = tools.snapshot.catalog.ordinal_days
     newest = int(days.max(initial=0))
     boosted = (
-        boost_recent(each, newest - (int(days[each.document]) or newest), tools.settings.recency)
-        for each in search.candidates
+        boost_recent(
+            candidate, newest - (int(days[candidate.document]) or newest), tools.settings.recency
+        )
+        for candidate in search.candidates
     )
     return replace(search, candidates=sort_candidates(boosted))
 
@@ -294,7 +302,8 @@ def normalize(search: Search, tools: Tools) -> Search:
     return replace(
         search,
         candidates=tuple(
-            each.with_score(min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates
+            candidate.with_score(min(max(candidate.score / ceiling, 0.0), 1.0))
+            for candidate in search.candidates
         ),
     )
 

@@ -87,7 +87,7 @@ def _pair_contradictions(candidates: Sequence[Candidate]) -> tuple[Candidate, ..
     """Return the candidates with the second of each pair right behind the first, with its
     score.
     """
-    if not any(each.disagrees for each in candidates):
+    if not any(candidate.disagrees for candidate in candidates):
         return tuple(candidates)
     ordered = group_partners(
         candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees}
@@ -142,9 +142,9 @@ def discounted_order(
     `shown` included.
     """
     before, worth = Counter(shown), list[float]()
-    for each in candidates:
-        worth.append(each.score * discount ** before[each.document])
-        before[each.document] += 1
+    for candidate in candidates:
+        worth.append(candidate.score * discount ** before[candidate.document])
+        before[candidate.document] += 1
     return sorted(range(len(worth)), key=lambda at: -worth[at])
 
 

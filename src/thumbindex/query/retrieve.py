@@ -28,7 +28,9 @@ QUERY_WEIGHT = 2
 def search_keyword(search: Search, tools: Tools) -> Search:
     """Find chunks by words; quoted phrases are required."""
     settings = tools.settings.search_keyword
-    terms = merge_terms(search.terms, [each.terms for each in search.other_phrasings])
+    terms = merge_terms(
+        search.terms, [other_phrasing.terms for other_phrasing in search.other_phrasings]
+    )
     if not terms:
         return search
     found = tools.snapshot.keyword.search(
@@ -61,7 +63,10 @@ def merge_identifiers(search: Search) -> tuple[Term, ...]:
     """Return the query's identifiers and words, and whole identifiers of other phrasings."""
     return merge_terms(
         search.identifiers,
-        [[term for term in each.identifiers if term.weight > 1] for each in search.other_phrasings],
+        [
+            [term for term in other_phrasing.identifiers if term.weight > 1]
+            for other_phrasing in search.other_phrasings
+        ],
     )
 
 

@@ -149,8 +149,8 @@ class _AnyVerifier:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the claims from the first verifier that accepts a token."""
-        for each in self._verifiers:
-            if found := await each.verify_token(token):
+        for verifier in self._verifiers:
+            if found := await verifier.verify_token(token):
                 return found
         return None
 
@@ -337,7 +337,7 @@ class _IssuerVerifier:
         subject, scopes = str(claims["sub"]), _claim_values(claims.get("scope", claims.get("scp")))
         names = [
             f"sub:{subject}",
-            *(f"scope:{each}" for each in scopes),
+            *(f"scope:{scope}" for scope in scopes),
             *(f"group:{each}" for each in _claim_values(claims.get("groups"))),
         ]
         client = str(claims.get("client_id") or claims.get("azp") or subject)

@@ -297,7 +297,7 @@ class HttpApp:
 
     def _sessions_for(self, names: frozenset[str]) -> StreamableHTTPSessionManager:
         """Return the protocol's sessions over some folders: their server knows of no others."""
-        http, folders = self._settings, [each for each in self._folders if each[0] in names]
+        http, folders = self._settings, [folder for folder in self._folders if folder[0] in names]
         behind = (
             self._library_host
             if len(folders) == len(self._folders)
