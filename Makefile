@@ -3,38 +3,41 @@ PYTHON ?= python3
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 
-.PHONY: demo test test-slow test-package test-page long lint docs frozen lock sbom audit bundle soak fuzz bench compare clean
+.PHONY: demo test test-slow test-package test-page long lint subjects docs frozen lock sbom audit bundle soak fuzz bench compare clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
-PIP := python -m pip install --disable-pip-version-check $(CONSTRAINTS)
-UV := $(BIN)/uv pip install --compile-bytecode $(CONSTRAINTS) --build-constraints constraints.txt
+PIP := python -m pip install -qq --disable-pip-version-check $(CONSTRAINTS)
+UV := $(BIN)/uv pip install --quiet --compile-bytecode $(CONSTRAINTS) --build-constraints constraints.txt
 
-# What a user has. uv installs in a tenth of pip's time; if it cannot (a mirror that only pip is
-# told of), pip does.
+# The base install. uv takes a tenth of pip's time; pip is the fallback, for a mirror that only pip
+# is configured for.
 .venv/base: pyproject.toml constraints.txt
-	@echo 'Installing thumbindex and what it needs into .venv: 500 MB, half a minute.'
-	$(PYTHON) -m venv .venv
-	$(BIN)/$(PIP) --quiet uv && $(UV) --quiet --python $(BIN)/python --editable . || $(BIN)/$(PIP) --editable .
-	touch $@
+	@echo 'Installing thumbindex into .venv (500 MB, about half a minute)'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/$(PIP) uv && $(UV) --python $(BIN)/python --editable . || $(BIN)/$(PIP) --editable .
+	@touch $@
 
 # With the tools of a contributor, and without torch.
 .venv/installed: .venv/base
-	$(UV) --quiet --python $(BIN)/python --editable '.[dev,postgres]' || $(BIN)/$(PIP) --quiet --editable '.[dev,postgres]'
+	$(UV) --python $(BIN)/python --editable '.[dev,postgres]' || $(BIN)/$(PIP) --editable '.[dev,postgres]'
 	touch $@
 
 # With all that only `make long` needs, 2 GB. torch goes in first and alone, by pip: the pinned
 # version is found as a CPU build if one is offered.
 EXTRAS := dev,postgres,models,weights,page-tests,package
 .venv/long: .venv/installed
-	$(BIN)/$(PIP) --quiet torch==2.13.0
-	$(UV) --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]' || $(BIN)/$(PIP) --quiet --editable '.[$(EXTRAS)]'
+	$(BIN)/$(PIP) torch==2.13.0
+	$(UV) --python $(BIN)/python --editable '.[$(EXTRAS)]' || $(BIN)/$(PIP) --editable '.[$(EXTRAS)]'
 	touch $@
 
-# Index this project's own documentation and ask it a question.
+# Index the example notes and ask them a question.
 demo: .venv/base
-	$(BIN)/thumbindex index --folder docs
-	$(BIN)/thumbindex query --folder docs --limit 3 "how are two notes that disagree shown?"
+	$(BIN)/thumbindex index --folder examples/notes
+	$(BIN)/thumbindex query --folder examples/notes "who decided on PostgreSQL, and why?"
+	@echo
+	@echo 'Your own notes:      $(BIN)/thumbindex query --folder ~/notes "your question"'
+	@echo 'Your AI client:      $(BIN)/thumbindex install claude-desktop --folder ~/notes'
 
 # ------------------------------------------------------------------ tests
 
@@ -55,14 +58,14 @@ test-slow: .venv/installed
 # The wheel and the sdist: built, looked into, installed by uv into an empty environment, and asked
 # there. The network is for installing.
 test-package: .venv/installed
-	$(UV) --quiet --python $(BIN)/python build hatchling twine uv || $(BIN)/$(PIP) --quiet build hatchling twine uv
+	$(UV) --python $(BIN)/python build hatchling twine uv || $(BIN)/$(PIP) build hatchling twine uv
 	$(PYTEST) -m "package and not long" tests/package
 
 # Every screen of the page in a real browser, each state in one look: Debian's chromium, or the
 # program that CHROMIUM names. `make test-page PICTURES=docs/plots` keeps the pictures that the
 # documentation shows.
 test-page: .venv/installed
-	$(UV) --quiet --python $(BIN)/python --editable '.[page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[page-tests]'
+	$(UV) --python $(BIN)/python --editable '.[page-tests]' || $(BIN)/$(PIP) --editable '.[page-tests]'
 	THUMBINDEX_PICTURES=$(PICTURES) $(PYTEST) --numprocesses 2 -m page tests/browser
 
 # At most an hour on two cores, before a large change is merged: torch and a cross-encoder, kills and
@@ -74,10 +77,15 @@ long: .venv/long
 	$(PYTEST) --durations=10 -m "long and (alone or package)"
 	$(PYTEST) --numprocesses 2 -m page --looks=all tests/browser
 
-lint: .venv/installed
+lint: .venv/installed subjects
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The subjects of the last commits that no remote has: at most 72 characters, a capital, no period.
+subjects:
+	@if git log --max-count=100 --format=%s HEAD --not --remotes | grep -vE '^[[:upper:]].{0,70}[^.]$$'; then \
+		echo 'Reword these commits: at most 72 characters, a capital first, no period at the end.'; exit 1; fi
 
 # ------------------------------------------------------------------ what is generated
 
@@ -104,7 +112,7 @@ sbom: .venv/installed
 	rm -rf build/locked && $(PYTHON) -m venv --without-pip build/locked
 	$(BIN)/python -m pip --python build/locked install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement requirements.txt
 	$(BIN)/python -m pip --python build/locked install --quiet --disable-pip-version-check --no-deps .
-	$(UV) --quiet --python $(BIN)/python --editable '.[package]' || $(BIN)/$(PIP) --quiet --editable '.[package]'
+	$(UV) --python $(BIN)/python --editable '.[package]' || $(BIN)/$(PIP) --editable '.[package]'
 	mkdir -p dist
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file "dist/thumbindex-$$(build/locked/$(PROGRAMS)/python -m thumbindex --version | cut -d ' ' -f 2).cdx.json" build/locked/$(PROGRAMS)/python

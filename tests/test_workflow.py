@@ -3,9 +3,11 @@ nothing else.
 """
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -34,3 +36,27 @@ def test_it_may_only_read_and_runs_no_program_that_can_change_under_its_name():
     assert [each for each in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", each)] == []
     assert JOB["steps"][0]["with"] == {"persist-credentials": False}
     assert re.findall(r"secrets|id-token|upload|publish(?!ed)|pull_request_target", TEXT) == []
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_refused"),
+    [
+        ("Add a test", False),
+        ("A" * 72, False),
+        ("A" * 73, True),
+        ("add a test", True),
+        ("Add a test.", True),
+    ],
+)
+def test_lint_refuses_a_commit_subject(subject: str, is_refused: bool, tmp_path: Path) -> None:
+    author = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost")
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    subprocess.run(
+        ["git", *author, "commit", "--quiet", "--allow-empty", "--message", subject],
+        cwd=tmp_path,
+        check=True,
+    )
+    run = subprocess.run(
+        ["make", "--file", ROOT / "Makefile", "subjects"], cwd=tmp_path, capture_output=True
+    )
+    assert bool(run.returncode) is is_refused
