@@ -135,7 +135,8 @@ def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(sdist
         "pyproject.toml",
         "requirements.txt",
     }
-    assert names == at_the_top | tracked("src/thumbindex") | tracked("scripts") | tracked("docs")
+    folders = ("src/thumbindex", "scripts", "docs", "examples")
+    assert names == at_the_top.union(*map(tracked, folders))
 
 
 def tracked(folder: str) -> set[str]:
