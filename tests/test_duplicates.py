@@ -1,6 +1,4 @@
-"""The owner of a folder sees clusters and decides; decisions hold through reindexing, and lapse
-where all can see it.
-"""
+"""The owner decides about clusters. Decisions survive reindexing, and outdated ones are listed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,7 +101,7 @@ def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -
     (vault / "new/d.md").rename(vault / "moved.md")
     library.index()
     assert clusters(library)["moved.md", "old/c.md"].verdict == "apart"
-    assert library.duplicates().lapsed == ()
+    assert library.duplicates().outdated_decisions == ()
 
 
 def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:

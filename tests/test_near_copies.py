@@ -59,7 +59,7 @@ def repeats(library: Library) -> list[tuple[str, str, bool]]:
 def alike(library: Library) -> list[tuple[str, str, str]]:
     """Return the notes of each pair, and its zone."""
     with closing(Store(library.opened[0].index_paths.store, read_only=True)) as store:
-        found = store.duplicates.alike()
+        found = store.duplicates.pairs()
         titles = {
             row: chunk.heading_path[0]
             for row, chunk in store.chunks([row for pair in found for row in pair[:2]]).items()

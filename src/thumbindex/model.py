@@ -775,7 +775,7 @@ class PairJudgment:
 class Decision:
     """The owner's decision on two texts, by their digests.
 
-    It holds in any note, and lapses if one of the texts no longer exists.
+    It holds in any note, and is outdated if one of the texts no longer exists.
     """
 
     first: str  # hex digest of the text, the lesser of the two
@@ -783,7 +783,7 @@ class Decision:
     verdict: Verdict
     note: str = ""
     made: float = 0.0  # seconds since the epoch
-    # `path:line` of each at that time, to report a lapsed decision
+    # `path:line` of each at that time, to report an outdated decision
     first_place: str = ""
     second_place: str = ""
 
@@ -1104,7 +1104,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class LapsedDecision:
+class OutdatedDecision:
     """A decision about a text that no longer exists."""
 
     folder: str
@@ -1118,7 +1118,7 @@ class DuplicateReport:
     """The duplicates in some folders."""
 
     clusters: tuple[Cluster, ...]
-    lapsed: tuple[LapsedDecision, ...]
+    outdated_decisions: tuple[OutdatedDecision, ...]
     chunks: int
     merged: int  # chunks in clusters of one text
     flagged: int  # chunks that wait for the owner's decision

@@ -91,12 +91,10 @@ def test_a_review_takes_a_key_a_decision_and_line_by_line_without_a_terminal(
     assert [each["verdict"] for each in listed(run)["clusters"]] == [None, verdict]
 
 
-def test_lapsed_decisions_are_listed_with_the_place_where_the_text_stood(
-    run: Run, tmp_path: Path
-) -> None:
+def test_outdated_decisions_are_listed_with_their_former_places(run: Run, tmp_path: Path) -> None:
     run("decide", grey_id(run), "apart")
     write(tmp_path / "vault" / "new.md", "# Retention\n\nAsk the office.\n")
-    assert {tuple(sorted(each["places"])) for each in listed(run)["lapsed"]} == {
+    assert {tuple(sorted(each["places"])) for each in listed(run)["outdated_decisions"]} == {
         ("new.md:3", "old.md:3")
     }
     assert "a text is not there any more" in run().stdout

@@ -54,10 +54,10 @@ def test_pairs_go_with_either_chunk(store, note):
     ]
     with store.transaction():
         store.duplicates.add_pairs(pairs)
-    assert [row[:2] for row in store.duplicates.alike()] == [(2, 5), (3, 6)]
+    assert [row[:2] for row in store.duplicates.pairs()] == [(2, 5), (3, 6)]
     with store.transaction():
         store.add_document(*note("b.md", "quinces"))
-    assert store.duplicates.alike() == []
+    assert store.duplicates.pairs() == []
 
 
 def test_what_ingestion_did_is_counted_by_type(store, note):

@@ -55,7 +55,9 @@ def test_what_stands_in_a_text_with_a_nul_is_kept_whole(tmp_path):
     assert own_texts(tmp_path / "s")[0][0] == "pears"
 
 
-@pytest.mark.parametrize("change", ["at = at + 1", "size = 3", "section = 7"])
+@pytest.mark.parametrize(
+    "change", ["text_offset = text_offset + 1", "text_length = 3", "section = 7"]
+)
 def test_a_place_that_was_flipped_is_damage_and_not_another_text(tmp_path, change):
     keep(tmp_path / "s", parsed_of("apples, pears", "pears")).close()
     with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as db:

@@ -233,7 +233,9 @@ def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
 # ------------------------------------------------------------------ damaged
 
 
-@pytest.mark.parametrize("change", ["vector = x'7f0101'", "vector = x'7f'", "sum = sum + 1"])
+@pytest.mark.parametrize(
+    "change", ["vector = x'7f0101'", "vector = x'7f'", "checksum = checksum + 1"]
+)
 def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_all_are_made_again(
     change, build, note, tmp_path
 ):

@@ -43,13 +43,13 @@ _MARKS = ("[", "]")
 
 
 def print_duplicates(found: DuplicateReport, grey: bool) -> None:
-    """Print all clusters, what has lapsed, and how much it is of all."""
+    """Print all clusters, outdated decisions, and how much it is of all."""
     for cluster in found.clusters:
         print_cluster(cluster)
-    for each in found.lapsed:
+    for each in found.outdated_decisions:
         print_line(
-            f"lapsed in {each.folder}: `{each.verdict}` of {' and '.join(each.places)}: a text is "
-            "not there any more",
+            f"outdated in {each.folder}: `{each.verdict}` of {' and '.join(each.places)}: a text "
+            "is not there any more",
             "yellow",
         )
     share = f"{(found.merged + found.flagged) / found.chunks:.0%}" if found.chunks else "none"

@@ -57,7 +57,7 @@ def _is_apart(texts: set[int], apart: _Apart) -> bool:
 class DuplicateRecords:
     """The duplicates that a store has recorded, by the chunks' row ids."""
 
-    stamp: str  # the generation of the last change
+    generation: str  # the generation of the last change
     repeats: IntArray  # shape (repeats, 2): row, keeper's row
     boosted: IntArray
     salience: Salience  # of those rows, with their boosts
@@ -69,14 +69,14 @@ class DuplicateRecords:
 
 def read_duplicates(store: Store, last: DuplicateRecords | None) -> DuplicateRecords:
     """Read what a store knows, or return the last time's if nothing has changed since."""
-    stamp = store.meta("duplicates")
-    if last is not None and last.stamp == stamp:
+    generation = store.meta("duplicates")
+    if last is not None and last.generation == generation:
         return last
-    boosts, pairs = store.duplicates.boosts(), store.duplicates.same()
+    boosts, pairs = store.duplicates.boosts(), store.duplicates.merged_pairs()
     decisions = _decisions(store)
     digests = {digest for decision in decisions for digest in (decision.first, decision.second)}
     return DuplicateRecords(
-        stamp,
+        generation,
         pairs_of_rows([pair[:2] for pair in store.duplicates.repeats()]),
         np.array(list(boosts), dtype=np.int64),
         np.array([with_boost for _, with_boost in boosts.values()], dtype=np.float64),

@@ -25,7 +25,7 @@ are compared and differ.
 DECISIONS_FILE = "decisions.json"
 """The file of what the owner decided, beside the builds: no index can be made anew of it."""
 
-_ALIKE = "first, second, cosine, zone, rule, differs"
+_PAIR_COLUMNS = "first, second, cosine, zone, rule, differs"
 
 
 def read_decisions(path: Path) -> tuple[Decision, ...]:
@@ -85,12 +85,12 @@ def _ordered(decision: Decision) -> Decision:
 class DuplicateFindings:
     """What was found out about some chunks."""
 
-    mark: str  # up to where all have been looked at, and by which settings
+    progress: str  # up to where all have been looked at, and by which settings
     # row id, digest of the exact text, digest of the words
     digests: Sequence[tuple[int, bytes, bytes]] = ()
     repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 where the texts are equal
     boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
-    alike: Sequence[DuplicatePair] = ()
+    pairs: Sequence[DuplicatePair] = ()
 
 
 class DuplicateTables:
@@ -101,15 +101,17 @@ class DuplicateTables:
 
     # -------------------------------------------------------------- pairs across documents
 
-    def alike(self) -> list[DuplicatePair]:
+    def pairs(self) -> list[DuplicatePair]:
         """Return the pairs of chunks of two documents that are one text twice or for the owner to
         decide, sorted.
         """
-        return sorted(self._db.fetch(f"SELECT {_ALIKE} FROM alike"))
+        return sorted(self._db.fetch(f"SELECT {_PAIR_COLUMNS} FROM duplicate_pairs"))
 
-    def same(self) -> list[tuple[int, int, float]]:
+    def merged_pairs(self) -> list[tuple[int, int, float]]:
         """Return the pairs that are one text twice, with their cosines."""
-        return self._db.fetch("SELECT first, second, cosine FROM alike WHERE zone = 'same'")
+        return self._db.fetch(
+            "SELECT first, second, cosine FROM duplicate_pairs WHERE zone = 'same'"
+        )
 
     def add_pairs(self, rows: Iterable[DuplicatePair]) -> None:
         """Keep pairs; one that is there already stays, and one whose chunk is gone is left out."""
@@ -117,7 +119,10 @@ class DuplicateTables:
             first, second = sorted(row[:2])
             values = (first, second, float(row[2]), *row[3:])
             both = "(SELECT count(*) FROM chunks WHERE id IN (?, ?)) = 2"
-            sql = f"INSERT OR IGNORE INTO alike ({_ALIKE}) SELECT {', '.join('?' * 6)} WHERE {both}"
+            sql = (
+                f"INSERT OR IGNORE INTO duplicate_pairs ({_PAIR_COLUMNS}) "
+                f"SELECT {', '.join('?' * 6)} WHERE {both}"
+            )
             if self._db.execute(sql, (*values, first, second)):
                 self.record_change()
 
@@ -173,51 +178,53 @@ class DuplicateTables:
         )
         return {exact.hex() for (exact,) in self._db.fetch_in(sql, paths)}
 
-    def save_findings(self, found: DuplicateFindings, decided: Collection[str] = ()) -> None:
+    def save_findings(self, findings: DuplicateFindings, decided: Collection[str] = ()) -> None:
         """Keep what was found out about chunks but for the pairs, which `add_pairs` has kept
         before; nothing of those that are gone meanwhile. `decided` are texts with a decision.
         """
-        rows = [row for row, *_ in found.digests]
+        rows = [row for row, *_ in findings.digests]
         there = {
             row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows)
         }
         digests = [
             (row, exact, plain[:WORDS_DIGEST_BYTES])
-            for row, exact, plain in found.digests
+            for row, exact, plain in findings.digests
             if row in there
         ]
         self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
         self._db.execute_many(
             "INSERT INTO repeats VALUES (?, ?, ?)",
-            [row for row in found.repeats if row[0] in there],
+            [row for row in findings.repeats if row[0] in there],
         )
         self._db.execute_many(
-            "INSERT INTO boosts VALUES (?, ?, ?)", [row for row in found.boosts if row[0] in there]
+            "INSERT INTO boosts VALUES (?, ?, ?)",
+            [row for row in findings.boosts if row[0] in there],
         )
         for column in ("first", "second"):  # repeats are no search units of their own
             self._db.execute_many(
-                f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in found.repeats]
+                f"DELETE FROM duplicate_pairs WHERE {column} = ?",
+                [row[:1] for row in findings.repeats],
             )
-        self._db.set_meta("looked", found.mark)
+        self._db.set_meta("duplicates_progress", findings.progress)
         if (
-            found.repeats
-            or found.boosts
-            or found.alike
-            or any(exact.hex() in decided for _, exact, _ in found.digests)
+            findings.repeats
+            or findings.boosts
+            or findings.pairs
+            or any(exact.hex() in decided for _, exact, _ in findings.digests)
         ):
             self.record_change()
 
-    def clear_findings(self, mark: str = "") -> None:
+    def clear_findings(self, progress: str = "") -> None:
         """Forget all that was found out about duplicates, and begin anew with a mark."""
-        for table in ("digests", "repeats", "boosts", "alike"):
+        for table in ("digests", "repeats", "boosts", "duplicate_pairs"):
             self._db.execute(f"DELETE FROM {table}")
-        self._db.set_meta("looked", mark)
+        self._db.set_meta("duplicates_progress", progress)
         self.record_change()
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:
         """Return what ingestion did, by the documents' type."""
         rows = self._db.fetch(
-            "SELECT coalesce(json_extract(d.facts, '$.type'), ''), count(*), count(r.chunk), "
+            "SELECT coalesce(json_extract(d.attributes, '$.type'), ''), count(*), count(r.chunk), "
             "count(b.boost), coalesce(avg(b.boost), 0.0), coalesce(max(b.boost), 0.0) "
             "FROM documents d JOIN chunks c ON c.document = d.id "
             "LEFT JOIN repeats r ON r.chunk = c.id LEFT JOIN boosts b ON b.chunk = c.id "

@@ -24,7 +24,7 @@ ERASURE_DUE = "wipe_due"
 
 def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
     """Return the file states of the private files among some paths."""
-    columns = "mark, size, mtime_ns, inode, digest, ctime_ns"
+    columns = "path_digest, size, mtime_ns, inode, digest, ctime_ns"
     rows = {digest: rest for digest, *rest in store.fetch(f"SELECT {columns} FROM private")}
     digests = _path_digests(store, paths) if rows else {}
     return {
@@ -53,9 +53,9 @@ def remove_private_states(
     """Remove the states of files that are public now, or that are not listed any more."""
     gone = set(_path_digests(store, public))
     if listed is not None:
-        digests = {digest for (digest,) in store.fetch("SELECT mark FROM private")}
+        digests = {digest for (digest,) in store.fetch("SELECT path_digest FROM private")}
         gone |= digests.difference(_path_digests(store, listed) if digests else ())
-    store.execute_many("DELETE FROM private WHERE mark = ?", [(digest,) for digest in gone])
+    store.execute_many("DELETE FROM private WHERE path_digest = ?", [(digest,) for digest in gone])
 
 
 def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:

@@ -1,12 +1,12 @@
--- What is made of one folder's notes. Row ids are never used twice, so that views can be compared with it by id alone.
+-- One folder's index, built from its notes. Row ids are never reused: views compare rows by id alone.
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS documents (
-    id INTEGER PRIMARY KEY, -- from the fact `last_row`, like a chunk's
+    id INTEGER PRIMARY KEY, -- the next after the meta key `last_row`; chunks share the sequence
     path TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL,
     title TEXT NOT NULL, modified REAL NOT NULL,
-    facts TEXT NOT NULL, -- JSON: the rest of model.Document, without what is empty
+    attributes TEXT NOT NULL, -- JSON: the other nonempty fields of model.Document
     ctime_ns INTEGER NOT NULL,
     edited REAL NOT NULL, first_commit TEXT, last_commit TEXT -- as in model.Document
 );
@@ -14,69 +14,72 @@ CREATE TABLE IF NOT EXISTS documents (
 CREATE TABLE IF NOT EXISTS sections (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL,
-    heading_path TEXT, -- of its first chunk
-    sum INTEGER NOT NULL, -- checksum of the text: what is returned is what was written
+    heading_path TEXT, -- JSON, of the first chunk
+    checksum INTEGER NOT NULL, -- of the text
     UNIQUE (document, ordinal)
 );
 
 CREATE TABLE IF NOT EXISTS chunks (
     id INTEGER PRIMARY KEY,
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
-    ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL, heading_path TEXT, -- NULL where it is its section's
+    ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL,
+    heading_path TEXT, -- JSON; NULL if equal to the section's
     start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
-    at INTEGER, size INTEGER, text TEXT, -- where it stands in its section's text, in characters; its own text where it is no piece of that
+    text_offset INTEGER, text_length INTEGER, -- the text's characters in the section's text
+    text TEXT, -- only if it is not part of the section's text
     salience REAL NOT NULL, language TEXT NOT NULL,
-    key BLOB NOT NULL, -- digest of the exact text that is embedded
-    sum INTEGER NOT NULL, -- checksum of heading path, text and key
+    key BLOB NOT NULL, -- digest of the embedded text
+    checksum INTEGER NOT NULL, -- of heading path, text and key
     UNIQUE (document, ordinal)
 );
 
 CREATE TABLE IF NOT EXISTS links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, fragment TEXT NOT NULL, text TEXT NOT NULL, line INTEGER NOT NULL,
-    resolved TEXT, -- path of the document that it leads to
+    resolved TEXT, -- path of the target document
     UNIQUE (document, ordinal)
 );
 
--- Files of the index of words. They never change: a commit writes a file and takes others off this list.
+-- Files of the keyword index. They are immutable: a commit writes a file and unlists others.
 CREATE TABLE IF NOT EXISTS segments (
     name TEXT PRIMARY KEY, rows INTEGER NOT NULL,
-    size INTEGER NOT NULL, sum INTEGER NOT NULL, -- bytes and checksum of the file
-    deleted BLOB NOT NULL -- numbers of the rows that do not count any more
+    size INTEGER NOT NULL, checksum INTEGER NOT NULL, -- of the file, in bytes
+    deleted BLOB NOT NULL -- tombstones: document ids in the segment
 );
 
--- Files that were read and are private: nothing else is kept of them, so that they are not read each time.
+-- States of private files, so that they are not read again. Nothing else is stored of them.
 CREATE TABLE IF NOT EXISTS private (
-    mark BLOB PRIMARY KEY, -- digest of the fact `salt` and the path
+    path_digest BLOB PRIMARY KEY, -- of the meta key `salt` and the path
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL, ctime_ns INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS problems (path TEXT NOT NULL, line INTEGER, reason TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS problems_by_path ON problems (path);
 
--- What is known of duplicates, derived from texts and vectors. What the owner decided is kept in a file of its own.
-CREATE TABLE IF NOT EXISTS digests ( -- of chunks that were looked at
+-- Duplicates, derived from texts and vectors. The owner's decisions are in a file of their own.
+CREATE TABLE IF NOT EXISTS digests ( -- of compared chunks
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
-    exact BLOB NOT NULL, -- of the text as it stands
-    plain BLOB NOT NULL -- half of that of its words, kind and language: equal ones are looked at as copies, whatever their vectors say
+    exact BLOB NOT NULL, -- of the text
+    plain BLOB NOT NULL -- of words, kind and language, shortened: equal ones are compared, whatever their vectors
 );
 CREATE INDEX IF NOT EXISTS digests_by_plain ON digests (plain);
 
-CREATE TABLE IF NOT EXISTS repeats ( -- chunks that repeat another one of their document
+CREATE TABLE IF NOT EXISTS repeats ( -- chunks that repeat another chunk of their document
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
-    keeper INTEGER NOT NULL, exact INTEGER NOT NULL -- 1 where the text is the same byte for byte
+    keeper INTEGER NOT NULL, -- the repeated chunk
+    exact INTEGER NOT NULL -- 1 if the texts are equal byte for byte
 );
 
-CREATE TABLE IF NOT EXISTS boosts ( -- of chunks that others repeat in other words
+CREATE TABLE IF NOT EXISTS boosts ( -- of chunks that others reword
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
-    boost REAL NOT NULL, salience REAL NOT NULL -- the boost, and what it raises the salience to
+    boost REAL NOT NULL, salience REAL NOT NULL -- with the boost
 );
 
-CREATE TABLE IF NOT EXISTS alike ( -- chunks of two documents that are one text twice, or for the owner to decide
-    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice: who knows some rows reads the later ones
+CREATE TABLE IF NOT EXISTS duplicate_pairs ( -- chunks of two documents: merged (zone `same`) or for the owner to decide
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused
     first INTEGER NOT NULL REFERENCES chunks ON DELETE CASCADE, second INTEGER NOT NULL REFERENCES chunks ON DELETE CASCADE, -- first < second
     cosine REAL NOT NULL, zone TEXT NOT NULL, rule TEXT NOT NULL, differs TEXT NOT NULL,
     UNIQUE (first, second)
 );
-CREATE INDEX IF NOT EXISTS alike_by_second ON alike (second);
+CREATE INDEX IF NOT EXISTS duplicate_pairs_by_second ON duplicate_pairs (second);
 

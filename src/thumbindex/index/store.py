@@ -50,7 +50,7 @@ from thumbindex.text import text_digest
 _LOG = logging.getLogger(__name__)
 
 _DOCUMENT_COLUMNS = (
-    "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns, edited, "
+    "id, path, size, mtime_ns, inode, digest, title, modified, attributes, ctime_ns, edited, "
     "first_commit, last_commit"
 )
 
@@ -64,9 +64,10 @@ _JSON_FIELDS = tuple(
 )
 
 _SELECT_CHUNK = (
-    "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, "
-    "s.heading_path), c.start_line, c.end_line,"
-    " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
+    "SELECT c.id, c.document, c.ordinal, c.section, c.kind, "
+    "coalesce(c.heading_path, s.heading_path), c.start_line, c.end_line, "
+    "coalesce(c.text, substr(s.text, c.text_offset + 1, c.text_length)), "
+    "c.salience, c.language, c.key, c.checksum"
 )
 _FROM_CHUNKS_WITH_SECTION = (
     " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section "
@@ -85,7 +86,7 @@ class Store(SqliteFile):
     """
 
     schema = "schema.sql"
-    version = 15
+    version = 16
     """Version of the schema, of the analysis of words and of the format of segments."""
 
     def __init__(
@@ -261,7 +262,7 @@ class Store(SqliteFile):
         """Return row id, path, title, times and attributes (JSON) of every document, or of those
         with these row ids, by path.
         """
-        sql = f"SELECT id, path, title, facts, {TIMES} FROM documents"
+        sql = f"SELECT id, path, title, attributes, {TIMES} FROM documents"
         found = (
             self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
         )
@@ -287,7 +288,7 @@ class Store(SqliteFile):
 
     def flagged(self) -> list[Document]:
         """Return the documents with flags, by path."""
-        rows = self.fetch("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
+        rows = self.fetch("""SELECT id FROM documents WHERE instr(attributes, '"flags": ["')""")
         flagged = self.documents([row for (row,) in rows])
         return [
             document_from_row(path, title, times, attributes, folder="")
@@ -338,7 +339,7 @@ class Store(SqliteFile):
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
         """Load the section of each chunk by the chunk's row id; those that are gone are missing."""
-        columns = "c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum"
+        columns = "c.id, s.ordinal, s.start_line, s.end_line, s.text, s.checksum"
         sql = f"SELECT {columns}{_FROM_CHUNKS_WITH_SECTION}"
         found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
         if any(not isinstance(row[4], str) or text_checksum(row[4]) != row[5] for row in found):
@@ -451,7 +452,7 @@ class Store(SqliteFile):
         return [
             SegmentFile(name, rows, size, checksum, np.frombuffer(deleted, dtype=np.uint32))
             for name, rows, size, checksum, deleted in self.fetch(
-                "SELECT name, rows, size, sum, deleted FROM segments ORDER BY name"
+                "SELECT name, rows, size, checksum, deleted FROM segments ORDER BY name"
             )
         ]
 

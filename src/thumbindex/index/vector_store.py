@@ -79,7 +79,7 @@ class VectorStore(SqliteFile):
     """
 
     schema = "vectors.sql"
-    version = 2
+    version = 3
 
     @classmethod
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
@@ -113,7 +113,7 @@ class VectorStore(SqliteFile):
         """Load vectors by the digests of their texts; those that are not there, or not as they were
         written, are missing.
         """
-        sql = "SELECT key, sum, vector FROM vectors WHERE key IN ({})"
+        sql = "SELECT key, checksum, vector FROM vectors WHERE key IN ({})"
         rows = list(filter(_is_whole, self.fetch_in(sql, keys)))
         if not rows:
             return {}
@@ -141,7 +141,8 @@ class VectorStore(SqliteFile):
         self.check_integrity()
         last = 0
         while part := self.fetch(
-            "SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?",
+            "SELECT key, checksum, vector, rowid FROM vectors "
+            "WHERE rowid > ? ORDER BY rowid LIMIT ?",
             (last, KEYS_PER_STATEMENT),
         ):
             last = part[-1][3]

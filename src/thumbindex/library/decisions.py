@@ -25,7 +25,7 @@ from thumbindex.model import (
     Decision,
     DuplicateReport,
     JudgedQuery,
-    LapsedDecision,
+    OutdatedDecision,
     Place,
     RelevanceJudgment,
     Verdict,
@@ -59,11 +59,11 @@ class _AlikePair:
 
 
 def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
-    """Read a folder's clusters by their first text, lapsed decisions, and number of chunks."""
+    """Read a folder's clusters by their first text, outdated decisions, and number of chunks."""
     store, name = reader.store, reader.folder.name
     with store.read_transaction(), store.decoding():
         alike, decisions = (
-            store.duplicates.alike(),
+            store.duplicates.pairs(),
             {(decision.first, decision.second): decision for decision in store.decisions()},
         )
         documents = {row: document for row, document, _ in store.chunk_rows()}
@@ -206,17 +206,17 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
 
 
 def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
-    """Return the clusters and lapsed decisions of some folders; with `grey` undecided pairs too."""
+    """Return clusters and outdated decisions of folders; with `grey` undecided pairs too."""
     every: list[Cluster] = []
-    lapsed: list[LapsedDecision] = []
+    outdated: list[OutdatedDecision] = []
     chunks = 0
     for reader in readers:
         read, gone, count = _read_clusters(reader)
         every += read
         for decision in gone:
             places = decision.first_place, decision.second_place
-            lapsed.append(
-                LapsedDecision(reader.folder.name, decision.verdict, decision.note, places)
+            outdated.append(
+                OutdatedDecision(reader.folder.name, decision.verdict, decision.note, places)
             )
         chunks += count
     merged, flagged = set[Place](), set[Place]()
@@ -230,7 +230,7 @@ def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport
     return DuplicateReport(
         # of what may be shown, a text that stands in one place is there once
         tuple(cluster for cluster in visible_clusters(listed, readers) if len(cluster.texts) > 1),
-        tuple(lapsed),
+        tuple(outdated),
         chunks,
         len(merged),
         len(flagged - merged),

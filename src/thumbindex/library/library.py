@@ -672,7 +672,7 @@ class Library:
 
     @consistent_read
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicateReport:
-        """Return clusters of duplicates and lapsed decisions; with `grey` undecided pairs too."""
+        """Return clusters of duplicates and outdated decisions; with `grey` undecided pairs too."""
         return list_duplicates(self._indexed_readers(folder), grey=grey)
 
     @consistent_read

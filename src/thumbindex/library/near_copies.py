@@ -250,7 +250,7 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
         )
         version = text_key(repr(decisive)).hex()
         with store.read_transaction():
-            before, _, row = (mark := store.meta("looked")).partition(" ")
+            before, _, row = (mark := store.meta("duplicates_progress")).partition(" ")
             anew = before != version  # other settings or another model decided so far
             first = 0 if anew else int(row)
             # up to the first document that lacks a vector
@@ -277,7 +277,8 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
             """Apply a change and return True, unless another process got further meanwhile."""
             with Writer.open(folder.index_paths.folder) as writer, writer.store.transaction():
                 is_ours = (
-                    writer.store.meta("looked") == mark and _file_identity(writer.store) == own
+                    writer.store.meta("duplicates_progress") == mark
+                    and _file_identity(writer.store) == own
                 )
                 if is_ours:
                     change(writer.store.duplicates)
@@ -291,17 +292,19 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
                     part, f"{version} {last if n == len(parts) else max(part)}"
                 )
                 if anew:  # with a mark of its own: who began as we did meets another one
-                    if not keep(partial(DuplicateTables.clear_findings, mark=f"{version} 0")):
+                    if not keep(partial(DuplicateTables.clear_findings, progress=f"{version} 0")):
                         break
                     anew, mark = False, f"{version} 0"
-                for pairs in split_batches(found.alike, _COMMIT_BATCH):
+                for pairs in split_batches(found.pairs, _COMMIT_BATCH):
                     keep(partial(DuplicateTables.add_pairs, rows=pairs))
                     yield
-                if not keep(partial(DuplicateTables.save_findings, found=found, decided=decided)):
+                if not keep(
+                    partial(DuplicateTables.save_findings, findings=found, decided=decided)
+                ):
                     break
                 chunks, repeats = chunks + len(part), repeats + len(found.repeats)
                 boosts += [boost for _, boost, _ in found.boosts]
-                mark = found.mark
+                mark = found.progress
                 yield
     mean = fmean(boosts) if boosts else 0.0
     counts = IngestionCounts("", chunks, repeats, len(boosts), mean, max(boosts, default=0.0))

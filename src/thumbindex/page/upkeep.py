@@ -134,7 +134,7 @@ def review_screen(visit: Visit) -> Screen:
         "following": screen_address("review", **here | {"at": after[0].id}) if after else "",
         "following_id": after[0].id if after else "",
         "last": last,
-        "lapsed": found.lapsed[:_MAX_PLACES] if visit.may_write else (),
+        "outdated_decisions": found.outdated_decisions[:_MAX_PLACES] if visit.may_write else (),
         "several": len(visit.library.folders) > 1,
         "narrowed": folder,
         "indexed": visit.library.indexed,
@@ -147,7 +147,7 @@ def review_screen(visit: Visit) -> Screen:
         part = replace(
             found,
             clusters=tuple(listed[(page - 1) * _PAGE_SIZE : page * _PAGE_SIZE]),
-            lapsed=found.lapsed if visit.may_write else (),
+            outdated_decisions=found.outdated_decisions if visit.may_write else (),
         )
         return {
             "show": kind,

@@ -482,7 +482,7 @@ def _duplicates(opened: OpenIndex, store: Store) -> bytes:
             "repeats": known.repeats.tolist(),
             "boosted": list(boosted),
             "texts": list(known.texts.items()),
-            "alike": store.duplicates.alike(),
+            "alike": store.duplicates.pairs(),
             # part of the digest, so that servers notice a new decision
             "decisions": [astuple(decision) for decision in known.decisions],
         }

@@ -84,13 +84,13 @@ def open_published(
 
 def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> DuplicateRecords:
     """Read what is known of duplicates, or return the last time's if nothing has changed since."""
-    stamp = store.meta("duplicates")
-    if last is not None and last.stamp == stamp:
+    generation = store.meta("duplicates")
+    if last is not None and last.generation == generation:
         return last
     known = store.duplicates.read()
     same = [pair for pair in known["alike"] if pair[3] == "same"]
     return DuplicateRecords(
-        stamp,
+        generation,
         pairs_of_rows(known["repeats"]),
         np.array([row for row, _ in known["boosted"]], dtype=np.int64),
         np.array([salience for _, salience in known["boosted"]], dtype=np.float64),

@@ -277,7 +277,7 @@ class PublishedDuplicates:
         found: dict[str, Any] = json.loads(self._store.fetch(sql)[0][0])
         return found
 
-    def alike(self) -> list[DuplicatePair]:
+    def pairs(self) -> list[DuplicatePair]:
         """Return the pairs of chunks that are one text twice, or for the owner to decide."""
         return [tuple(row) for row in self.read()["alike"]]
 
