@@ -54,7 +54,7 @@ _ROW = re.compile(r"^\| (.+?) \| (`+)( ?)(.+)\3\2 \|$", re.M)
 
 def pytest_generate_tests(metafunc):
     """Run a test that takes `private_form` or `open_form` for each row of that table in
-    `docs/private-forms.md`.
+    `tests/corpus/private-forms.md`.
     """
     for name in _FORMS.keys() & set(metafunc.fixturenames):
         table = read_forms(_FORMS[name])
@@ -63,14 +63,12 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def private_forms():
-    """Return the beginnings of all private notes in the table of `docs/private-forms.md`, by what
-    they are called.
-    """
+    """Return the beginnings of private notes in `tests/corpus/private-forms.md`, by name."""
     return read_forms("private")
 
 
 def read_forms(kind):
-    page = (Path(__file__).parents[1] / "docs" / "private-forms.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent / "corpus" / "private-forms.md").read_text(encoding="utf-8")
     table = page.partition(f"\n| {kind} | the note's beginning |\n")[2].partition("\n\n")[0]
     rows = [row for row in table.splitlines()[1:] if not row.startswith("| **")]
     found = {match[1]: _meant(match[4]) for match in map(_ROW.match, rows) if match}

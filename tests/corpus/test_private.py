@@ -1,4 +1,4 @@
-"""Which notes say of themselves that they are private: each form of `docs/private-forms.md`, read
+"""Which notes say of themselves that they are private: each form of `tests/corpus/private-forms.md`, read
 alone and among other words.
 """
 

@@ -1,8 +1,8 @@
 """Decide which notes are private: by a glob, by the key `private` at their head, or by a tag.
 
-In doubt a note is private. The key and the tags are searched in the plain text, without parsers of
-YAML, TOML and Markdown, which fail on text that a person still understands. `docs/private-forms.md`
-has a table of all forms, which the tests read.
+If in doubt, a note is private. The key and the tags are searched in the plain text, because parsers
+of YAML, TOML and Markdown fail on text that a person still understands.
+`tests/corpus/private-forms.md` lists all forms.
 """
 
 from __future__ import annotations
