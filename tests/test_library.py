@@ -169,7 +169,7 @@ def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(v
         assert (
             report.added,
             report.embedded,
-            "built anew from the notes" in report.repaired[0],
+            "from the notes" in report.repaired[0],
         ) == (
             3,
             0,
@@ -379,7 +379,7 @@ def test_an_index_that_is_forgotten_while_it_is_written_is_gone_until_the_next_r
             with open_library(vault, tmp_path / "index") as other:
                 forgotten.append(other.forget())
 
-    with pytest.raises(IndexMissingError, match="run it again"):
+    with pytest.raises(IndexMissingError, match="Run `thumbindex index` again"):
         by_eight.index(progress=forget)
     assert not by_eight.indexed
     by_eight.index()
@@ -455,7 +455,7 @@ def test_comments_are_read_as_they_stand_and_flagged(vault, tmp_path):
     with Library.open([vault], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
         library.index()
         flags = library.read("a.md").flags
-        unseen = ": a comment, which a reader of the note does not see"
+        unseen = ": a comment, invisible in the rendered note"
         assert flags[:2] == (f"3{unseen}", f"9{unseen}, to line 11")
-        assert flags[5:] == ("18: and 3 more comments from here on",)
+        assert flags[5:] == ("18: and 3 more comments from this line on",)
         assert library.read("a.md", lines=(10, 10)).flags == (f"10{unseen}",)

@@ -95,7 +95,7 @@ def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_wh
             0,
             2,
         )
-        assert "made with other settings: it was built anew" in report.repaired[0]
+        assert "made with other settings: it was rebuilt" in report.repaired[0]
         assert library.index().repaired == ()
 
 

@@ -330,7 +330,7 @@ def test_without_a_model_keywords_go_on(run: Run, tmp_path: Path) -> None:
 
     result = run("query", "press the green button", opener=open_it)
     assert result.exit_code == 0
-    assert "No model. Answers come from words alone." in result.stderr
+    assert "No model. Queries search words only." in result.stderr
 
 
 def test_escape_sequences_in_notes_never_reach_the_terminal(tmp_path: Path, run_in: Run) -> None:

@@ -121,11 +121,11 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (
             ("read", "tea.md", "--lines", "99"),
-            "tea.md has lines 1 to 11: 99 to 99 is no range of them.",
+            "tea.md has lines 1 to 11: 99 to 99 is not a range of them.",
         ),
         (
             ("read", "tea.md", "--lines", "1", "--heading", "Tea"),
-            "`heading` and `lines` exclude each other: give one of them.",
+            "Give either `heading` or `lines`, not both.",
         ),
         (("read", "../secret.md"), "No document '../secret.md' in the index."),
         (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),

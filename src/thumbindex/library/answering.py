@@ -1,4 +1,4 @@
-"""Answer a query: unite the folders' snapshots and run the pipeline over them."""
+"""Answer a query: run the pipeline over the folders' combined snapshots."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
 MAX_CONCURRENT_QUERIES = 2
-"""Maximum concurrent queries: one runs Python code while the other multiplies vectors."""
+"""Maximum concurrent queries. Two overlap Python code with vector arithmetic."""
 
 
 def answer_query(
@@ -46,14 +46,14 @@ def answer_query(
     *,
     explain: bool = False,
 ) -> Answer:
-    """Run a query over some folders as one snapshot; with `explain`, explain each passage."""
-    wanted = query.filters.folder
+    """Run a query over the folders as one snapshot; with `explain`, explain each passage's rank."""
+    folders = query.filters.folder
     snapshots: Mapping[Reader, FolderSnapshot] = {
         reader: reader.folder_snapshot()
         for reader in readers
-        if reader.indexed and (not wanted or reader.folder.name in wanted)
+        if reader.indexed and (not folders or reader.folder.name in folders)
     }
-    state = _sum_states([_index_state(each, embedder) for each in snapshots.values()])
+    state = _sum_states([_index_state(index, embedder) for index in snapshots.values()])
     if not snapshots:
         empty = Search(query, query.text)
         return Answer(query.text, None, empty.kind, False, 0.0, "low", (), (), state)
@@ -87,13 +87,13 @@ def answer_query(
         terms=tuple(
             term for phrasing in phrasings for term in (*phrasing.terms, *phrasing.identifiers)
         ),
-        nearest=tuple(chunk_place(each, tools.snapshot.catalog) for each in search.nearest),
+        nearest=tuple(chunk_place(chunk, tools.snapshot.catalog) for chunk in search.nearest),
     )
     return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
 
 
 def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
-    """Return an answer whose passages have `marks`: the offsets of the query's terms."""
+    """Add `marks` to each passage: the offsets of the query's terms."""
     snapshots = [reader.folder_snapshot().snapshot for reader in readers if reader.indexed]
     languages = frozenset[str]().union(*(snapshot.keyword.languages for snapshot in snapshots))
     return replace(
@@ -106,15 +106,13 @@ def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
 
 
 def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
-    """Return the indexed path if a query is only an absolute path or `file:` address in a folder;
-    else return the query.
-    """
+    """If the query is a local path or `file:` URL in a folder, return its indexed path."""
     typed = text.strip()
     if typed.startswith("file://"):
         typed = unquote(typed.removeprefix("file://").removeprefix("localhost"))
         if PureWindowsPath(typed.lstrip("/")).drive:
             typed = typed.lstrip("/")
-    if "\0" in typed:  # no path has one, and `expanduser` raises ValueError
+    if "\0" in typed:  # expanduser raises ValueError
         return text
     path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - Path's raises without a home
     for folder in folders:
@@ -129,7 +127,7 @@ def build_tools(
     embedder: Embedder | None,
     reranker: Reranker | None,
 ) -> Tools:
-    """Return the tools of the pipeline over some folders' snapshots."""
+    """Return the pipeline's tools over the folders' snapshots."""
     if embedder:
         model_fingerprint = embedder.fingerprint
     else:
@@ -158,7 +156,7 @@ def _sum_states(states: Sequence[IndexState]) -> IndexState:
 
 
 def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState:
-    """Return the counts of a snapshot; vectors of another model do not count."""
+    """Return a snapshot's counts; vectors from another model do not count."""
     snapshot, chunks = index.snapshot, len(index.snapshot.catalog)
     is_same_model = embedder is None or embedder.fingerprint == index.fingerprint
     vectors = len(snapshot.vector) if is_same_model else 0
@@ -168,7 +166,7 @@ def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState
 
 
 def folder_index_state(reader: Reader) -> IndexState:
-    """Return the counts of one folder's index."""
+    """Return the counts of a folder's index; zeros if there is none."""
     if not reader.indexed:
         return IndexState(0, 0, 0, 0, "", 0)
     store = reader.store
@@ -181,14 +179,14 @@ def folder_index_state(reader: Reader) -> IndexState:
 def without_foreign_vectors(
     snapshot: Snapshot, fingerprint: str, model_fingerprint: str
 ) -> Snapshot:
-    """Drop vectors of another model: cosines between models mean nothing."""
+    """Drop vectors from another model: cosines across models mean nothing."""
     if fingerprint == model_fingerprint:
         return snapshot
     return replace(snapshot, vector=_NoVectors(), vocabulary=None)
 
 
 def without_folder_filter(query: Query) -> Query:
-    """Drop the folder filter, which has been applied already."""
+    """Drop the folder filter; the choice of snapshots already applies it."""
     return replace(query, filters=replace(query.filters, folder=()))
 
 

@@ -46,27 +46,28 @@ from thumbindex.model import (
 )
 
 FIRST_BATCH_BYTES, _MAX_BATCH_BYTES = 128 * 1024, 1024 * 1024
-"""Text in the first and in the largest batch. Batches double in size: a new vault is searchable
-early, and later commits are few. The largest takes three seconds.
+"""Bytes of text in the first and the largest batch.
+
+Batches double in size: a new vault is searchable early, and later commits are few.
 """
 
 _LARGE_FILE_BYTES = 1024 * 1024
-"""Minimum size of a large file, which comes last in a batch of its own."""
+"""Minimum bytes of a large file. Large files come last, one per batch."""
 
 _RETRY_SECONDS = 0.01
-"""Pause before unreadable files are read again."""
+"""Pause before retrying unreadable files."""
 
 _FILE_OVERHEAD_BYTES = 512
-"""Cost of a file beside its text, in bytes of text."""
+"""Bytes added to each file's size when batches are cut."""
 
 _LOCK_NOTICE_SECONDS = 1.0
-"""Wait for the writer's lock before it is reported."""
+"""Seconds of waiting for a lock before progress reports it."""
 
 _MAX_PASSES = 3
-"""Maximum comparisons of one run while another process indexes the same files."""
+"""Maximum passes of one run while another process indexes the same files."""
 
 _MAX_REBUILD_PASSES = 10
-"""Maximum comparisons of a rebuild; all but the first find only recent edits."""
+"""Maximum passes of a rebuild; every pass after the first indexes only recent edits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class IndexingOptions:
     rebuild: bool = False
     verify: bool = False
     on_progress: Callable[[Progress], None] = lambda progress: None
-    # called between two batches; if it returns True, the next run does the rest
+    # called between two batches; True leaves the remaining batches to the next run
     interrupted: Callable[[], bool] = lambda: False
     finish: bool = True  # merge segments and store commit dates after the last batch
     first_bytes: int = FIRST_BATCH_BYTES
@@ -88,9 +89,9 @@ class CommitResult:
     """The files of one run that did not become documents."""
 
     failed: tuple[Problem, ...] = ()
-    conflicts: int = 0  # paths that another process wrote or deleted meanwhile
-    deferred: frozenset[str] = frozenset()  # paths of files that the next run reads
-    private: tuple[FileState, ...] = ()  # files that were read and are private
+    conflicts: int = 0  # paths that another process indexed during this run
+    deferred: frozenset[str] = frozenset()  # paths left to the next run
+    private: tuple[FileState, ...] = ()  # files that turned out to be private
 
 
 _EMPTY_REPORT = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
@@ -99,10 +100,10 @@ _EMPTY_REPORT = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
 def index_folders(
     folders: Sequence[Folder], options: IndexingOptions, open_embedder: OpenEmbedder
 ) -> IndexReport:
-    """Update folders' indexes: the words of all folders first, then vectors.
+    """Update the folders' indexes: all folders' words first, then their vectors.
 
-    Raises ModelError after words are committed, and IndexMissingError if another process deletes
-    an index meanwhile.
+    Raises ModelError after the words are committed, and IndexMissingError if another process
+    deletes an index during the run.
     """
     reports = [update_words(folder, options) for folder in folders]
     if options.finish:
@@ -126,7 +127,6 @@ def index_folders(
 
 
 def _finish_words(folder: Folder, options: IndexingOptions, report: IndexReport) -> None:
-    """Merge the segments of a run, and store commit dates."""
     if (report.added or report.changed or report.removed) and not options.interrupted():
         with _open_writer(folder, options) as writer:
             writer.merge_keyword()
@@ -134,14 +134,14 @@ def _finish_words(folder: Folder, options: IndexingOptions, report: IndexReport)
 
 
 def update_commit_dates(folder: Folder, options: IndexingOptions) -> None:
-    """Store the days of new commits."""
+    """Store the days of new Git commits."""
     store_commit_dates(folder, partial(_open_writer, folder, options), options.interrupted)
 
 
 def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
     """Commit the words of new and changed files; compare again after conflicts."""
     began = time.perf_counter()
-    # a closed folder takes in nothing new, so a rebuild would lose its notes
+    # while indexing is blocked, a rebuild would lose the folder's notes
     options = replace(options, rebuild=options.rebuild and not folder.config.blocks_indexing)
     comparison = _compare(folder, options)
     if options.rebuild or _needs_rebuild(folder, comparison.indexed):
@@ -161,7 +161,7 @@ def _rebuild(
 ) -> IndexReport:
     """Index all files into a new build, and switch to it when it is complete.
 
-    The next run continues an interrupted build, unless it has `rebuild`.
+    The next run continues an interrupted build, unless its options say `rebuild`.
     """
     number = begin_build(
         folder.index_paths.folder,
@@ -184,8 +184,8 @@ def _rebuild(
         ):
             raise _deleted_error(folder.index_paths)
         raise IndexBusyError(
-            f"The index in {folder.index_paths.folder} changes faster than it is built anew: run "
-            "it again when the notes rest."
+            f"The index in {folder.index_paths.folder} changes faster than it can be rebuilt. "
+            "Try again when fewer notes change."
         )
     if is_complete:
         with _open_writer(folder, options) as writer:
@@ -196,8 +196,8 @@ def _rebuild(
     if options.rebuild or not is_complete:
         return report
     repaired = (
-        f"The index in {folder.index_paths.folder} was made with other settings: it was built "
-        "anew from the notes."
+        f"The index in {folder.index_paths.folder} was made with other settings: it was rebuilt "
+        "from the notes."
     )
     return replace(report, repaired=(repaired,))
 
@@ -213,14 +213,14 @@ def _needs_rebuild(folder: Folder, indexed: IndexedFiles) -> bool:
 def update_vectors(
     folder: Folder, report: IndexReport, *, options: IndexingOptions, open_embedder: OpenEmbedder
 ) -> IndexReport:
-    """Embed chunks without vectors, find duplicates, and complete the report."""
+    """Embed new chunks, find duplicates, and add the counts to the report."""
     began, build = time.perf_counter(), folder.index_paths.current_build
     done = embed_folder(folder, open_embedder, options.on_progress, options.interrupted)
     for _ in duplicate_steps(folder) if done.is_complete else ():
         if options.interrupted():
             break
     with _open_writer(folder, options) as writer:
-        # edits wait for a merge: large ones are left to a run without changes
+        # large merges block edits, so only a run without changes does them
         writer.merge_keyword(
             "short" if report.added or report.changed or report.removed or done.embedded else "long"
         )
@@ -248,7 +248,7 @@ def _compare(folder: Folder, options: IndexingOptions) -> Comparison:
 def _read_index(
     folder: Folder, options: IndexingOptions, paths: Collection[str] = ()
 ) -> IndexedFiles:
-    """Read the manifest; if it cannot be read, the writer creates or repairs the index."""
+    """Read the indexed files; if that fails, the writer creates or repairs the index first."""
     try:
         return read_indexed_files(folder.index_paths, paths)
     except StorageError:
@@ -257,9 +257,9 @@ def _read_index(
 
 
 def commit_words(folder: Folder, options: IndexingOptions, comparison: Comparison) -> CommitResult:
-    """Read new and changed files and commit them in batches; the first removes deleted files.
+    """Commit new and changed files in batches; the first batch also removes deleted files.
 
-    The writer's lock is held only for commits, not while files are read and parsed.
+    The writer's lock is held for commits, not while files are read and parsed.
     """
     if comparison.is_empty:
         return CommitResult()
@@ -270,9 +270,9 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
     pending = Batch(  # changes that need no reading
         removed=comparison.changes.removed,
         metadata_only=[
-            (each, modified[each.path]) for each in metadata_only if each.path in indexed.manifest
+            (file, modified[file.path]) for file in metadata_only if file.path in indexed.manifest
         ],
-        private=[each for each in metadata_only if each.path in indexed.private],
+        private=[file for file in metadata_only if file.path in indexed.private],
     )
     path_cache = PathCache()
     result, done, total = CommitResult(), 0, sum(map(len, batches))
@@ -297,10 +297,10 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
             meta |= {"corpus": current_parser_key(folder), "root": str(folder.root)}
         if last:
             meta |= {INCOMPLETE: ""}
-            own = without_private_links(
+            problems_on_disk = without_private_links(
                 comparison.problems, (state.path for state in result.private)
             )
-            problems = (*own, *result.failed)
+            problems = (*problems_on_disk, *result.failed)
         batch = Batch(
             documents=parsed.documents,
             removed=tuple(dict.fromkeys(removed)),
@@ -313,7 +313,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
             private=(*pending.private, *parsed.private),
             listed=modified.keys() if last else None,
             meta=meta,
-            # large files may come in a later run, and be older than the index
+            # a large file of a later run may be older than the index
             newest_known_mtime=0.0 if _is_large(files) else indexed.newest,
         )
         with _open_writer(folder, options) as writer:
@@ -328,7 +328,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
         if not last and options.interrupted():
             return replace(
                 result,
-                deferred=frozenset(state.path for rest in batches[number:] for state in rest),
+                deferred=frozenset(state.path for later in batches[number:] for state in later),
             )
     return result
 
@@ -341,15 +341,15 @@ def _check_not_deleted(writer: Writer) -> None:
 
 def _deleted_error(index_paths: IndexPaths) -> IndexMissingError:
     return IndexMissingError(
-        f"Another process has deleted the index in {index_paths.folder} while it was written: "
-        "run it again."
+        f"Another process deleted the index in {index_paths.folder} while it was being written. "
+        "Run `thumbindex index` again."
     )
 
 
 def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[FileState]]:
     """Return the files to read in growing batches: moved files, then newest first, then large ones.
 
-    The first batch removes the old path of a moved file, so its new path comes first.
+    Moved files come first because the first batch removes their old paths.
     """
     changes, indexed = comparison.changes, comparison.indexed.manifest
     to_read, added = {*changes.added, *changes.changed}, frozenset(changes.added)
@@ -369,7 +369,7 @@ def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[File
 
 
 def growing_batches(states: Iterable[FileState], first_bytes: int) -> Iterator[list[FileState]]:
-    """Yield batches of files with at least `first` bytes, then twice as many each time."""
+    """Yield batches of files: `first_bytes` at first, then twice as many each time."""
     batch: list[FileState] = []
     batch_bytes = 0
     for state in states:
@@ -388,7 +388,7 @@ def _is_large(batch: Sequence[FileState]) -> bool:
 
 @contextmanager
 def _open_writer(folder: Folder, options: IndexingOptions) -> Iterator[Writer]:
-    """Take the writer's lock for one commit; report a long wait."""
+    """Open the writer for one commit; progress reports a long wait."""
     with Writer.open(
         folder.index_paths.folder, _on_lock_wait(folder, options), folder.index_paths.build
     ) as writer:
@@ -396,7 +396,7 @@ def _open_writer(folder: Folder, options: IndexingOptions) -> Iterator[Writer]:
 
 
 def _on_lock_wait(folder: Folder, options: IndexingOptions) -> Callable[[], None]:
-    """Return a callback that reports a long wait for a lock."""
+    """Return a callback that reports a long wait for a lock as progress."""
     began = time.monotonic()
 
     def waiting() -> None:
@@ -427,12 +427,12 @@ def _parse_files(
         elif isinstance(data, Problem):
             files.failed.append(data)
         else:
-            read = replace(state, digest=content_digest(data))
+            file_state = replace(state, digest=content_digest(data))
             parsed = parse_document(state.path, data, folder.config.corpus, modified[state.path])
             if parsed.private:
-                files.private.append(read)
+                files.private.append(file_state)
             else:
-                files.documents.append((read, replace(parsed, keys=text_keys(parsed))))
+                files.documents.append((file_state, replace(parsed, keys=text_keys(parsed))))
     return files
 
 
@@ -449,7 +449,7 @@ def _still_exists(path: Path) -> bool:
 def _read_files(
     folder: Folder, states: Sequence[FileState]
 ) -> Iterator[tuple[FileState, bytes | Problem]]:
-    """Yield the content of each file; unreadable files are read once more after a pause."""
+    """Yield the content of each file; retry unreadable files once after a pause."""
     unreadable: list[FileState] = []
     for state in states:
         data = read_bytes(folder.root, state.path, folder.config.corpus)

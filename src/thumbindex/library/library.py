@@ -109,9 +109,9 @@ _Result = TypeVar("_Result")
 def consistent_read(
     method: Callable[Concatenate[Library, _Parameters], _Result],
 ) -> Callable[Concatenate[Library, _Parameters], _Result]:
-    """Decorate a method that only reads: all its reads are of one generation of each index.
+    """Decorate a read-only method to read one generation of each index.
 
-    If the connection to a database is lost, the method is called again.
+    If a database connection is lost, the method is called again.
     """
 
     @wraps(method)
@@ -142,7 +142,7 @@ class Library:
         self._has_own_embedder = embedder is not None
         self.is_local = True
         self._wait_for_models = wait_for_models
-        # by configured name, and by its own name
+        # by configured name and by `Embedder.name`
         self._indexing_models: dict[str, Embedder] = {}
         self._loading = threading.Lock()
         self._query_slots = threading.Semaphore(MAX_CONCURRENT_QUERIES)
@@ -159,36 +159,36 @@ class Library:
         wait_for_models: bool = True,
         engine: str = "",
     ) -> Library:
-        """Open folders by path or configured name; by default the configured or current ones.
+        """Open folders by path or configured name.
 
-        With `engine`, the address of a PostgreSQL database, names are folders published there (all
-        of them by default), and paths are folders on this machine. Raises EngineError.
+        The default is the configured folders, or the current directory if none are configured.
+        With `engine`, a PostgreSQL address, names are folders published there (all of them by
+        default), and paths are folders on this machine. Raises EngineError.
 
-        The first query loads the index's model; a server does not wait for it
-        (`wait_for_models=False`).
+        The first query loads the models, unless `wait_for_models` is False.
         """
         if isinstance(folders, str):
-            raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")
+            raise UsageError(f"Pass folders as a list: Library.open([{folders!r}]).")
         config = config or load_config()
         directory = str(index) if index is not None else config.index.directory
         published: tuple[Reader, ...] = ()
         if engine:
             published, folders = postgres.open_published_folders(engine, config, folders)
         try:
-            own = find_folders(config, folders, directory) if folders or not engine else ()
-            found = [open_folder(name, root, directory, config) for name, root in own]
-            names = {each.name for each in found}
+            roots = find_folders(config, folders, directory) if folders or not engine else ()
+            local_folders = [open_folder(name, root, directory, config) for name, root in roots]
+            names = {local_folder.name for local_folder in local_folders}
             if in_both := names & {reader.folder.name for reader in published}:
                 raise UsageError(
-                    f"There are two folders {min(in_both)!r}, one here and one that is "
-                    "published: give the one here another name."
+                    f"Two folders are named {min(in_both)!r}, one on this machine and one "
+                    "published: rename the one on this machine."
                 )
             configs = [
-                *(each.config for each in found),
+                *(local_folder.config for local_folder in local_folders),
                 *(reader.folder.config for reader in published),
             ]
             return cls(
-                found,
+                local_folders,
                 configs[0] if len(configs) == 1 else config,
                 embedder,
                 reranker,
@@ -208,35 +208,37 @@ class Library:
         config: Config | None = None,
         only: Sequence[str | Path] = (),
     ) -> Library:
-        """Open every index in the index directory, missing folders included; `only` selects some by
-        path or name.
+        """Open every index in the index directory, even if its folder is missing.
+
+        `only` selects folders by path or name.
         """
         config = config or load_config()
-        found = find_indexes(str(index) if index is not None else config.index.directory, config)
-        wanted = {str(one) for one in only} | {str(real_folder(one)) for one in only}
+        indexes = find_indexes(str(index) if index is not None else config.index.directory, config)
+        choices = {str(choice) for choice in only} | {str(real_folder(choice)) for choice in only}
         return cls(
-            [each for each in found if not only or wanted & {str(each.root), each.name}], config
+            [folder for folder in indexes if not only or choices & {str(folder.root), folder.name}],
+            config,
         )
 
     def only(self, names: Collection[str]) -> Library:
-        """Return a library over some of the same open folders, with the models loaded so far."""
+        """Return a library over the named open folders, with the models loaded so far."""
         other = copy(self)
         other._readers = tuple(reader for reader in self._readers if reader.folder.name in names)
-        # the configuration in a single folder's own file applies
+        # a single folder's own configuration applies
         if len(other._readers) == 1:
             other.config = other._readers[0].folder.config
         return other
 
     def without_local_paths(self) -> Library:
-        """Return this library for callers on other machines: it accepts no absolute paths."""
+        """Return a library for remote callers: it accepts no absolute paths."""
         other = copy(self)
         other.is_local = False
         return other
 
     def in_one_snapshot(self, ask: Callable[[], _Result]) -> _Result:
-        """Call `ask` with all its reads of one generation of each index.
+        """Call `ask`; all its reads see one generation of each index.
 
-        If the connection to a database is lost, call it once more. Raises EngineError.
+        If a database connection is lost, call it once more. Raises EngineError.
         """
         with ExitStack() as stack:
             for reader in self._readers:
@@ -256,22 +258,22 @@ class Library:
 
     @property
     def opened(self) -> tuple[Folder, ...]:
-        """Each folder with its index paths and its configuration."""
+        """Each open folder with its index paths and configuration."""
         return tuple(reader.folder for reader in self._readers)
 
     @property
     def indexed(self) -> bool:
-        """Return whether every folder has words to search."""
+        """Whether every folder has indexed words."""
         return self.in_one_snapshot(lambda: all(reader.indexed for reader in self._readers))
 
     @property
     def is_searchable(self) -> bool:
-        """Return whether every folder had words to search when its database was asked last."""
+        """Whether every folder has indexed words, without asking a database again."""
         return all(reader.is_searchable for reader in self._readers)
 
     def unmatched_private_globs(self) -> tuple[str, ...]:
-        """Return the user's private globs that match no note; none if a folder is missing."""
-        left: tuple[str, ...] = self.config.corpus.private.globs
+        """Return the configured private globs that match no note; empty if a folder is missing."""
+        unmatched: tuple[str, ...] = self.config.corpus.private.globs
         settings = dict.fromkeys(configured_roots(self.config).values(), self.config.corpus)
         settings |= {
             reader.folder.root: reader.folder.config.corpus
@@ -279,32 +281,34 @@ class Library:
             if not reader.is_published
         }
         for root, corpus in settings.items():
-            left = unmatched_private_globs(left, root, corpus) if left and root.is_dir() else ()
-        return left
+            if not unmatched or not root.is_dir():
+                return ()
+            unmatched = unmatched_private_globs(unmatched, root, corpus)
+        return unmatched
 
     # -------------------------------------------------------------- models
 
     @property
     def has_model(self) -> bool:
-        """Return whether queries can be embedded."""
+        """Whether queries can be embedded."""
         return self._embedder is not None
 
     @property
     def awaits_model(self) -> bool:
-        """Return whether there are vectors to search, but no model yet."""
-        return not self.has_model and any(each.vectors for each in self.index_states().values())
+        """Whether an index has vectors, but no model is loaded yet."""
+        return not self.has_model and any(state.vectors for state in self.index_states().values())
 
     @property
     def words_only_sentence(self) -> str:
-        """Return how answers differ if a model cannot be loaded."""
+        """The effect of a missing model on answers, as a sentence."""
         if not self.has_model:
-            return "Answers come from words alone."
+            return "Queries search words only."
         return "Passages are not reranked."
 
     def load_models(self) -> None:
-        """Load the model of the indexes and the reranker; again only if that model has changed.
+        """Load the indexes' model and the reranker, unless they are loaded.
 
-        Without a model, queries search words alone. Raises ModelError.
+        Without a model, queries search words only. Raises ModelError.
         """
         with self._loading:
             names = self._index_models()
@@ -313,7 +317,7 @@ class Library:
             )
             if names and not has_index_model:
                 self._embedder = self.open_model(min(names.values()))
-            # A folder's own file may name a reranker, which `only` uses for that folder.
+            # a folder's own file may name a reranker, which `only` uses
             with_reranker = [
                 config
                 for config in (self.config, *(reader.folder.config for reader in self._readers))
@@ -327,14 +331,13 @@ class Library:
 
     @consistent_read
     def _index_models(self) -> dict[str, str]:
-        """Return the models of the indexes: names by fingerprint."""
+        """Return the names of the indexes' models by fingerprint."""
         stores = [reader.store for reader in self._readers if reader.indexed]
         return {
             store.meta("fingerprint"): name for store in stores if (name := store.meta("model"))
         }
 
     def _ensure_models(self) -> None:
-        """Load the models with the first query, if it may wait for them."""
         if self._wait_for_models and self._embedder is None:
             try:
                 self.load_models()
@@ -343,7 +346,7 @@ class Library:
                 _LOG.warning("%s %s", error, self.words_only_sentence)
 
     def open_model(self, index_model: str) -> Embedder:
-        """Open the configured model; if it is `auto`, the model of the index. Raises ModelError."""
+        """Open the configured model, or the index's model for `auto`. Raises ModelError."""
         if self._has_own_embedder and self._embedder is not None:
             return self._embedder
         settings = self.config.encode.embed
@@ -357,10 +360,10 @@ class Library:
     # -------------------------------------------------------------- answering
 
     def with_query_settings(self, settings: QuerySettings) -> Library:
-        """Return a library over the same indexes and models with other query settings.
+        """Return a library with other query settings over the same indexes and models.
 
-        Closing one closes both. `expand` needs a vocabulary, which an index has if this library
-        expands.
+        Closing one closes both. The `expand` stage works only if it is on in this library too: the
+        index then has a vocabulary.
         """
         self._ensure_models()
         other = copy(self)
@@ -380,21 +383,22 @@ class Library:
         indexer_starting: Callable[[], bool] | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> Answer:
-        """Answer from what is indexed now; indexes nothing.
+        """Answer a query from the current indexes.
 
             library.query("who decided?", limit=3, path=["plans/**"], since="2026-01-31")
 
-        `also` and `passage` are other words for the question, and `folder`, `path`, `tag`, `since`
-        and `until` narrow it. Documents at the paths `without` are left out, and so is what is
-        found through them.
+        `also` and `passage` are other phrasings; `folder`, `path`, `tag`, `since` and `until` are
+        filters. Documents at the paths `without` are left out, with the results that depend on
+        them. With `explain`, each passage explains its rank.
 
-        With `wait_fresh` (seconds, at most 60) the answer comes once the words of all that is on
-        disk now can be searched, and at the latest when the time is up or `interrupted` returns
-        True; its `freshness` names the folders that are behind. A server that watches a folder, or
-        another process's run over its words, is waited for. A folder that no server watches is then
-        indexed here, unless `indexer_starting` is given: it returns True if a process is about to
-        index. Without `wait_fresh`, an `interrupted` query is not searched and its answer is empty.
-        With `explain` each passage has an explanation of its rank.
+        With `wait_fresh` (seconds, at most 60), the query first waits until every edit on disk is
+        searchable, until the time is up, or until `interrupted` returns True; `freshness` names the
+        folders that are behind. It waits for a watching server or for another process's indexing
+        run, and otherwise indexes the folder's words itself. A caller that starts an indexer passes
+        `indexer_starting`: it returns True if a process is about to index, and the query then
+        indexes nothing itself.
+
+        Without `wait_fresh`, an `interrupted` query returns an empty answer.
         """
         query = self._build_query(text, arguments)
         wait = validate_wait(wait_fresh)
@@ -411,7 +415,7 @@ class Library:
         self._ensure_models()
         with self._query_slots:
             readers = () if interrupted() and not wait else self._readers
-            found = self.in_one_snapshot(
+            answer = self.in_one_snapshot(
                 lambda: answer_query(
                     query,
                     readers,
@@ -421,27 +425,27 @@ class Library:
                     explain=explain,
                 )
             )
-        return replace(found, freshness=freshness)
+        return replace(answer, freshness=freshness)
 
     def _build_query(self, text: str | Query, arguments: QueryArguments) -> Query:
-        """Return a query with its limit and known folders. Raises UsageError."""
+        """Build a query with a limit, and check its folders. Raises UsageError."""
         query = text if isinstance(text, Query) else Query.of(text, **arguments)
         self._select_readers(query.filters.folder)
         return replace(query, limit=query.limit or self.config.query.limit)
 
     @consistent_read
-    def with_marks(self, found: Answer) -> Answer:
-        """Return an answer with `marks`: the offsets of the query's words in its passages."""
-        return mark_terms(found, self._readers)
+    def with_marks(self, answer: Answer) -> Answer:
+        """Add `marks` to each passage: the offsets of the query's terms."""
+        return mark_terms(answer, self._readers)
 
     def why(
         self, note: str, text: str | Query, /, **arguments: Unpack[QueryArguments]
     ) -> WhyReport:
-        """Explain why a note (`path#heading` too) is or is not among the answers to a query.
+        """Explain why a query finds or misses a note (or `path#heading`).
 
             library.why("plans.md", "who decided?", tag=["project"])
 
-        The question is given as to `query`. Indexes nothing.
+        Takes the same query and filters as `query`.
         """
         query = self._build_query(text, arguments)
         self._ensure_models()
@@ -455,29 +459,27 @@ class Library:
     def listing(
         self, filters: Filters | None = None, /, **narrowing: Unpack[FilterArguments]
     ) -> NoteList:
-        """List the notes that filters (those of `query`) let through, the newest first."""
+        """List the notes that pass the filters, newest first."""
         filters = filters or Filters.of(**narrowing)
         return list_notes(filters, self._select_readers(filters.folder))
 
     @consistent_read
     def orphans(self, **narrowing: Unpack[FilterArguments]) -> NoteList:
-        """List the notes that no other note links to, of those that filters let through, the newest
-        first.
-        """
+        """List the notes that pass the filters and that no other note links to, newest first."""
         filters = Filters.of(**narrowing)
         return list_orphans(filters, self._select_readers(filters.folder))
 
     @consistent_read
     def broken(self, **narrowing: Unpack[FilterArguments]) -> BrokenLinks:
-        """List the links to no note, in the notes that filters let through."""
+        """List the broken links in the notes that pass the filters."""
         filters = Filters.of(**narrowing)
         return list_broken(filters, self._select_readers(filters.folder))
 
     @consistent_read
     def unlinked(self, folder: Sequence[str] = ()) -> tuple[UnlinkedPair, ...]:
-        """List pairs of notes that are near by meaning and not linked, nearest first.
+        """List pairs of similar notes without a link between them, most similar first.
 
-        In a folder with more than 20,000 notes, the newest are compared.
+        In a folder with more than 20,000 notes, only the newest are compared.
         """
         pairs = [pair for reader in self._select_readers(folder) for pair in unlinked_pairs(reader)]
         return tuple(sorted(pairs, key=lambda pair: -pair.score))
@@ -492,35 +494,34 @@ class Library:
         lines: tuple[int, int] | None = None,
         exact: bool = False,
     ) -> Excerpt:
-        """Return a document's lines: all of them, those under a heading (`path#heading` will do),
-        or a range; of a citation the lines that it names.
+        """Return a document's current lines: all, the lines under a heading, or a range.
 
-        A note is meant by its path, its name, a citation, an address or an id; with `exact` by its
-        path alone.
+        `path` may be a path, a name, `path#heading`, a citation, an address or a passage's id; a
+        citation reads the lines that it names. With `exact`, it is only a path.
         """
         if heading is not None and lines is not None:
-            raise UsageError("`heading` and `lines` exclude each other: give one of them.")
+            raise UsageError("Give either `heading` or `lines`, not both.")
         notes = self._lookup(folder)
-        found = notes.find_exact(path) if exact else notes.find(path)
+        note = notes.find_exact(path) if exact else notes.find(path)
         if heading is None and lines is None:
-            heading, lines = None if found.lines else found.fragment, found.lines
-        return read_excerpt(found, heading, lines)
+            heading, lines = None if note.lines else note.fragment, note.lines
+        return read_excerpt(note, heading, lines)
 
     @consistent_read
     def read_each(
         self, paths: Sequence[str], *, folder: str | None = None
     ) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
-        """Read several paths as `read` does; return the distinct excerpts, and errors by path."""
-        found, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
+        """Read several paths; return the distinct excerpts, and errors by path."""
+        excerpts, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
         for path in paths:
             try:
                 excerpt = self.read(path, folder=folder)
-                found.setdefault(
+                excerpts.setdefault(
                     (excerpt.folder, excerpt.path, excerpt.start_line, excerpt.end_line), excerpt
                 )
             except UsageError as error:
                 errors[path] = error
-        return tuple(found.values()), errors
+        return tuple(excerpts.values()), errors
 
     @consistent_read
     def outline(
@@ -528,9 +529,9 @@ class Library:
     ) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
         notes = self._lookup(folder)
-        found = tuple(map(outline_entry, notes.documents_in(path or ".")))
-        if found or path is None or path.strip("/") in {"", "."}:
-            return found
+        entries = tuple(map(outline_entry, notes.documents_in(path or ".")))
+        if entries or path is None or path.strip("/") in {"", "."}:
+            return entries
         return outline_headings(notes.find(path))
 
     def _lookup(self, folder: str | None) -> NoteLookup:
@@ -544,7 +545,7 @@ class Library:
         *,
         folder: str | None = None,
     ) -> tuple[OutlineEntry, ...]:
-        """Return the first visible documents in the order of `arrange`."""
+        """Return the first `limit` visible documents that `arrange` yields."""
         readers = self._select_readers(folder)
         documents = islice(filter_visible(arrange(all_documents(readers)), readers), limit)
         return tuple(map(outline_entry, documents))
@@ -552,12 +553,12 @@ class Library:
     def suggest_notes(
         self, typed: str, limit: int, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
-        """Return the first notes whose names complete the typed text."""
+        """Return the first `limit` notes whose names complete the typed text."""
         return self.browse(partial(complete_names, typed), limit, folder=folder)
 
     @consistent_read
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> RelatedNotes:
-        """Return a document's links both ways and the most similar documents."""
+        """Return a document's outgoing links, backlinks and most similar documents."""
         return related_to(self._lookup(folder).find(path), limit)
 
     @consistent_read
@@ -571,56 +572,55 @@ class Library:
         heading: str | None = None,
         lines: tuple[int, int] | None = None,
     ) -> NotePage:
-        """Return a note as HTML with links and neighbors; lines or a heading are highlighted.
+        """Render a note as HTML with its links and similar notes; highlight lines or a heading.
 
         `path` is exact. `note_address(path, heading)` and `tag_address(name)` return link targets.
         """
-        # with a parser and an escaper of HTML, that nobody else needs
+        # imports an HTML parser that no other method needs
         from thumbindex.library.rendering import note_page
 
-        found = self._lookup(folder).find_exact(path)
+        note = self._lookup(folder).find_exact(path)
         if heading:
-            excerpt = read_excerpt(found, heading, None)
+            excerpt = read_excerpt(note, heading, None)
             lines = excerpt.start_line, excerpt.end_line
-        return note_page(found, note_address, tag_address, lines)
+        return note_page(note, note_address, tag_address, lines)
 
     @consistent_read
     def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
-        """Check each citation in a text, with its quotation, against the notes on disk.
+        """Check every citation and its quotation in one or more drafts against the current notes.
 
-        Its state is there, moved, changed, gone or never there. The text is a draft answer, or
-        several.
+        Each check has the state there, moved, changed, gone or never_there.
         """
         texts = [text] if isinstance(text, str) else text
         return verify_citations(texts, self._select_readers(folder), self.is_local)
 
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
-        """Count tokens, never fewer than the bundled model's tokenizer. Raises ModelError."""
+        """A token counter that never counts fewer than the bundled model. Raises ModelError."""
         return token_counter()
 
     def all_notes(self) -> tuple[NoteText, ...]:
-        """Read every indexed note: its headings, texts and links."""
+        """Read the headings, texts and links of every note from the index."""
         return read_notes(self.opened)
 
     @consistent_read
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
-        """Estimate the tokens of the whole notes of passages, by folder and path."""
+        """Estimate the tokens of each passage's whole note, by folder and path."""
         return estimate_note_tokens(passages, self._readers, self.count_tokens)
 
     def warm_up(self, folder: Sequence[str] = ()) -> None:
-        """Open the current snapshots of some or all folders, so that the next query need not."""
+        """Open the current snapshots of some or all folders ahead of the next query."""
         for reader in self._select_readers(folder):
-            if isinstance(reader, DiskReader):  # every query opens a database's snapshot anew
+            if isinstance(reader, DiskReader):  # each query opens its own snapshot of a database
                 reader.warm_up()
 
     @consistent_read
     def track_changes(self) -> ChangeTracker:
-        """Return a tracker: each `poll` returns the notes that changed since the last one."""
+        """Return a tracker of changed notes."""
         return ChangeTracker(self._readers)
 
     def is_up_to_date(self) -> bool:
-        """Return whether the words of every folder are current; nothing is written.
+        """Return whether every folder's words are current, without writing.
 
         Raises StorageError, UnknownFolderError.
         """
@@ -629,7 +629,7 @@ class Library:
         )
 
     def missing_folders(self) -> tuple[str, ...]:
-        """Return the indexed folders that are missing or empty, such as unmounted drives."""
+        """Return the names of indexed folders that are missing or empty (an unmounted drive)."""
         return tuple(
             reader.folder.name
             for reader in self._readers
@@ -638,46 +638,46 @@ class Library:
 
     @consistent_read
     def status(self) -> tuple[FolderStatus, ...]:
-        """Return the state of each folder's index."""
-        found = [(reader, status_of(reader)) for reader in self._readers]
+        """Return each folder's index status."""
+        statuses = [(reader, status_of(reader)) for reader in self._readers]
         database = self.database.status() if self.database else None
         return tuple(
             replace(status, database=database) if reader.is_published else status
-            for reader, status in found
+            for reader, status in statuses
         )
 
     @consistent_read
     def index_states(self) -> Mapping[str, IndexState]:
-        """Return the counts of each readable index, by folder. Cheaper than `status`."""
-        found = {}
+        """Return each readable index's counts by folder. Cheaper than `status`."""
+        states = {}
         for reader in self._readers:
             try:
-                found[reader.folder.name] = folder_index_state(reader)
+                states[reader.folder.name] = folder_index_state(reader)
             except StorageError:
                 continue
-        return found
+        return states
 
     def _select_readers(self, folder: str | Sequence[str] | None = None) -> tuple[Reader, ...]:
-        """Return some folders, all of them if none is named. Raises UnknownFolderError."""
-        wanted = [folder] if isinstance(folder, str) else folder or ()
+        """Return the readers of the named folders, or all. Raises UnknownFolderError."""
+        requested = [folder] if isinstance(folder, str) else folder or ()
         names = [reader.folder.name for reader in self._readers]
-        for name in wanted:
+        for name in requested:
             if name not in names:
-                raise UnknownFolderError(f"No folder {name!r} here: there is {', '.join(names)}.")
+                raise UnknownFolderError(f"There is no folder {name!r}, only {', '.join(names)}.")
         return tuple(
-            reader for reader in self._readers if not wanted or reader.folder.name in wanted
+            reader for reader in self._readers if not requested or reader.folder.name in requested
         )
 
-    # ----------------------------------------------- duplicates, and what the owner decides of them
+    # -------------------------------------------------------------- duplicates and decisions
 
     @consistent_read
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicateReport:
-        """Return clusters of duplicates and outdated decisions; with `grey` undecided pairs too."""
+        """Return duplicate clusters and outdated decisions; with `grey`, undecided pairs too."""
         return list_duplicates(self._indexed_readers(folder), grey=grey)
 
     @consistent_read
     def decisions(self, folder: Sequence[str] = ()) -> DuplicateDecisions:
-        """Return the owner's decisions about duplicates in some folders."""
+        """Return the owner's decisions about duplicates."""
         return DuplicateDecisions(self._indexed_readers(folder))
 
     def _indexed_readers(self, folder: Sequence[str]) -> tuple[Reader, ...]:
@@ -689,14 +689,14 @@ class Library:
                 )
         return chosen
 
-    # ------------------------------------------------------------- what the owner judges of answers
+    # -------------------------------------------------------------- relevance judgments
 
     @consistent_read
     def judgments(self) -> Judgments:
-        """Return the owner's relevance judgments in these folders."""
+        """Return the owner's relevance judgments."""
         return Judgments(self._readers)
 
-    # ----------------------------------------------------------- keeping the indexes up to the disk
+    # -------------------------------------------------------------- indexing
 
     def index(
         self,
@@ -710,18 +710,22 @@ class Library:
         finish: bool = True,
         after_others: bool = False,
     ) -> IndexReport:
-        """Update the indexes; wait for other writers, and repair damaged or old indexes.
+        """Update the indexes. Repairs damaged and old indexes, and waits for other writers.
 
-        If `interrupted` returns True between two batches, the rest is deferred to the next call.
-        Without `finish`, segments are not merged and commit dates not stored. `after_others` waits
-        for the run of another process first. `verify` compares every file's digest and reads the
-        whole index. Raises ModelError after the words are committed.
+        If `interrupted` returns True between two batches, the next call indexes the remaining
+        files. Without `finish`, segments are not merged and commit dates are not stored.
+        `after_others` first waits for another process's run. `verify` compares every file's digest
+        and reads the whole index. Raises ModelError after the words are committed.
         """
         folders = self._local_folders(folder)
         show = progress or (lambda _: None)
-        for each in folders if after_others else ():
-            wait_for_other_run(each, show, interrupted, words_only=words_only)
-        requests = [path for each in folders for path in pending_requests(each.index_paths.folder)]
+        for local_folder in folders if after_others else ():
+            wait_for_other_run(local_folder, show, interrupted, words_only=words_only)
+        requests = [
+            path
+            for local_folder in folders
+            for path in pending_requests(local_folder.index_paths.folder)
+        ]
         with publish_progress(folders, show) as report_progress:
             options = IndexingOptions(
                 words_only, rebuild, verify, report_progress, interrupted, finish
@@ -750,16 +754,15 @@ class Library:
     ) -> tuple[str, ...]:
         """Store missing commit dates and vectors, without comparing files or finding duplicates.
 
-        Return what was repaired, in words: the next `index` reads its notes again.
+        Return a sentence about each repaired index; the next `index` reads its notes again.
         """
         folders = self._local_folders(folder)
         try:
             with publish_progress(folders, progress) as report_progress:
-                for each in folders:
-                    update_commit_dates(
-                        each, IndexingOptions(on_progress=report_progress, interrupted=interrupted)
-                    )
-                    embed_folder(each, self.open_model, report_progress, interrupted)
+                for local_folder in folders:
+                    options = IndexingOptions(on_progress=report_progress, interrupted=interrupted)
+                    update_commit_dates(local_folder, options)
+                    embed_folder(local_folder, self.open_model, report_progress, interrupted)
         except IndexDamagedError:
             if not (repaired := self.repair(folder)):
                 raise
@@ -767,41 +770,42 @@ class Library:
         return ()
 
     def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
-        """Find duplicates among new vectors, as `index` does, in steps of hundredths of a second.
+        """Find duplicates among new vectors in short steps.
 
-        Stopping before the end loses the current batch of documents.
+        Stopping early loses the current batch of documents.
         """
-        for each in self._local_folders(folder):
-            yield from duplicate_steps(each)
+        for local_folder in self._local_folders(folder):
+            yield from duplicate_steps(local_folder)
 
     def merge(self, folder: Sequence[str] = (), *, idle: IdleTime = "long") -> None:
-        """Merge small segments of the keyword indexes, as many as fit the idle time."""
-        for each in self._local_folders(folder):
-            with Writer.open(each.index_paths.folder) as writer:
+        """Merge small segments of the keyword indexes, as many as the idle time allows."""
+        for local_folder in self._local_folders(folder):
+            with Writer.open(local_folder.index_paths.folder) as writer:
                 writer.merge_keyword(idle)
 
     def _local_folders(self, folder: Sequence[str]) -> list[Folder]:
         return [reader.folder for reader in self._select_readers(folder) if not reader.is_published]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
-        """Read whole indexes, reset what is damaged or of another schema, delete bad vectors.
+        """Read whole indexes, reset any that is damaged or has another schema, delete bad vectors.
 
-        Return what was done, in words. The next `index` reads the notes again and embeds only lost
-        vectors.
+        Return a sentence about each repair. The next `index` reads the notes again and embeds only
+        texts that lost their vectors.
         """
-        done = [repair_index(each.index_paths) for each in self._local_folders(folder)]
+        local_folders = self._local_folders(folder)
+        done = [repair_index(local_folder.index_paths) for local_folder in local_folders]
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
 
     def request_repair(self) -> None:
         """Request a repair from the process that watches these folders."""
-        for each in self.opened:
+        for folder in self.opened:
             with suppress(OSError):
-                each.index_paths.repair.touch()
+                folder.index_paths.repair.touch()
 
     def watched_folders(self) -> tuple[str, ...]:
-        """Return the names of the folders that a server watches and indexes."""
+        """Return the names of the folders that a running server watches."""
         return tuple(
             reader.folder.name
             for reader in self._readers
@@ -809,30 +813,30 @@ class Library:
         )
 
     def progress(self) -> tuple[Progress, ...]:
-        """Return the progress of each folder that any process is indexing."""
-        found = (current_progress(each) for each in self.opened)
-        return tuple(each for each in found if each and each.done < each.total)
+        """Return the progress of each folder that this or another process is indexing."""
+        runs = map(current_progress, self.opened)
+        return tuple(run for run in runs if run and run.done < run.total)
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes, not their notes.
 
         Raises IndexBusyError if another process is writing.
         """
-        own = [reader for reader in self._readers if not reader.is_published]
-        gone = tuple(
+        local_readers = [reader for reader in self._readers if not reader.is_published]
+        deleted = tuple(
             status
-            for status in [status_of(reader) for reader in own]
+            for status in [status_of(reader) for reader in local_readers]
             if Path(status.location).is_dir()
         )
-        for reader in own:
+        for reader in local_readers:
             reader.close()
             delete_index(reader.folder.index_paths)
-        return gone
+        return deleted
 
     # -------------------------------------------------------------- closing
 
     def close(self) -> None:
-        """Close the files."""
+        """Close all files and connections."""
         for reader in self._readers:
             reader.close()
 

@@ -1,4 +1,4 @@
-"""Read one folder's index: the snapshot of the current generation."""
+"""Read one folder's index as a snapshot of its current generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from thumbindex import postgres
 
 PRIVACY_CHECK_SECONDS = 0.1
-"""Interval between two checks of a folder's own settings file."""
+"""Seconds between two checks of a folder's own settings file."""
 
 
 class Reader(Protocol):
@@ -26,47 +26,47 @@ class Reader(Protocol):
 
     @property
     def is_published(self) -> bool:
-        """Whether the folder is in a database, without its notes' files."""
+        """Whether the folder is published in a database, without its note files."""
 
     @property
     def database(self) -> postgres.PublishedFolders | None:
-        """The database of a published folder."""
+        """The database of a published folder, or None."""
 
     @property
     def folder(self) -> Folder:
-        """The folder, with the current private rules of its own file."""
+        """The folder, with the current privacy rules from its own settings file."""
 
     @property
     def indexed(self) -> bool:
-        """Whether the folder's words are indexed, even if damaged; a database is asked."""
+        """Whether the folder's words are indexed, even if damaged; may query the database."""
 
     @property
     def is_searchable(self) -> bool:
-        """Whether the folder's words were indexed when the database was asked last."""
+        """Like `indexed`, but a published folder's last known state."""
 
     @property
     def location(self) -> str:
-        """The location of the index, for display."""
+        """The index's location, for display."""
 
     @property
     def store(self) -> Store | postgres.PublishedStore:
-        """The rows of the index, read-only."""
+        """The index's rows, read-only."""
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Pin the current generation for all reads of this thread."""
+        """Pin the current generation for all reads by this thread."""
 
     def folder_snapshot(self) -> FolderSnapshot:
         """Return the current snapshot. Raises StorageError."""
 
     def version(self) -> object:
-        """Return a value that differs after each commit."""
+        """Return a value that changes with every commit."""
 
     def close(self) -> None:
-        """Close the files, or the connections."""
+        """Close files and connections."""
 
 
 class DiskReader:
-    """One folder's index on this machine. A query reads one generation to its end (`pinned`)."""
+    """One folder's index on this machine."""
 
     is_published = False
     database = None
@@ -75,14 +75,14 @@ class DiskReader:
         self._folder, self._next_privacy_check = folder, 0.0
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
-        self._index_paths = folder.index_paths  # of the build that is open
+        self._index_paths = folder.index_paths  # of the open build
         self._snapshot: OpenIndex | None = None
         self._thread = threading.local()  # the store that this thread has pinned
         self._lock = threading.RLock()
 
     @property
     def folder(self) -> Folder:
-        """The folder, with the private rules of its own file, checked ten times a second."""
+        """The folder, with the privacy rules from its own file, at most 0.1 seconds old."""
         if time.monotonic() >= self._next_privacy_check:
             self._next_privacy_check = time.monotonic() + PRIVACY_CHECK_SECONDS
             self._folder = with_current_privacy(self._folder)
@@ -90,17 +90,17 @@ class DiskReader:
 
     @property
     def indexed(self) -> bool:
-        """Whether words were committed; True if the index is damaged."""
+        """Whether words were committed; also True if the index is damaged."""
         try:
             return self.store.meta("words") != ""
         except IndexMissingError:
             return False
-        except StorageError:  # a query raises it
+        except StorageError:  # the next query raises it
             return True
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Hold a read transaction of this thread; a nested call does nothing."""
+        """Pin this thread's reads to one generation; a nested call does nothing."""
         if self._pinned_store is not None:
             yield
             return
@@ -118,20 +118,19 @@ class DiskReader:
 
     @property
     def _pinned_store(self) -> Store | None:
-        """The store that this thread has pinned, or None."""
-        held: Store | None = getattr(self._thread, "store", None)
-        return held
+        store: Store | None = getattr(self._thread, "store", None)
+        return store
 
     @property
     def store(self) -> Store:
-        """The store, opened at first use, and again if the index was deleted or rebuilt."""
-        if (held := self._pinned_store) is not None:
-            return held
+        """The pinned store, or the current one; reopened if the index was deleted or rebuilt."""
+        if (pinned_store := self._pinned_store) is not None:
+            return pinned_store
         with self._lock:
             index_paths = self.folder.index_paths.of_build()
             try:
-                found = index_paths.store.stat()
-                identity = (found.st_dev, found.st_ino)
+                stat = index_paths.store.stat()
+                identity = (stat.st_dev, stat.st_ino)
             except OSError:
                 identity = None
             if (
@@ -150,17 +149,17 @@ class DiskReader:
                 try:
                     return self._current_snapshot()
                 except StorageError:
-                    if (held := self._pinned_store) is None:
+                    if (pinned_store := self._pinned_store) is None:
                         raise
-                    if held.path != self.folder.index_paths.store:
-                        self._thread.store = None  # the index was rebuilt, and its files are gone
-                    elif not held.refresh_read():
+                    if pinned_store.path != self.folder.index_paths.store:
+                        self._thread.store = None  # a rebuild deleted the pinned files
+                    elif not pinned_store.refresh_read():
                         raise
-                    # else a commit has deleted files of words before they were opened
+                    # else a commit deleted keyword files before they were opened: retry
 
     def _current_snapshot(self) -> OpenIndex:
         store = self.store
-        with store.read_transaction(), self._lock:  # one thread opens a new snapshot
+        with store.read_transaction(), self._lock:  # only one thread opens a new snapshot
             if self._snapshot is None or not self._snapshot.is_current(store):
                 self._snapshot = open_snapshot(
                     store,
@@ -172,7 +171,7 @@ class DiskReader:
 
     @property
     def is_searchable(self) -> bool:
-        """The same as `indexed`: no database is asked."""
+        """The same as `indexed`."""
         return self.indexed
 
     @property
@@ -181,12 +180,12 @@ class DiskReader:
         return str(self.folder.index_paths.folder)
 
     def version(self) -> object:
-        """Return the index's file and generation: each commit has its own."""
+        """Return the index's file and generation."""
         store = self.store
         return store.path, store.generation
 
     def warm_up(self) -> None:
-        """Open the current snapshot, so that the next query need not."""
+        """Open the current snapshot ahead of the next query."""
         if self.indexed:
             self.folder_snapshot()
 

@@ -1,4 +1,4 @@
-"""Read notes: lists, lines, headings, current text, and estimated tokens."""
+"""Read notes: list them, and return their lines, headings and estimated tokens."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from thumbindex.corpus.parse import comment_lines, parse_headings
 from thumbindex.corpus.read import decode_visible
@@ -40,7 +41,7 @@ from thumbindex.model import (
 from thumbindex.query.operators import unmet_filters
 
 _SAMPLE = 4_000
-"""Characters of a passage from which the bytes per token of its note are estimated."""
+"""Maximum characters of a passage used to estimate bytes per token."""
 
 _DIGITS = 2
 """Significant digits of an estimate."""
@@ -49,33 +50,32 @@ _DIGITS = 2
 def estimate_note_tokens(
     passages: Sequence[Passage], readers: Sequence[Reader], count: Callable[[str], int]
 ) -> dict[tuple[str, str], int]:
-    """Estimate the tokens of whole notes by folder and path, from file sizes and passages."""
+    """Estimate the tokens of the passages' whole notes from their file sizes."""
     sizes: dict[tuple[str, str], int] = {}
     for reader in readers:
         if reader.indexed:
             name = reader.folder.name
             paths = {passage.path for passage in passages if passage.folder == name}
             sizes |= {(name, path): size for path, size in reader.store.sizes(paths).items()}
-    # the best one's last
+    # reversed: the best passage of a note overwrites the others
     samples = {
         (passage.folder, passage.path): passage.text[:_SAMPLE] for passage in reversed(passages)
     }
-    found = {}
+    estimates = {}
     for place, size in sizes.items():
         sample = len(samples[place].encode("utf-8", "replace"))
         tokens = round(size * (count(samples[place]) / sample)) if sample else 0
-        found[place] = round(tokens, min(0, _DIGITS - len(str(tokens))))
-    return found
+        estimates[place] = round(tokens, min(0, _DIGITS - len(str(tokens))))
+    return estimates
 
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """A document with its headings, texts and links, as indexed."""
+    """An indexed document with its headings, chunk texts and links."""
 
     document: Document
-    # in order, as a reader sees them; one that stands in two places comes twice
-    headings: tuple[str, ...]
-    texts: tuple[str, ...]  # of its chunks, in order
+    headings: tuple[str, ...]  # in document order, repeated headings included
+    texts: tuple[str, ...]  # of chunks, in document order
     links: tuple[Link, ...]
 
 
@@ -100,59 +100,59 @@ def _notes_of(folder: Folder) -> Iterator[NoteText]:
         for source, _, link in store.links():
             links[source].append(link)
     texts: dict[int, list[Chunk]] = defaultdict(list)
-    for row, document, _ in sorted(rows, key=lambda each: each[2]):
+    for row, document, _ in sorted(rows, key=itemgetter(2)):
         if row in chunks:
             texts[document].append(chunks[row])
-    for row, path, title, times, rest in facts:
-        found = document_from_row(path, title, times, rest, folder.name)
+    for row, path, title, times, columns in facts:
+        note = document_from_row(path, title, times, columns, folder.name)
         headings, above = list[str](), tuple[str, ...]()
         for chunk in texts[row]:
-            own = chunk.heading_path[1:]
-            same = [*(a == b for a, b in zip(above, own, strict=False)), False].index(False)
-            headings += own[same:]
-            above = own
+            current = chunk.heading_path[1:]
+            shared = [*(a == b for a, b in zip(above, current, strict=False)), False].index(False)
+            headings += current[shared:]
+            above = current
         yield NoteText(
-            found, tuple(headings), tuple(each.text for each in texts[row]), tuple(links[path])
+            note, tuple(headings), tuple(chunk.text for chunk in texts[row]), tuple(links[path])
         )
 
 
 _COMMENTS_FLAGGED = 5
-"""Comments of an excerpt that are flagged one by one; the rest is counted."""
+"""Maximum comments of an excerpt flagged one by one; further ones are counted."""
 
 
 def list_notes(
     filters: Filters, readers: Sequence[Reader], linked: Collection[tuple[str, str]] = ()
 ) -> NoteList:
-    """List the notes that pass filters and are not in `linked`, newest first, then by path."""
+    """List the notes that pass the filters and are not in `linked`, newest first, then by path."""
     documents = visible_documents(readers)
     passed = [
         DocumentId(n)
-        for n, each in enumerate(documents)
-        if matches_filters(each, filters) and (each.folder, each.path) not in linked
+        for n, note in enumerate(documents)
+        if matches_filters(note, filters) and (note.folder, note.path) not in linked
     ]
     notes = tuple(
-        ListedNote(each.folder, each.path, each.title, iso_day(day_of(each)), each.tags)
-        for each in (documents[n] for n in newest_first(documents, passed))
+        ListedNote(note.folder, note.path, note.title, iso_day(day_of(note)), note.tags)
+        for note in (documents[n] for n in newest_first(documents, passed))
     )
     unmet = unmet_filters(
         filters,
         FilterIndex(documents).similar_values,
         lambda one: any(matches_filters(document, one) for document in documents),
     )
-    unmet = tuple(replace(each, nearest=each.nearest[:SUGGESTED_NAMES]) for each in unmet)
-    lacking = replace(filters, since=None, until=None)
+    unmet = tuple(replace(entry, nearest=entry.nearest[:SUGGESTED_NAMES]) for entry in unmet)
+    without_dates = replace(filters, since=None, until=None)
     undated = 0
-    if filters != lacking:
+    if filters != without_dates:
         undated = sum(
-            day_of(document) is None and matches_filters(document, lacking)
+            day_of(document) is None and matches_filters(document, without_dates)
             for document in documents
         )
     return NoteList(notes, unmet, undated)
 
 
-def read_excerpt(found: FoundNote, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
-    """Return current lines of a document: all, the lines under a heading, or a range."""
-    reader, document = found.reader, found.document
+def read_excerpt(note: FoundNote, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
+    """Return a document's current lines: all, the lines under a heading, or a range."""
+    reader, document = note.reader, note.document
     text = current_text(reader, document.path)
     rows = text.split("\n")
     if rows and not rows[-1]:
@@ -160,26 +160,26 @@ def read_excerpt(found: FoundNote, heading: str | None, lines: tuple[int, int] |
     first, last = 1, len(rows)
     if heading is not None:
         headings = parse_headings(document.path, text)
-        if not (meant := heading_ranges(heading, headings, len(rows))):
+        if not (ranges := heading_ranges(heading, headings, len(rows))):
             raise unknown_heading_error(document.path, heading, [name for _, name, _ in headings])
-        first, last = meant[0]
+        first, last = ranges[0]
     elif lines is not None:
         first, last = lines
         if not 1 <= first <= last or first > max(len(rows), 1):
             raise UsageError(
-                f"{document.path} has lines 1 to {len(rows)}: {first} to {last} is no range "
-                "of them."
+                f"{document.path} has lines 1 to {len(rows)}: {first} to {last} is not a range of "
+                "them."
             )
         last = min(last, len(rows))
-    shown = "\n".join(rows[first - 1 : last])
+    excerpt = "\n".join(rows[first - 1 : last])
     flags = (*document.flags, *_comment_flags(comment_lines(document.path, text), first, last))
     return Excerpt(
-        reader.folder.name, document.path, document.title, first, last, len(rows), shown, flags
+        reader.folder.name, document.path, document.title, first, last, len(rows), excerpt, flags
     )
 
 
 def _comment_flags(comments: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[str]:
-    """Flag the comments within some lines: they are in the file, but not in a rendered note."""
+    """Flag the comments in a range of lines: a rendered note does not show them."""
     lines = [
         (max(start, first), min(end, last))
         for start, end in comments
@@ -187,22 +187,22 @@ def _comment_flags(comments: Sequence[tuple[int, int]], first: int, last: int) -
     ]
     for start, end in lines[:_COMMENTS_FLAGGED]:
         to = f", to line {end}" if end > start else ""
-        yield f"{start}: a comment, which a reader of the note does not see{to}"
+        yield f"{start}: a comment, invisible in the rendered note{to}"
     if len(lines) > _COMMENTS_FLAGGED:
         yield (
             f"{lines[_COMMENTS_FLAGGED][0]}: and {len(lines) - _COMMENTS_FLAGGED} more comments "
-            "from here on"
+            "from this line on"
         )
 
 
 def outline_entry(document: Document) -> OutlineEntry:
-    """Return a document as an entry of an outline."""
+    """Return a document as an outline entry."""
     return OutlineEntry(document.folder, document.path, 0, document.title, 1)
 
 
-def outline_headings(found: FoundNote) -> tuple[OutlineEntry, ...]:
+def outline_headings(note: FoundNote) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
-    reader, document = found.reader, found.document
+    reader, document = note.reader, note.document
     headings = parse_headings(document.path, current_text(reader, document.path))
     entries = (
         OutlineEntry(reader.folder.name, document.path, level, text, line)
@@ -219,15 +219,13 @@ def current_text(reader: Reader, path: str) -> str:
             raise unknown_path_error(path)
         return published
     data = read_visible(reader.folder, path, reader.store)
-    if data is None:  # it was rewritten since it was found
+    if data is None:  # the note became private since it was found
         raise unknown_path_error(path)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():
         raise UnknownPathError(
-            f"{path} cannot be read: the folder {reader.folder.root} is not there now; "
-            "`query` answers from what was read last."
+            f"Cannot read {path}: the folder {reader.folder.root} is missing. "
+            "`query` still answers from the index."
         )
     if isinstance(data, Problem):
-        raise UnknownPathError(
-            f"{path} {data.reason}; `thumbindex index` brings the index up to the disk."
-        )
+        raise UnknownPathError(f"{path} {data.reason}; `thumbindex index` updates the index.")
     return decode_visible(path, data)

@@ -1,6 +1,6 @@
-"""Visibility: hide notes whose files are gone or have become private since they were indexed.
+"""Hide notes whose files were deleted or became private since they were indexed.
 
-Everything that is read from an index passes this filter before it is shown.
+Everything read from an index passes this filter before it is shown.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -53,10 +54,10 @@ SUGGESTED_NAMES = 3
 """Maximum similar names in an error or an unmet filter."""
 
 _CHECKED_AT_ONCE = 50
-"""Notes whose files are checked in one batch."""
+"""Notes checked in one batch."""
 
 NoteState = Literal["as indexed", "changed", "gone", "private"]
-"""The current state of a note's file. A note that is gone or private is hidden."""
+"""The current state of a note's file. Gone and private notes are hidden."""
 
 NotePlace = tuple[str, str]
 """Folder and path of a note."""
@@ -67,9 +68,9 @@ NotePlace = tuple[str, str]
 def folder_note_states(
     folder: Folder, paths: Collection[str], store: Store | None
 ) -> dict[str, NoteState]:
-    """Return the current state of a folder's notes, by path.
+    """Return the current states of a folder's notes by path.
 
-    A file is read only if its size, times or inode differ from those that were indexed.
+    Reads a file only if its size, times or inode have changed since indexing.
     """
     indexed: Mapping[str, FileState] = {}
     is_same_parser = False
@@ -92,15 +93,14 @@ def _note_state(
     if is_private(root, path, settings, b"", names):
         return "private"
     try:
-        # (of a listing's every note)
-        state = file_state(path, os.stat(f"{root}/{path}"))  # noqa: PTH116
+        state = file_state(path, os.stat(f"{root}/{path}"))  # noqa: PTH116 - faster
         if (
             indexed is not None
             and is_same_parser
             and stat_signature(state) == stat_signature(indexed)
         ):
             return "as indexed"
-    # it may be private where it lies now; of a folder that is away nothing has moved
+    # a moved note may be private at its new path; if the whole folder is missing, none moved
     except (FileNotFoundError, NotADirectoryError):
         if not is_empty_folder(root):
             return "gone"
@@ -110,7 +110,7 @@ def _note_state(
     is_unchanged = _is_unchanged(data, indexed)
     if _is_private_now(folder, path, data, is_unchanged, names):
         return "private"
-    # what cannot be read is taken to be as it was
+    # an unreadable file counts as unchanged
     return "as indexed" if is_unchanged or isinstance(data, Problem) else "changed"
 
 
@@ -126,8 +126,9 @@ def read_visible(
 def _is_private_now(
     folder: Folder, path: str, data: bytes | Problem, is_unchanged: bool, names: PathCache
 ) -> bool:
-    """Return whether a file is private. In a closed folder, whose list of private notes cannot be
-    read, every file that has changed since it was indexed is private.
+    """Return whether a file is private now.
+
+    If the folder's privacy rules cannot be read (`blocks_indexing`), every changed file is private.
     """
     return (folder.config.blocks_indexing and not is_unchanged) or is_private(
         folder.root, path, folder.config.corpus, data, names
@@ -135,7 +136,6 @@ def _is_private_now(
 
 
 def _is_unchanged(data: bytes | Problem, indexed: FileState | None) -> bool:
-    """Return whether a file has the digest that was indexed."""
     if indexed is None or isinstance(data, Problem):
         return False
     return indexed.digest == content_digest(data)
@@ -147,41 +147,41 @@ def _is_unchanged(data: bytes | Problem, indexed: FileState | None) -> bool:
 def note_states(
     places: Iterable[NotePlace], readers: Sequence[Reader]
 ) -> dict[NotePlace, NoteState]:
-    """Return the current state of some notes; notes of published folders are left out."""
+    """Return the current states of the given notes, without notes in published folders."""
     paths: dict[str, set[str]] = defaultdict(set)
     for folder, path in places:
         paths[folder].add(path)
-    found: dict[NotePlace, NoteState] = {}
+    states_by_place: dict[NotePlace, NoteState] = {}
     for reader in readers:
-        if (asked := paths.get(reader.folder.name)) and isinstance(reader, DiskReader):
+        if (folder_paths := paths.get(reader.folder.name)) and isinstance(reader, DiskReader):
             try:
                 store = reader.store
-            except StorageError:  # it is just being put in the place of another: all are read
+            except StorageError:  # the index is being replaced: check every file
                 store = None
-            states = folder_note_states(reader.folder, asked, store)
-            found |= {(reader.folder.name, path): state for path, state in states.items()}
-    return found
+            states = folder_note_states(reader.folder, folder_paths, store)
+            states_by_place |= {(reader.folder.name, path): state for path, state in states.items()}
+    return states_by_place
 
 
 def hidden_in(states: Mapping[NotePlace, NoteState]) -> frozenset[NotePlace]:
-    """Return the notes that are hidden in these states."""
+    """Return the notes whose state hides them."""
     return frozenset(place for place, state in states.items() if state in ("gone", "private"))
 
 
 def hidden_notes(places: Iterable[NotePlace], readers: Sequence[Reader]) -> frozenset[NotePlace]:
-    """Return which of some notes are hidden now."""
+    """Return the given notes that are hidden now."""
     return hidden_in(note_states(places, readers))
 
 
 def hidden_paths(paths: Iterable[str], reader: Reader) -> set[str]:
-    """Return which of some paths of a folder are hidden now."""
+    """Return the given paths in a folder that are hidden now."""
     return {
         path for _, path in hidden_notes(((reader.folder.name, path) for path in paths), [reader])
     }
 
 
 def all_documents(readers: Sequence[Reader]) -> Iterator[Document]:
-    """Yield all indexed documents by folder and path, hidden ones too."""
+    """Yield all indexed documents by folder and path, including hidden ones."""
     return (
         document
         for reader in readers
@@ -198,15 +198,17 @@ def visible_documents(readers: Sequence[Reader]) -> list[Document]:
 
 
 def filter_visible(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[Document]:
-    """Yield the visible documents. Files are checked in batches, as documents are consumed."""
-    rest = iter(documents)
-    while some := list(islice(rest, _CHECKED_AT_ONCE)):
-        hidden = hidden_notes(((each.folder, each.path) for each in some), readers)
-        yield from (each for each in some if (each.folder, each.path) not in hidden)
+    """Yield the visible documents; check files in batches as documents are consumed."""
+    iterator = iter(documents)
+    while batch := list(islice(iterator, _CHECKED_AT_ONCE)):
+        hidden = hidden_notes(((document.folder, document.path) for document in batch), readers)
+        for document in batch:
+            if (document.folder, document.path) not in hidden:
+                yield document
 
 
 def visible_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> list[Cluster]:
-    """Return clusters without the texts of hidden notes."""
+    """Remove the texts of hidden notes from the clusters."""
     hidden = hidden_notes(
         ((text.folder, text.path) for cluster in clusters for text in cluster.texts), readers
     )
@@ -222,11 +224,11 @@ def visible_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> 
 # ------------------------------------------------------------------ an answer
 
 _SAMPLED_CHUNKS = 8
-"""Chunks of a selection that are checked for one of a visible note."""
+"""Chunks checked to see whether a selection contains a visible note."""
 
 
 class PrivacyFilter:
-    """Removes everything about hidden notes from the result of a search."""
+    """Removes all traces of hidden notes from the result of a search."""
 
     def __init__(
         self, search: Search, tools: Tools, snapshots: Mapping[Reader, FolderSnapshot]
@@ -235,61 +237,63 @@ class PrivacyFilter:
         # published notes are always visible
         self._readers = [reader for reader in snapshots if not reader.is_published]
 
-    def filter_answer(self, found: Answer) -> Answer:
-        """Return an answer without hidden notes; one without passages found nothing."""
-        states = note_states(self._mentioned_notes(found), self._readers) if self._readers else {}
+    def filter_answer(self, answer: Answer) -> Answer:
+        """Remove hidden notes; an answer that loses every passage becomes unanswerable."""
+        states = note_states(self._mentioned_notes(answer), self._readers) if self._readers else {}
         hidden = hidden_in(states)
         visible = (
-            passage for passage in found.passages if (passage.folder, passage.path) not in hidden
+            passage for passage in answer.passages if (passage.folder, passage.path) not in hidden
         )
         passages = tuple(
-            _with_visible_places(replace(each, rank=rank), states)
-            for rank, each in enumerate(visible, 1)
+            _with_visible_places(replace(passage, rank=rank), states)
+            for rank, passage in enumerate(visible, 1)
         )
-        taken_out = len(found.passages) - len(passages)
-        found = replace(
-            found,
+        removed = len(answer.passages) - len(passages)
+        answer = replace(
+            answer,
             corrected=corrected_query(self._search, passages),
             passages=passages,
-            unmet=self._unmet(found.unmet),
-            nearest=tuple(each for each in found.nearest if (each.folder, each.path) not in hidden),
-            listed=None if found.listed is None else found.listed - taken_out,
+            unmet=self._unmet(answer.unmet),
+            nearest=tuple(
+                place for place in answer.nearest if (place.folder, place.path) not in hidden
+            ),
+            listed=None if answer.listed is None else answer.listed - removed,
         )
         if hidden or not self._has_visible_terms():
-            # stages and explanations name notes and words
-            found = replace(
-                found,
+            # the trace and explanations contain paths and terms
+            answer = replace(
+                answer,
                 corrected=None,
                 terms=(),
-                trace=tuple(replace(step, dropped=()) for step in found.trace),
+                trace=tuple(replace(step, dropped=()) for step in answer.trace),
                 passages=tuple(replace(passage, explanation=None) for passage in passages),
             )
-        if passages or not taken_out:
-            return found
+        if passages or not removed:
+            return answer
         return replace(
-            found,
+            answer,
             answerable=False,
             confidence=0.0,
             confidence_level="low",
-            listed=None if found.listed is None else 0,
+            listed=None if answer.listed is None else 0,
         )
 
-    def filter_why_report(self, found: WhyReport) -> WhyReport:
-        """Return a report without the names and terms of hidden notes."""
+    def filter_why_report(self, report: WhyReport) -> WhyReport:
+        """Remove the names and terms of hidden notes from a report."""
         hidden = (
             hidden_notes(self._candidate_notes(), self._readers) if self._readers else frozenset()
         )
         if hidden or not self._has_visible_terms():
-            found = replace(found, corrected=None, terms={}, stages=())
-        if any(path in found.reason for _, path in hidden):
-            found = replace(found, reason="taken out", rank=None)
-        return found
+            report = replace(report, corrected=None, terms={}, stages=())
+        if any(path in report.reason for _, path in hidden):
+            report = replace(report, reason="taken out", rank=None)
+        return report
 
-    def _mentioned_notes(self, found: Answer) -> Iterator[NotePlace]:
-        """Yield the notes that an answer names, and the candidates."""
+    def _mentioned_notes(self, answer: Answer) -> Iterator[NotePlace]:
+        """Yield all candidates and every note that an answer names."""
         yield from self._candidate_notes()
-        yield from ((each.folder, each.path) for each in found.nearest)
-        for passage in found.passages:
+        yield from ((place.folder, place.path) for place in answer.nearest)
+        for passage in answer.passages:
             yield passage.folder, passage.path
             for place in (*passage.also_in, *passage.disagrees):
                 yield place.folder, place.path
@@ -297,28 +301,28 @@ class PrivacyFilter:
                 yield from self._notes_at(edge.path for edge in passage.explanation.edges)
 
     def _candidate_notes(self) -> Iterator[NotePlace]:
-        """Yield the notes of all candidates, dropped ones too."""
+        """Yield the notes of all candidates, including dropped ones."""
         documents = self._tools.snapshot.catalog.documents
         for n in {candidate.document for candidate in self._search.candidates}:
             yield documents[n].folder, documents[n].path
-        yield from self._notes_at(each.path for each in self._search.dropped)
+        yield from self._notes_at(dropped.path for dropped in self._search.dropped)
 
     def _notes_at(self, paths: Iterable[str]) -> Iterator[NotePlace]:
-        """Yield the notes at some paths in any folder."""
+        """Yield the notes at the given paths in any folder."""
         for path in set(paths):
             for reader in self._readers:
                 if self._snapshots[reader].catalog.document_at(path) is not None:
                     yield reader.folder.name, path
 
     def _has_visible_terms(self) -> bool:
-        """Return whether each search term is from the query, or in a visible note."""
+        """Return whether each search term is in the query or in a visible note."""
         search, keyword = self._search, self._tools.snapshot.keyword
-        asked = set(
+        query_words = set(
             words(
                 " ".join(
                     (
                         search.query.text,
-                        *(other_phrasing.text for other_phrasing in search.other_phrasings),
+                        *(phrasing.text for phrasing in search.other_phrasings),
                     )
                 )
             )
@@ -328,22 +332,22 @@ class PrivacyFilter:
             term for phrasing in phrasings for term in (*phrasing.terms, *phrasing.identifiers)
         ]
         texts = {text for term in terms for text in (term.text, *(o.text for o in term.forms))}
-        held = (
+        selections = (
             keyword.chunks_with_all_words(text, (*KEYWORD_FIELDS, "code"))
             for text in (texts if self._readers else ())
-            if not asked.issuperset(words(text))
+            if not query_words.issuperset(words(text))
         )
-        return all(self._has_visible_note(each) for each in held if each)
+        return all(self._has_visible_note(chunks) for chunks in selections if chunks)
 
     def _unmet(self, unmet: Sequence[UnmetFilter]) -> tuple[UnmetFilter, ...]:
-        """Return the filters that no visible note meets, with names from visible notes.
+        """Return the filters that no visible note meets; suggest only names of visible notes.
 
-        `unmet` are the filters that no note meets at all.
+        `unmet` are the filters that no indexed note meets.
         """
         catalog = self._tools.snapshot.catalog
 
-        def has_match(one: Filters) -> bool:
-            within = catalog.select(one)
+        def has_match(filters: Filters) -> bool:
+            within = catalog.select(filters)
             return within is None or self._has_visible_note(within)
 
         filters = unmet_filters(self._search.query.filters, catalog.similar_values, has_match)
@@ -355,70 +359,69 @@ class PrivacyFilter:
             )
             for typed_filter in self._search.typed_filters
             if typed_filter.field != "words"
-            and (held := catalog.chunks_matching(typed_filter))
-            and not self._has_visible_note(held)
+            and (chunks := catalog.chunks_matching(typed_filter))
+            and not self._has_visible_note(chunks)
         )
-        by_filter = {(each.field, each.value): each for each in (*filters, *typed, *unmet)}
+        by_filter = {(entry.field, entry.value): entry for entry in (*filters, *typed, *unmet)}
         return tuple(map(self._with_visible_names, by_filter.values()))
 
     def _with_visible_names(self, unmet: UnmetFilter) -> UnmetFilter:
-        meeting = self._tools.snapshot.catalog.chunks_matching
+        chunks_matching = self._tools.snapshot.catalog.chunks_matching
         names = (
             name
             for name in unmet.nearest
-            if self._has_visible_note(meeting(TypedFilter(unmet.field, name)))
+            if self._has_visible_note(chunks_matching(TypedFilter(unmet.field, name)))
         )
         return replace(unmet, nearest=tuple(islice(names, SUGGESTED_NAMES)))
 
-    def _has_visible_note(self, held: Selection) -> bool:
-        """Return whether a selection has a chunk of a visible note."""
+    def _has_visible_note(self, selection: Selection) -> bool:
+        """Return whether one of a selection's first chunks is in a visible note."""
         if not self._readers:
-            return bool(held)
+            return bool(selection)
         catalog = self._tools.snapshot.catalog
-        documents = (catalog.documents[catalog.document_of(n)] for n in held.first(_SAMPLED_CHUNKS))
+        chunks = selection.first(_SAMPLED_CHUNKS)
+        documents = (catalog.documents[catalog.document_of(chunk)] for chunk in chunks)
         places = {(document.folder, document.path) for document in documents}
         return not places <= hidden_notes(places, self._readers)
 
 
 def _with_visible_places(passage: Passage, states: Mapping[NotePlace, NoteState]) -> Passage:
-    """Return a passage without hidden notes, without copies in notes that have changed since, and
-    with each place once, its own left out.
-    """
+    """Remove hidden notes, copies in changed notes, overlaps and the passage's own place."""
     hidden = hidden_in(states)
-    others: tuple[Place, ...] = (*passage.also_in, *passage.disagrees)
-    if any((each.folder, each.path) in hidden for each in others):
+    mentioned: tuple[Place, ...] = (*passage.also_in, *passage.disagrees)
+    if any((place.folder, place.path) in hidden for place in mentioned):
         disagrees = tuple(
             pair for pair in passage.disagrees if (pair.folder, pair.path) not in hidden
         )
-        # what is known of all places together may be of the hidden one
+        # these fields may come from the hidden place
         passage = replace(passage, disagrees=disagrees, created="", status="", owner="")
     if not passage.also_in:
         return passage
-    own = (passage.folder, passage.path)
+    note = (passage.folder, passage.path)
     by_note: dict[NotePlace, list[Place]] = defaultdict(list)
     for place in passage.also_in:
         if states.get((place.folder, place.path), "as indexed") == "as indexed":
             by_note[place.folder, place.path].append(place)
     also_in = tuple(
-        each
+        place
         for places in by_note.values()
-        for each in _merge_adjacent(places)
-        if (each.folder, each.path) != own
-        or each.end_line < passage.start_line
-        or each.start_line > passage.end_line
+        for place in _merge_adjacent(places)
+        if (place.folder, place.path) != note
+        or place.end_line < passage.start_line
+        or place.start_line > passage.end_line
     )
     return replace(passage, also_in=also_in, cluster_size=1 + len(also_in))
 
 
 def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
-    """Merge places of one note that overlap or are at most one line apart."""
-    found = list[Place]()
-    for each in sorted(places, key=lambda place: (place.start_line, place.end_line)):
-        if found and each.start_line <= found[-1].end_line + 2:
-            found[-1] = replace(found[-1], end_line=max(found[-1].end_line, each.end_line))
+    """Merge places in one note that overlap or are at most one line apart."""
+    merged = list[Place]()
+    for place in sorted(places, key=attrgetter("start_line", "end_line")):
+        if merged and place.start_line <= merged[-1].end_line + 2:
+            merged[-1] = replace(merged[-1], end_line=max(merged[-1].end_line, place.end_line))
         else:
-            found.append(each)
-    return found
+            merged.append(place)
+    return merged
 
 
 # ------------------------------------------------------------------ directories
@@ -427,7 +430,7 @@ def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
 def directory_filters(
     folders: Sequence[tuple[str, Path]], config: Config
 ) -> dict[Path, Callable[[str], bool]]:
-    """Return by folder a function that returns whether a top-level directory may be named."""
+    """Return, for each folder, a test whether a top-level directory's name may be shown."""
     return {
         root: partial(_is_public_directory, os.path.realpath(root), with_folder_file(config, root))
         for _, root in folders
