@@ -1,4 +1,4 @@
-# Everything runs in .venv, which `make` builds from the pinned constraints.
+# `make` installs into .venv, from the pinned constraints.
 PYTHON ?= python3
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
@@ -18,13 +18,13 @@ UV := $(BIN)/uv pip install --quiet --compile-bytecode $(CONSTRAINTS) --build-co
 	@$(BIN)/$(PIP) uv && $(UV) --python $(BIN)/python --editable . || $(BIN)/$(PIP) --editable .
 	@touch $@
 
-# With the tools of a contributor, and without torch.
+# The tools of a contributor, without torch.
 .venv/installed: .venv/base
 	$(UV) --python $(BIN)/python --editable '.[dev,postgres]' || $(BIN)/$(PIP) --editable '.[dev,postgres]'
 	touch $@
 
-# With all that only `make long` needs, 2 GB. torch goes in first and alone, by pip: the pinned
-# version is found as a CPU build if one is offered.
+# The packages that only `make long` needs, 2 GB. pip installs torch first: it finds the CPU build of
+# the pinned version.
 EXTRAS := dev,postgres,models,weights,page-tests,package
 .venv/long: .venv/installed
 	$(BIN)/$(PIP) torch==2.13.0
@@ -43,34 +43,33 @@ demo: .venv/base
 
 PYTEST := $(BIN)/python -m pytest -rs
 
-# The promise to a contributor: four minutes on two cores. One file: .venv/bin/python -m pytest FILE
+# Four minutes on two cores. One file: .venv/bin/python -m pytest FILE
 test: .venv/installed
 	$(PYTEST) --numprocesses 2 --dist loadfile -m "not (slow or long or page or package)"
-	@echo 'Left out: real servers and faults (make test-slow), the page in a browser (make test-page),'
-	@echo 'the built package (make test-package), torch, npm and everything at full size (make long).'
+	@echo 'Not run: real servers and faults (make test-slow), the page in a browser (make test-page),'
+	@echo 'the built package (make test-package), torch, npm and full sizes (make long).'
 
-# Processes, servers and faults at a small size. They wait more than they compute: four at once;
-# then, one by one, those that assert seconds.
+# Processes, servers and faults at a small size. They mostly wait, so four run at once. Those that
+# assert seconds run alone.
 test-slow: .venv/installed
 	$(PYTEST) --numprocesses 4 --dist loadfile --durations=5 -m "slow and not alone"
 	$(PYTEST) -m "slow and alone"
 
-# The wheel and the sdist: built, looked into, installed by uv into an empty environment, and asked
-# there. The network is for installing.
+# The wheel and the sdist: build them, check their content, install them with uv into an empty
+# environment and ask a question there. Only the installation uses the network.
 test-package: .venv/installed
 	$(UV) --python $(BIN)/python build hatchling twine uv || $(BIN)/$(PIP) build hatchling twine uv
 	$(PYTEST) -m "package and not long" tests/package
 
-# Every screen of the page in a real browser, each state in one look: Debian's chromium, or the
-# program that CHROMIUM names. `make test-page PICTURES=docs/plots` keeps the pictures that the
-# documentation shows.
+# Every screen of the page in Debian's chromium, or in the program that CHROMIUM names.
+# `make test-page PICTURES=docs/plots` saves the pictures of the documentation.
 test-page: .venv/installed
 	$(UV) --python $(BIN)/python --editable '.[page-tests]' || $(BIN)/$(PIP) --editable '.[page-tests]'
 	THUMBINDEX_PICTURES=$(PICTURES) $(PYTEST) --numprocesses 2 -m page tests/browser
 
-# At most an hour on two cores, before a large change is merged: torch and a cross-encoder, kills and
-# power cuts at full size, hundreds of edits, whole corpora, the clients of others (npm), the page
-# in every look, all ways to install.
+# Before merging a large change, at most an hour on two cores: torch and a cross-encoder, faults at
+# full size, hundreds of edits, whole corpora, clients from npm, the page in every look, all ways to
+# install.
 long: .venv/long
 	if command -v npm > /dev/null; then cd tests/clients && npm ci --no-progress --loglevel=error; fi
 	$(PYTEST) --numprocesses 2 --dist loadfile --durations=10 -m "long and not (alone or package)"
@@ -93,21 +92,20 @@ subjects:
 docs: .venv/installed
 	$(BIN)/python tests/reference.py
 
-# The figures below which answers must not fall (tests/evaluation/frozen.json).
+# The lower bounds of answer quality (tests/evaluation/frozen.json).
 frozen: .venv/installed
 	$(BIN)/python tests/evaluation/test_frozen.py
 
 # ------------------------------------------------------------------ a release
 
-# requirements.txt: the base install on all systems and Pythons, at the versions of constraints.txt,
-# by hashes. Needs the network.
+# requirements.txt: the base install on all systems and Pythons, with hashes. Needs the network.
 lock: .venv/base
 	mkdir -p build
 	{ echo '# The base install by hashes, made by `make lock`: `pip install --require-hashes --no-deps -r requirements.txt`.'; \
 		$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet; \
 	} > build/requirements.txt && mv build/requirements.txt requirements.txt
 
-# What a base install consists of (CycloneDX), from one that is made of the lock.
+# The bill of materials (CycloneDX) of a base install made from the lock.
 sbom: .venv/installed
 	rm -rf build/locked && $(PYTHON) -m venv --without-pip build/locked
 	$(BIN)/python -m pip --python build/locked install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement requirements.txt
@@ -117,7 +115,7 @@ sbom: .venv/installed
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file "dist/thumbindex-$$(build/locked/$(PROGRAMS)/python -m thumbindex --version | cut -d ' ' -f 2).cdx.json" build/locked/$(PROGRAMS)/python
 
-# Licenses of what is installed, and its known vulnerabilities: what could not be looked up is no pass.
+# Licenses and known vulnerabilities of the installed packages. Fails if one could not be looked up.
 audit: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[audit]'
 	$(BIN)/python scripts/audit.py
@@ -133,19 +131,19 @@ bundle: .venv/installed
 soak: .venv/installed
 	$(BIN)/python tests/bench/soak.py $(ARGS)
 
-# Ten minutes of hostile notes, queries and arguments, then files of 1 MB that are made to take for
-# ever or all memory: `make fuzz ARGS="--bombs headings --size 9900000"` takes some at full size.
+# Ten minutes of hostile notes, queries and arguments, then 1 MB files that aim to exhaust time or
+# memory. At full size: `make fuzz ARGS="--bombs headings --size 9900000"`.
 fuzz: .venv/installed
 	$(BIN)/python tests/fuzz/run.py $(ARGS)
 
-# What a folder costs, of made-up notes or of `make bench FOLDER=DIR`, as a table and in
+# Cost of indexing and asking a folder (made-up notes, or FOLDER=DIR), as a table and in
 # build/bench.json: `make bench ARGS="index disk --made 10000 --words-only --compare before.json"`.
 bench: .venv/installed
 	mkdir -p build
 	$(BIN)/python tests/bench/run.py $(if $(FOLDER),--folder $(FOLDER)) --json build/bench.json $(ARGS)
 
-# Other tools, asked the same questions over MCP; installed into build/compare the first time.
-# FOLDER=DIR asks that folder by what its notes link to, EVAL=DIR CORPORA=DIR labeled questions.
+# Ask other tools the same questions over MCP; installs them into build/compare the first time.
+# FOLDER=DIR makes questions from that folder's links; EVAL=DIR CORPORA=DIR asks labeled ones.
 compare: .venv/installed
 	$(BIN)/python tests/bench/compare.py $(if $(EVAL),--eval $(EVAL) --corpora $(CORPORA)) $(if $(FOLDER),--folder $(FOLDER)) $(ARGS)
 
