@@ -317,7 +317,7 @@ def test_a_note_that_was_left_out_is_told_to_be_and_why_unless_it_is_private(vau
                 UnknownPathError,
                 match=(
                     r"^huge\.md is not in the index: 480 bytes, "
-                    r"more than corpus\.max_file_bytes \(400\): left out\."
+                    r"more than corpus\.max_file_bytes \(400\): not indexed\."
                 ),
             ):
                 library.read(written)

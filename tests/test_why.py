@@ -65,7 +65,8 @@ def told(found: WhyReport) -> tuple[str, str]:
         ("drafts/plums.md", "its folder drafts is ignored by .gitignore, line 2: drafts/"),
         (
             ".trash/figs.md",
-            "its folder .trash is hidden, as its name begins with a dot (corpus.hidden reads such)",
+            "its folder .trash is hidden: its name begins with a dot "
+            "(set corpus.hidden to include it)",
         ),
         ("list.txt", "it is not Markdown: corpus.extensions names .md, .markdown, .mdx"),
         ("./drafts/plums.md#Plums", "its folder drafts is ignored by .gitignore, line 2: drafts/"),

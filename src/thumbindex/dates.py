@@ -1,4 +1,4 @@
-"""Find dates in names, lines and queries as people write them, and the dates that a note states."""
+"""Find dates in names, lines and queries, and determine the dates of a note."""
 
 from __future__ import annotations
 
@@ -44,29 +44,31 @@ _MONTH_AND_YEAR = re.compile(
 )
 """A month with its year.
 
-Behind a year what is a word, too, is a month only where the words end: `RFC 2026 may change`.
+A month name that is also a word counts after a year only if no word follows: `RFC 2026 may change`
+has no month.
 """
 
 _PAIRED = re.compile(
     r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$"
 )
-"""A day without its month before a date that is written out: `between 5 and 7 January 2026`."""
+"""A day that shares the month of the date behind it: `between 5 and 7 January 2026`."""
 
 
 def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
-    """Yield the dates in a folded text, with their matches; in a name none that begins with the
-    year, which may be a release.
+    """Yield the dates in a folded text with their matches.
+
+    In a name, a date that begins with the year is skipped: it may be a release.
     """
-    for found in DATE.finditer(text):
-        if (day := date_of_match(found)) and not (is_name and (found["y1"] or found["y2"])):
-            yield found, day
+    for match in DATE.finditer(text):
+        if (day := date_of_match(match)) and not (is_name and (match["y1"] or match["y2"])):
+            yield match, day
 
 
-def date_of_match(found: re.Match[str]) -> date | None:
-    """Return the date of a match; None if there is no such day, or it is ambiguous (03/04/2026)."""
-    parts = found.groupdict()
+def date_of_match(match: re.Match[str]) -> date | None:
+    """Return the date of a match; None if it does not exist or is ambiguous (03/04/2026)."""
+    parts = match.groupdict()
     if not parts:
-        year, month, day, *_ = (int(group) for group in found.groups() if group and group.isdigit())
+        year, month, day, *_ = (int(group) for group in match.groups() if group and group.isdigit())
     elif parts["y4"]:
         first, second, year = int(parts["a"]), int(parts["b"]), int(parts["y4"])
         if first <= 12 and second <= 12 and first != second:
@@ -90,33 +92,33 @@ def date_of_match(found: re.Match[str]) -> date | None:
 
 
 def find_months(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the months with a year and without a day in a folded text, as year and month."""
-    for found in _MONTH_AND_YEAR.finditer(DATE.sub(" | ", text)):
-        year = int(found["y1"] or found["y2"] or found["y3"])
+    """Yield (year, month) for each month of a folded text that has a year but no day."""
+    for match in _MONTH_AND_YEAR.finditer(DATE.sub(" | ", text)):
+        year = int(match["y1"] or match["y2"] or match["y3"])
         if 1970 <= year <= 2100:
             yield (
                 year,
-                int(found["m1"]) if found["m1"] else _MONTHS[found["month"] or found["name"]],
+                int(match["m1"]) if match["m1"] else _MONTHS[match["month"] or match["name"]],
             )
 
 
 def single_day(text: str) -> tuple[date, str] | None:
-    """Return the only date in a folded text, and how it is written there; None if there are several
-    dates, or months.
+    """Return the only date in a folded text and its spelling; None if it has several dates or a
+    month.
     """
-    found = list(find_dates(text))
+    dates = list(find_dates(text))
     if (
-        len({day for _, day in found}) != 1
+        len({day for _, day in dates}) != 1
         or any(find_months(text))
-        or any(_PAIRED.search(text[: match.start()]) for match, _ in found)
+        or any(_PAIRED.search(text[: match.start()]) for match, _ in dates)
     ):
         return None
-    return found[0][1], found[0][0][0]
+    return dates[0][1], dates[0][0][0]
 
 
 def single_month(text: str) -> tuple[int, int] | None:
-    """Return the only month in a folded text, as year and month; None if there are several months,
-    or days.
+    """Return (year, month) of the only month in a folded text; None if it has several months or a
+    day.
     """
     months = set(find_months(text))
     return months.pop() if len(months) == 1 and not any(find_dates(text)) else None
@@ -128,15 +130,13 @@ def without_dates(text: str) -> str:
 
 
 def month_spellings(year: int, month: int) -> Iterator[str]:
-    """Yield the spellings of a month in a name, in all languages known here: `2026-01`, `202601`,
-    `January 2026`, `2026 Jan`.
-    """
+    """Yield a month's spellings in names, in all supported languages: `2026-01`, `Jan 2026`."""
     yield from (f"{year}{sign}{month:02}" for sign in ("-", "_", ".", ""))
     for name in (name for name, number in _MONTHS.items() if number == month):
         yield from (f"{name} {year}", f"{year} {name}")
 
 
-# ------------------------------------------------------------------ the dates of a note
+# ------------------------------------------------------------------ dates of a note
 
 _UPDATED_KEYS = (
     "updated lastupdated dateupdated updatedat updatedon lastupdate modified lastmod lastmodified "
@@ -150,8 +150,9 @@ _DATE_KEYS = (
 _CREATED_KEYS = (
     "created datecreated createdat createdon creationdate createddate createdtime ctime written"
 ).split()
-"""Front matter keys of Hugo, Jekyll, Obsidian and others, without case, blanks, `-` and `_`; the
-first one with a date counts.
+"""Front matter keys of Hugo, Jekyll, Obsidian and others, in lower case without punctuation.
+
+The first key with a date counts.
 """
 
 _UPDATED_LABELS = frozenset(
@@ -165,7 +166,7 @@ _WRITTEN_LABELS = frozenset(
     "date|posted|publicado|publication date|publie"
     "|published|release date|released|veroffentlicht|written".split("|")
 )
-"""Labels before the date in a line, without accents."""
+"""Labels before a date in a line, without accents."""
 
 _DATE_IN_NAME = re.compile(
     r"(?<![^\W_])(?<!\d[-.])"
@@ -190,20 +191,19 @@ _LONGEST_LINE, _MOST_CHARACTERS = 200, 8_000
 def note_dates(
     path: str, keys: Iterable[str], values_of: Callable[[str], Sequence[str]], body: str
 ) -> tuple[str, str]:
-    """Return the ISO dates of a note's last update, or publication, and of its creation; empty if
-    unknown.
+    """Return the ISO dates of a note's last update (or publication) and creation; empty if unknown.
 
-    Front matter comes first (its keys, and the values of one in lower case), then the path, then
-    the first lines.
+    Front matter comes first, then the path, then the first lines. `values_of` takes a front matter
+    key in lower case.
     """
     names = {re.sub(r"[\W_]", "", key.lower()): key.lower() for key in reversed([*keys])}
     updated, written, created = (
-        _date_in_values(values_of(names[key]) for key in wanted if key in names)
-        for wanted in (_UPDATED_KEYS, _DATE_KEYS, _CREATED_KEYS)
+        _date_in_values(values_of(names[key]) for key in date_keys if key in names)
+        for date_keys in (_UPDATED_KEYS, _DATE_KEYS, _CREATED_KEYS)
     )
-    named, (said_updated, said_written) = _date_in_path(path), _dates_in_lines(body)
-    latest = next(filter(None, (updated, written, named, said_updated, said_written)), None)
-    first = next(filter(None, (created, written, named, said_written)), None)
+    path_date, (body_updated, body_written) = _date_in_path(path), _dates_in_lines(body)
+    latest = next(filter(None, (updated, written, path_date, body_updated, body_written)), None)
+    first = next(filter(None, (created, written, path_date, body_written)), None)
     return latest.isoformat() if latest else "", first.isoformat() if first else ""
 
 
@@ -215,65 +215,67 @@ def _date_in_values(values: Iterable[Sequence[str]]) -> date | None:
 def _leading_date(text: str) -> date | None:
     """Return the date at the beginning of a value, as in `[[2026-01-31]]` or `202601311530`."""
     text = fold_line(text).strip("[]\"' ")
-    found = (
+    match = (
         DATE.match(text)
         or _DATE_IN_NAME.match(text)
-        or next((each for each, _ in find_dates(text)), None)
+        or next((candidate for candidate, _ in find_dates(text)), None)
     )
-    return date_of_match(found) if found else None
+    return date_of_match(match) if match else None
 
 
 def _date_in_path(path: str) -> date | None:
-    """Return the date in a file's name, else in its folders, the nearest first: `2026-01-31 x.md`,
-    `Jan 31st, 2026.md`, `2026/01/31.md`.
+    """Return the date in a file's name, or else in its nearest folder.
+
+    Examples: `2026-01-31 x.md`, `Jan 31st, 2026.md`, `2026/01/31.md`.
     """
     stem, dot, _ = path.rpartition(".")
     stem = stem if dot else path
     for part in reversed(stem.split("/")):
-        found = next(filter(None, map(date_of_match, _DATE_IN_NAME.finditer(part))), None) or next(
-            (day for _, day in find_dates(fold_line(part), is_name=True)), None
-        )
-        if found:
-            return found
+        name_date = next(
+            filter(None, map(date_of_match, _DATE_IN_NAME.finditer(part))), None
+        ) or next((day for _, day in find_dates(fold_line(part), is_name=True)), None)
+        if name_date:
+            return name_date
     return next(filter(None, map(date_of_match, _FOLDERS.finditer(stem))), None)
 
 
 def _dates_in_lines(body: str) -> tuple[date | None, date | None]:
     """Return the dates of update and of writing in the first lines.
 
-    A date counts after a label such as `Released on` or `Last updated:`, alone in the first line or
-    in the one below a first heading, and at either end of a first heading; never in a sentence.
+    A date counts after a label such as `Released on` or `Last updated:`, alone on the first line or
+    on the line below a first heading, and at either end of a first heading. A date in a sentence
+    never counts.
     """
     lines = [line for line in body[:_MOST_CHARACTERS].split("\n") if line.strip()][:_FIRST_LINES]
     updated = written = None
-    below = True  # nothing but a first heading stands above
+    is_bare = True  # only a first heading precedes the line
     for number, line in enumerate(lines):
         if _FENCE.match(line):
             break
-        said_updated, said_written = _dates_in_line(
-            line, is_bare=below, is_title=number == 0 and line.startswith("# ")
+        line_updated, line_written = _dates_in_line(
+            line, is_bare=is_bare, is_title=number == 0 and line.startswith("# ")
         )
-        updated, written = updated or said_updated, written or said_written
-        below = number == 0 and line.startswith("# ")
+        updated, written = updated or line_updated, written or line_written
+        is_bare = number == 0 and line.startswith("# ")
     return updated, written
 
 
 def _dates_in_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | None, date | None]:
     if len(line) > _LONGEST_LINE or not re.search(r"\d{4}", line):
         return None, None
-    if line.lstrip().startswith("|"):  # a row of a table says its label in the first cell
+    if line.lstrip().startswith("|"):  # the first cell of a table row is the label
         line = line.strip(" |").replace("|", ":", 1)
     text = " ".join(_MARKUP.sub("", _MARKUP.sub("", fold_line(line))).split()).rstrip(" #")
     updated = written = None
     for part in _PART_SEPARATOR.split(text):
-        for found, day in find_dates(part):
+        for match, day in find_dates(part):
             before, after = (
-                _BEFORE.fullmatch(part[: found.start()]),
-                _AFTER.fullmatch(part[found.end() :]),
+                _BEFORE.fullmatch(part[: match.start()]),
+                _AFTER.fullmatch(part[match.end() :]),
             )
             label = " ".join((before["label"] or "").split()) if before else None
             is_alone = is_title and len(list(find_dates(text))) == 1
-            begins_or_ends = (label == "" and part == text) or found.end() == len(text)
+            begins_or_ends = (label == "" and part == text) or match.end() == len(text)
             if label in _UPDATED_LABELS and after:
                 updated = updated or day
             elif (

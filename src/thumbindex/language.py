@@ -1,4 +1,4 @@
-"""Detect the natural language of a text by its script and its function words, without a model."""
+"""Detect a text's natural language by script and function words, without a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thumbindex.text import STOP_WORDS, has_cjk, normalize_letters, words
 ENGLISH = "en"
 
 _SCRIPTS = (
-    ("ja", re.compile("[\u3040-\u30ff]")),  # before Chinese: Japanese has its characters as well
+    ("ja", re.compile("[\u3040-\u30ff]")),  # before Chinese: Japanese uses its characters too
     ("ko", re.compile("[\uac00-\ud7af]")),
     ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")),
     ("ru", re.compile("[\u0400-\u04ff]")),
@@ -95,39 +95,33 @@ _QUESTION_WORDS = {
         ),
     }.items()
 }
-"""Question words and other function words of questions: rare in notes, so that their low document
-frequency means nothing.
+"""Function words of questions: they are rare in notes, so their low document frequency means
+nothing.
 """
 
 FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_QUESTION_WORDS.values())
-"""The function words of all these languages."""
+"""Function words of all supported languages."""
 
 INFLECTED_LANGUAGES = frozenset(_QUESTION_WORDS)
-"""The languages other than English that have a stemmer and question words here."""
+"""Languages besides English that have a stemmer and question words."""
 
 UNCERTAIN_WEIGHT = 0.25
-"""Weight of a word that is one of another language's function words, where nothing else in the
-query is.
-"""
+"""Weight of the only word in a query that is a function word of another language."""
 
 PARTICLE_WEIGHT = 0.5
-"""Weight of a pair of characters of which one belongs to a particle or ending of Japanese: it tells
-one wording from another.
-"""
+"""Weight of a character pair that includes part of a Japanese particle or ending."""
 
 _MIN_FUNCTION_WORDS = 3
-"""Fewer function words tell no language."""
+"""Minimum number of function words to detect a language."""
 
 _MIN_LEAD = 1.3
-"""How often there must be a language's function words against the next one's: neighbors share
-many.
-"""
+"""Minimum ratio to the next language's function words; related languages share many."""
 
 _MIN_SCRIPT_SHARE = 0.3
-"""The least share of letters in a script that tell its language: a foreign name tells none."""
+"""Minimum share of letters in a script to detect its language; a foreign name has fewer."""
 
 _MIN_WORD_SHARE = 0.12
-"""The least share of function words in prose: in sentences of these languages it is a third."""
+"""Minimum share of function words in prose."""
 
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _JAPANESE_ENDING = re.compile(
@@ -137,14 +131,13 @@ _JAPANESE_ENDING = re.compile(
     "|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら"
     "|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])++"
 )
-"""Particles, auxiliaries and endings of verbs: a run of hiragana that is made of them carries no
-subject.
+"""Particles, auxiliaries and verb endings: a run of hiragana made of them has no subject.
 
-None is taken back: `++`.
+`++` prevents backtracking.
 """
 
 _OKURIGANA = 2
-"""The most hiragana that are an ending or a particle, whatever they are."""
+"""Maximum length of a hiragana run that always counts as an ending or a particle."""
 
 _CHINESE_FUNCTION_WORDS = re.compile(
     "为什么|為什麼|怎么样|怎么办|怎么|怎麼|怎样|如何|什么|甚麼|什麼|为何|哪些|哪个|哪里|哪儿|多少"
@@ -152,16 +145,14 @@ _CHINESE_FUNCTION_WORDS = re.compile(
     "|的时候|一个|一些|这个|那个|这些|那些|我们|你们|他们|以及|或者|还是|而且|但是|因为|所以|如果"
     "|没有|不能|无法|已经|关于|对于|有什么|[的吗呢吧把给与與我你您太很]|和(?!平)|了(?!解)"
 )
-"""What Chinese asks with and joins with; of single characters those that seldom stand in a longer
-word.
-"""
+"""Chinese question and function words; single characters only if they are rare in longer words."""
 
 _SPAN = re.compile(r"`[^`\n]*`")
 _MAX_CHARACTERS = 2000
-"""The characters of a text that are read for its language."""
+"""Maximum characters of a text that are examined."""
 
 _PROBE_LETTERS = 4
-"""Minimum letters of a probe word: an English vocabulary holds shorter ones as parts of words."""
+"""Minimum letters of a probe word; an English vocabulary has shorter ones as parts of words."""
 
 _PROBE_CHARACTERS = {
     "zh": "这说对还没经过时样给问让为个设开关么请该应们",
@@ -170,7 +161,7 @@ _PROBE_CHARACTERS = {
 """Probe words of scripts without spaces: common characters that an English vocabulary lacks."""
 
 _MIN_PROBE_SHARE = 0.75
-"""Minimum share of the probe words in a vocabulary; an English one holds half of them at most."""
+"""Minimum share of probe words in a vocabulary that supports the language."""
 
 
 _LANGUAGES_OF: dict[str, list[str]] = {}
@@ -181,9 +172,7 @@ _LONG_FUNCTION_WORDS = frozenset(word for word in _LANGUAGES_OF if len(word) > 1
 
 
 def language_of(text: str) -> str:
-    """Return the code of the natural language of a text, as in "en"; empty where its script and
-    function words do not tell it.
-    """
+    """Return the code of a text's language, such as "en", or an empty string if it is unclear."""
     if not text.isascii():
         letters = sum(c.isalpha() for c in text)
         scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
@@ -193,38 +182,38 @@ def language_of(text: str) -> str:
 
 
 def language_of_prose(texts: Iterable[str]) -> str:
-    """Return the language of prose without its code spans; stricter than `language_of`: it needs
-    several different words of two letters or more.
+    """Return the language of prose without its code spans.
+
+    Stricter than `language_of`: it needs several different function words of two letters or more.
     """
     text = _SPAN.sub(" ", "\n".join(_limited(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
-    found = words(text)
-    telling = list(filter(_LONG_FUNCTION_WORDS.__contains__, found))
-    if len(set(telling)) < _MIN_FUNCTION_WORDS:
+    all_words = words(text)
+    function_words = list(filter(_LONG_FUNCTION_WORDS.__contains__, all_words))
+    if len(set(function_words)) < _MIN_FUNCTION_WORDS:
         return ""
-    language, count = _language_by_words(telling)
-    different = sum(language in _LANGUAGES_OF[word] for word in set(telling))
-    if different >= _MIN_FUNCTION_WORDS and count >= _MIN_WORD_SHARE * len(found):
+    language, count = _language_by_words(function_words)
+    distinct = sum(language in _LANGUAGES_OF[word] for word in set(function_words))
+    if distinct >= _MIN_FUNCTION_WORDS and count >= _MIN_WORD_SHARE * len(all_words):
         return language
     return ""
 
 
 def _limited(texts: Iterable[str]) -> Iterator[str]:
-    """Yield as much of some texts as is read for their language."""
-    left = _MAX_CHARACTERS
+    remaining = _MAX_CHARACTERS
     for text in texts:
-        yield text[:left]
-        left -= len(text)
-        if left <= 0:
+        yield text[:remaining]
+        remaining -= len(text)
+        if remaining <= 0:
             return
 
 
-def _language_by_words(found: Sequence[str]) -> tuple[str, int]:
+def _language_by_words(text_words: Sequence[str]) -> tuple[str, int]:
     counts: Counter[str] = Counter()
-    for word, count in Counter(filter(_LANGUAGES_OF.__contains__, found)).items():
-        for each in _LANGUAGES_OF[word]:
-            counts[each] += count
+    for word, count in Counter(filter(_LANGUAGES_OF.__contains__, text_words)).items():
+        for code in _LANGUAGES_OF[word]:
+            counts[code] += count
     (language, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
     if most >= _MIN_FUNCTION_WORDS and most > _MIN_LEAD * next_most:
         return (language, most)
@@ -232,9 +221,7 @@ def _language_by_words(found: Sequence[str]) -> tuple[str, int]:
 
 
 def blank_function_words(text: str) -> str:
-    """Return a text with its Chinese and Japanese function words, particles and verb endings
-    replaced by spaces.
-    """
+    """Replace Chinese and Japanese function words, particles and verb endings by spaces."""
     if not has_cjk(text):
         return text
     if not _SCRIPTS[0][1].search(text):
@@ -248,32 +235,36 @@ def blank_function_words(text: str) -> str:
 
 
 def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str, float]:
-    """Return the weights of a query's function words: 0 for English ones, little for those of the
-    query's language.
+    """Return the weights of a query's function words: 0 for English, low for the query's language.
 
-    The query's language is the one of `languages` with most function words in it, if it has more
-    than English; a single one may be another word (MIT). A pair of characters weighs little if one
-    of them belongs to a Chinese function word or a Japanese ending, unless there are only such.
+    The query's language is the one of `languages` with the most function words in the query, if
+    they outnumber the English ones. A single one keeps some weight, as it may be another word
+    (MIT). A character pair weighs little if it includes part of a Chinese function word or a
+    Japanese ending, unless the query has no other pairs.
     """
-    found = dict.fromkeys(words(text))
-    kept = frozenset(words(blank_function_words(text))) if has_cjk(text) else frozenset[str]()
+    query_words = dict.fromkeys(words(text))
+    content_words = (
+        frozenset(words(blank_function_words(text))) if has_cjk(text) else frozenset[str]()
+    )
     pairs = (
-        [word for word in found if has_cjk(word) and word not in kept]
-        if any(map(has_cjk, kept))
+        [word for word in query_words if has_cjk(word) and word not in content_words]
+        if any(map(has_cjk, content_words))
         else []
     )
-    english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in found)
+    english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in query_words)
     most, language = max(
-        ((sum(word in _stop_words_of(each) for word in found), each) for each in languages),
+        ((sum(word in _stop_words_of(code) for word in query_words), code) for code in languages),
         default=(0, ""),
     )
-    own = _stop_words_of(language).intersection(found) if most > english else frozenset[str]()
-    beside = PARTICLE_WEIGHT if _SCRIPTS[0][1].search(text) else UNCERTAIN_WEIGHT
+    function_words = (
+        _stop_words_of(language).intersection(query_words) if most > english else frozenset[str]()
+    )
+    pair_weight = PARTICLE_WEIGHT if _SCRIPTS[0][1].search(text) else UNCERTAIN_WEIGHT
     weights = {
-        **dict.fromkeys(pairs, beside),
-        **dict.fromkeys(own, 0.0 if most > 1 else UNCERTAIN_WEIGHT),
+        **dict.fromkeys(pairs, pair_weight),
+        **dict.fromkeys(function_words, 0.0 if most > 1 else UNCERTAIN_WEIGHT),
     }
-    return {**weights, **dict.fromkeys(STOP_WORDS.intersection(found), 0.0)}
+    return {**weights, **dict.fromkeys(STOP_WORDS.intersection(query_words), 0.0)}
 
 
 def _stop_words_of(language: str) -> frozenset[str]:
@@ -285,9 +276,7 @@ def _stop_words_of(language: str) -> frozenset[str]:
 
 
 def probe_words(language: str) -> tuple[str, ...]:
-    """Return the function words that a model's vocabulary must hold to support a language; none for
-    an unknown language.
-    """
+    """Return the function words to look up in a model's vocabulary; none if unsupported."""
     return tuple(
         sorted(
             _PROBE_CHARACTERS.get(language)
@@ -297,10 +286,10 @@ def probe_words(language: str) -> tuple[str, ...]:
 
 
 def reads_language(language: str, knows: Callable[[str], bool]) -> bool:
-    """Return whether a model whose vocabulary `knows` words reads a language: if it has most of the
-    language's function words, as it has those of English.
+    """Return whether a model supports a language: its vocabulary has most function words.
 
-    A model that lacks English's too, or a language without probe words, counts as read.
+    `knows` looks up a word in the vocabulary. The answer is True for English, and for any language
+    if the vocabulary lacks the English words too.
     """
     return (
         language in ("", ENGLISH)

@@ -1,6 +1,4 @@
-"""Text as searching sees it: visible words and identifiers, the same when a chunk is indexed and
-when a query is read.
-"""
+"""Normalize text for search and display: words, identifiers, markup, citations, addresses."""
 
 from __future__ import annotations
 
@@ -19,19 +17,13 @@ STOP_WORDS = frozenset(
     " your what which when why where who if not no there has have had will would should could into "
     "about than then so but any all".split()
 )
-"""Words that carry no subject; left out of queries unless they are quoted or nothing else is
-there.
-"""
+"""English words without a subject; ignored in queries unless quoted or alone."""
 
 WORD_CACHE_SIZE = 1 << 14
-"""Words whose forms each of six functions keeps; four times as many would take 90 MB in a server
-that runs for long.
-"""
+"""Entries of each cache of word forms; four times as many would take 90 MB."""
 
 _LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-"""Control characters, whatever some program takes for the end of a line, and what turns the
-direction of writing.
-"""
+"""Control characters, Unicode line breaks and direction marks."""
 
 CJK = (
     # iteration marks, kana, the long vowel; no middle dot
@@ -41,22 +33,22 @@ CJK = (
 )
 
 _PASSWORDS = (
-    # to the last @: one within a password may not be written as %40
+    # up to the last @: a password may contain an unescaped one
     re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),
     re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&'\"`]+)", re.I),
 )
-"""Where the address of a database holds one: before its host, and as one of its parameters."""
+"""User and password in a database address: before its host, and as a parameter."""
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
-_LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
+_LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a character of its own
 _WRITTEN_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
 _HAS_CJK = re.compile(rf"[{CJK}]")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
-# half and full width, and radicals that stand for characters
+# half-width, full-width and radical forms
 _WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")
-# what _WORD finds where there is none of these, twice as fast
+# _WORD for text without CJK, twice as fast
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _bare: at the end of a word of _PLAIN
+_OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _without_possessive does
 _CODE = re.compile(
     r"--?[A-Za-z][\w-]*"  # --flags
     # dotted.names, kebab-case, a/path, a::b
@@ -73,7 +65,7 @@ _SHAPE = re.compile(
 )
 
 _EMPHASIS = ("**", "__", "~~", "==")
-_INLINE = (  # a pattern, and what stands in every text that it matches: looking for that is cheaper
+_INLINE = (  # substrings of every match (tested first, for speed), pattern, replacement
     (
         ("[[",),
         re.compile(r"!\[\[[^\]\[|]*\|([^\]\[]*)\]\]|!?\[\[([^\]\[|]*)\]\]"),
@@ -98,9 +90,7 @@ _SPACE = re.compile(r"[ \t]+")
 
 
 def strip_markup(markdown: str) -> str:
-    """Return a text without its Markdown markup: links as their text, no list, emphasis, quote or
-    table markers, white space folded.
-    """
+    """Return Markdown as visible text: links as their text, no markers, white space folded."""
     text = markdown
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text)
@@ -117,23 +107,21 @@ def strip_markup(markdown: str) -> str:
 
 
 _MIN_PLURAL_LETTERS = 4
-"""A word of at least so many letters may be a plural."""
+"""Minimum length of a word to remove a plural ending from."""
 
 _PLURAL_ENDING = re.compile(r"(?<=[^aeiou])ies$|(?<=ss|ch|sh)es$|(?<=x)es$|(?<=[^suio])s$")
 
 _LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i"}
 )
-"""Letters that Unicode takes for no letter with an accent, as keyboards without them write them."""
+"""Letters that Unicode does not decompose into a base letter and an accent."""
 
 
 def fold_line(text: str) -> str:
-    """Return a name, path or line as it is matched: compatibility forms unified, case folded,
-    accents taken off.
-    """
+    """Fold case, accents and compatibility forms of a name, path or line."""
     if text.isascii():
         return text.lower()
-    # another letter, not и with an accent
+    # й is a letter of its own, not и with an accent
     decomposed = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS)).replace(
         "и\u0306", "й"
     )
@@ -145,13 +133,11 @@ def fold_line(text: str) -> str:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def fold(word: str) -> str:
-    """Return a word as it is matched, as `fold_line` does; words come again and again, so the last
-    ones are kept.
-    """
+    """Fold a word as `fold_line` does; the most recent words are cached."""
     return fold_line(word)
 
 
-# no vowel sign of India, no dakuten; what turns a sign into an emoji
+# includes emoji selectors, but no Indic vowel signs and no dakuten
 _ACCENTS = re.compile("[\u0300-\u036f\u20d0-\u20ff\ufe00-\ufe0f]+")
 _REMOVE_ASCII_SIGNS = {
     code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"
@@ -160,14 +146,12 @@ _NON_WORDS = re.compile(r"[^\w\n]+")
 
 
 def name_key(name: str) -> str:
-    """Return the key by which names are compared: their folded letters and digits, without spaces
-    and punctuation.
-    """
+    """Return a name's folded letters and digits, for comparison with other names."""
     return name_keys([name])[0]
 
 
 def name_keys(names: Sequence[str]) -> list[str]:
-    """Return the keys of several names, ten times as fast as one by one."""
+    """Return the `name_key` of each name, ten times faster than one by one."""
     if not names:
         return []
     lines = "\n".join(name.replace("\n", " ") for name in names)
@@ -181,7 +165,6 @@ def name_keys(names: Sequence[str]) -> list[str]:
 
 
 def _combining_marks(signs: re.Match[str]) -> str:
-    """Return what makes another letter among signs beyond ASCII."""
     return "".join(c for c in signs[0] if unicodedata.category(c) in ("Mn", "Mc"))
 
 
@@ -195,69 +178,63 @@ def normalize_letters(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the folded words in order; Chinese, Japanese and Korean runs as overlapping pairs of
-    characters.
-    """
+    """Return the folded words of a text in order; CJK runs become overlapping character pairs."""
     text = normalize_letters(text)
     if has_cjk(text):
         return [part for word in _WORD.findall(text) for part in _word_or_pairs(word)]
     if text.isascii():
         return _PLAIN_WORD.findall((_OWNED.sub("", text) if "'s" in text else text).lower())
-    found = _PLAIN_WORD.findall(text)
+    matches = _PLAIN_WORD.findall(text)
     if "'" in text or "’" in text:
-        return [fold(_without_possessive(word)) for word in found]
-    return [fold(word) for word in found]
+        return [fold(_without_possessive(word)) for word in matches]
+    return [fold(word) for word in matches]
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def form_key(text: str) -> str:
-    """Return by what spellings of a name are compared: its words folded, joined by one space, the
-    last one without a plural's ending.
-    """
-    found = words(text)
-    if found and len(found[-1]) >= _MIN_PLURAL_LETTERS:
-        found[-1] = _PLURAL_ENDING.sub(lambda match: "y" if match[0] == "ies" else "", found[-1])
-    return " ".join(found)
+    """Return a name's folded words without the plural ending of the last one."""
+    parts = words(text)
+    if parts and len(parts[-1]) >= _MIN_PLURAL_LETTERS:
+        parts[-1] = _PLURAL_ENDING.sub(lambda match: "y" if match[0] == "ies" else "", parts[-1])
+    return " ".join(parts)
 
 
 def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
-    """Return the indexed words of a text and their positions; a pair of CJK characters has its
-    single characters at its position.
+    """Return the words to index and their positions.
+
+    Single CJK characters share the position of their pair.
     """
-    found = words(text)
-    if text.isascii() or not any(map(has_cjk, found)):
-        return found, range(len(found))
-    placed = [
-        (character, place)
-        for place, pair in enumerate(zip(found, (*found[1:], ""), strict=True))
+    indexed = words(text)
+    if text.isascii() or not any(map(has_cjk, indexed)):
+        return indexed, range(len(indexed))
+    entries = [
+        (character, position)
+        for position, pair in enumerate(zip(indexed, (*indexed[1:], ""), strict=True))
         for character in _with_characters(*pair)
     ]
-    return [each for each, _ in placed], [place for _, place in placed]
+    return [word for word, _ in entries], [position for _, position in entries]
 
 
 def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the words of a text as `words` gives them, and where each stands in it, in
-    characters.
-    """
+    """Yield each word of `words` with its start and end offsets in the text."""
     for match in _WRITTEN_WORD.finditer(text):
-        found, apart = _written_words(match[0])
+        parts, is_split = _written_words(match[0])
         start, end = match.span()
-        for at, word in enumerate(found):
-            yield (word, start + at, start + at + len(word)) if apart else (word, start, end)
+        for at, word in enumerate(parts):
+            yield (word, start + at, start + at + len(word)) if is_split else (word, start, end)
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
-def _written_words(written: str) -> tuple[tuple[str, ...], bool]:
-    """Return the words of what stands without a space, and whether each is a part of it by its
-    place; the same comes again and again.
-    """
-    found = tuple(words(written))
-    return found, has_cjk(written) and len(found) == max(1, len(written) - 1)
+def _written_words(text: str) -> tuple[tuple[str, ...], bool]:
+    """Return the words of a text without spaces; True if they are its overlapping pairs."""
+    parts = tuple(words(text))
+    return parts, has_cjk(text) and len(parts) == max(1, len(text) - 1)
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:
-    """Return a word; a pair with its characters, but for the last one where the next pair begins
-    with it.
+    """Return a word; for a CJK pair also its characters.
+
+    The second character is left out if the following pair begins with it.
     """
     if len(word) == 1 or not has_cjk(word):
         return (word,)
@@ -276,9 +253,6 @@ def space_cjk(text: str) -> str:
 
 
 def _word_or_pairs(word: str) -> list[str]:
-    """Return the overlapping pairs of a run of Chinese, Japanese or Korean; another word as it is
-    matched.
-    """
     if _HAS_CJK.match(word):
         return [word[i : i + 2] for i in range(max(1, len(word) - 1))]
     return [fold(_without_possessive(word))]
@@ -289,8 +263,9 @@ def _without_possessive(word: str) -> str:
 
 
 def split_identifier(identifier: str) -> list[str]:
-    """Return the parts of an identifier, folded: `HTTPResponse` gives http, response; `parse_json`
-    gives parse, json.
+    """Return the folded parts of an identifier.
+
+    `HTTPResponse` gives http, response; `parse_json` gives parse, json.
     """
     return [fold(part) for part in _CAMEL.findall(identifier)]
 
@@ -301,25 +276,26 @@ def looks_like_code(token: str) -> bool:
 
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each code-like token in order, folded, with its parts; a plain word comes without
-    parts, and as `words` gives it.
+    """Return the folded code-like tokens of a text in order, each with its parts.
+
+    A plain word has no parts and equals the one that `words` returns.
     """
-    return [found for token in code_tokens(text) for found in token_parts(token)]
+    return [identifier for token in code_tokens(text) for identifier in token_parts(token)]
 
 
 def code_tokens(text: str) -> list[str]:
-    """Return each code-like token in order, as it is written."""
-    found: list[str] = _CODE.findall(space_cjk(text))
-    return found
+    """Return the code-like tokens of a text in order, unfolded."""
+    tokens: list[str] = _CODE.findall(space_cjk(text))
+    return tokens
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def token_parts(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the folded names in a token, mostly one, with their parts."""
+    """Return the folded names in a token, usually one, each with its parts."""
     if not token.isascii():
         return tuple((word, ()) for word in words(token))
     if _VERSION.match(token):
-        return ((fold(token.removeprefix("v")), ()),)  # its numbers alone say nothing
+        return ((fold(token.removeprefix("v")), ()),)  # parts of a version mean nothing alone
     if looks_like_code(token) or "-" in token[1:] or "/" in token:
         parts = tuple(split_identifier(token))
         return (
@@ -336,22 +312,18 @@ _MAX_HEADING_TOKENS = 85
 
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
-    """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible
-    text; no ids, no paths.
-    """
+    """Return the text to embed for a chunk: `Title > H2 > H3`, a blank line, its visible text."""
     return f"{shorten_heading(' > '.join(heading_path))}\n\n{strip_markup(text)}".strip()
 
 
 def text_key(text: str) -> bytes:
-    """Return the digest that stands for a text: under which its vector is kept, and a decision
-    knows it.
-    """
+    """Return the digest that identifies a text in the vector cache and in stored decisions."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def shorten_heading(path: str) -> str:
-    """Return a heading path, cut in the middle if it takes more than its share of the window."""
-    # word pieces of English; a token a character otherwise
+    """Return a heading path, shortened in the middle if it is too long to embed."""
+    # estimate: four English letters a token, any other character a token
     costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]
     if sum(costs) <= _MAX_HEADING_TOKENS:
         return path
@@ -361,7 +333,7 @@ def shorten_heading(path: str) -> str:
 
 
 def _affordable_characters(costs: list[float]) -> int:
-    """Return how many characters cost half of the heading's tokens."""
+    """Return the number of leading characters that fill half of the heading's token limit."""
     spent = 0.0
     for count, cost in enumerate(costs):
         spent += cost
@@ -370,7 +342,7 @@ def _affordable_characters(costs: list[float]) -> int:
     return len(costs)
 
 
-# ------------------------------------------------------------------ characters that nobody sees
+# ------------------------------------------------------------------ invisible characters
 
 MAY_BE_INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e"
@@ -379,10 +351,10 @@ MAY_BE_INVISIBLE = re.compile(
 
 INVISIBLE = re.compile(
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{2,8}\U000e007f)"  # England, Scotland, Wales
-    # letters that no font shows
+    # tag characters, which no font shows
     "|(?P<tags>[\U000e0000-\U000e007f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]+)"
     "|(?P<selectors>[\ufe00-\ufe0f\U000e0100-\U000e01ef]+)"
-    "|(?P<turned>[\u202d\u202e]+)"  # what is shown in another order than it is read
+    "|(?P<turned>[\u202d\u202e]+)"  # direction overrides
     "|(?P<joined>[\u200b-\u200d\u2060-\u2064\ufeff]+)"
     "|(?P<rest>[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u00ad\u180e\u202a-\u202c\u2065-\u206f])"
 )
@@ -394,10 +366,10 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
     "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
-"""Thai, Lao, Tibetan, Burmese, Khmer and others: a space of no width is where their words end."""
+"""Scripts such as Thai, Lao and Khmer, in which a zero-width space ends a word."""
 
 _DIRECTION_CONTEXT = 100
-"""Characters before and behind a mark of direction in which there is writing that needs it."""
+"""Characters around a direction mark that are searched for right-to-left letters."""
 
 _RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
@@ -405,62 +377,60 @@ _RIGHT_TO_LEFT = re.compile(
 
 
 def strip_invisible(text: str) -> str:
-    """Return a text without invisible characters, but for those that emoji and writing systems need
-    (Persian, Arabic, Indic, Khmer).
-    """
+    """Remove invisible characters that no emoji or writing system needs."""
     if text.isascii() and text.isprintable():
         return text
     return INVISIBLE.sub(_kept_characters, text) if MAY_BE_INVISIBLE.search(text) else text
 
 
 def _kept_characters(match: re.Match[str]) -> str:
-    found, kind, text = match[0], match.lastgroup, match.string
+    characters, kind, text = match[0], match.lastgroup, match.string
     if kind == "flag":
-        return found
+        return characters
     if kind == "selectors":
-        return found[0] if found[0] < "\U000e0100" or len(found) == 1 else ""
+        return characters[0] if characters[0] < "\U000e0100" or len(characters) == 1 else ""
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-    # kept between letters that join, and a space of no width where words end so
+    # needed between joining letters; a zero-width space ends a word in unspaced scripts
     if kind == "joined":
-        if len(found) > MAX_JOINERS or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
+        if len(characters) > MAX_JOINERS or characters[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
             return ""
-        if found[0] == "\u200b":
-            return found[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
-        return found[0] if before and not (before.isascii() or before.isspace()) else ""
-    if kind == "rest" and found in "\u202a\u202b\u202c\u2066\u2067\u2068\u2069":
+        if characters[0] == "\u200b":
+            return characters[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
+        return characters[0] if before and not (before.isascii() or before.isspace()) else ""
+    if kind == "rest" and characters in "\u202a\u202b\u202c\u2066\u2067\u2068\u2069":
         if _RIGHT_TO_LEFT.search(
             text, max(0, match.start() - _DIRECTION_CONTEXT), match.end() + _DIRECTION_CONTEXT
         ):
-            return found
+            return characters
         return ""
     return ""
 
 
-# ------------------------------------------------------------------ as a person reads it
+# ------------------------------------------------------------------ text for display
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def replace_surrogates(text: str) -> str:
-    """Return a text that can be written as UTF-8: bytes that are none become U+FFFD."""
+    """Replace bytes that could not be decoded by U+FFFD, so that UTF-8 can encode the text."""
     return _SURROGATE.sub("\ufffd", text)
 
 
 def one_line(text: str) -> str:
-    """Return a name, heading or reason as part of one line, without what hides or turns text."""
+    """Return a name, heading or reason on one line, without invisible or direction characters."""
     if text.isascii() and text.isprintable():
         return text
     return strip_invisible(_LINE_BREAKS.sub(" ", text))
 
 
 def escape_breaks(text: str) -> str:
-    """Return a text with what would break or turn its line escaped as in JSON."""
+    """Escape line breaks, control characters and direction marks as in JSON."""
     return _LINE_BREAKS.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def redact_passwords(text: str) -> str:
-    """Return a message without the users and passwords in the database addresses that it quotes."""
+    """Remove users and passwords from database addresses in a message."""
     for pattern in _PASSWORDS:
         text = pattern.sub(r"\1…", text)
     return text
@@ -472,7 +442,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def line_range(first: int, last: int) -> str:
-    """Name lines: `line 11`, `lines 11-14`."""
+    """Return `line 11` or `lines 11-14`."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
@@ -480,14 +450,15 @@ _CITATION = re.compile(r"(.+?) \(lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\
 _PLACE = re.compile(r"(.+\.\w+):([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.S)
 
 
-def parse_citation(written: str) -> tuple[str, tuple[int, int] | None]:
-    """Return the name and the lines in a citation (`x.md#Heading (lines 11-14)`, `x.md:11`); None
-    for lines that it lacks.
+def parse_citation(citation: str) -> tuple[str, tuple[int, int] | None]:
+    """Split `x.md#Heading (lines 11-14)` or `x.md:11` into a name and its lines.
+
+    The lines are None if the citation has none.
     """
-    found = _CITATION.fullmatch(written) or _PLACE.fullmatch(written)
-    if found is None or int(found[3] or found[2]) < int(found[2]):
-        return written, None
-    return found[1], (int(found[2]), int(found[3] or found[2]))
+    match = _CITATION.fullmatch(citation) or _PLACE.fullmatch(citation)
+    if match is None or int(match[3] or match[2]) < int(match[2]):
+        return citation, None
+    return match[1], (int(match[2]), int(match[3] or match[2]))
 
 
 # ------------------------------------------------------------------ addresses
@@ -495,16 +466,12 @@ def parse_citation(written: str) -> tuple[str, tuple[int, int] | None]:
 SCHEME = "thumbindex://"
 
 _DIGEST_LENGTH = 8
-"""Digits of a text's digest in an address and in an id: two texts of a vault share one once in
-millions.
-"""
+"""Hex digits of a text's digest in an address or id."""
 
 _DIGEST_PARAMETER = "is="
 
 _PLAIN_IN_HEADINGS = "/:@,;=$+!*&"
-"""Signs of a heading that are not encoded, since many headings have them: neither quotes nor
-brackets, which end an address in prose.
-"""
+"""Punctuation left unencoded in a heading; quotes and brackets would end an address in prose."""
 
 
 class PassageAddress(NamedTuple):
@@ -517,39 +484,35 @@ class PassageAddress(NamedTuple):
 
 
 def text_digest(text: str) -> str:
-    """Return a digest of a text alone: equal as long as the text is, wherever it stands."""
+    """Return the short digest of a text."""
     return text_key(text).hex()[:_DIGEST_LENGTH]
 
 
 def query_id(query: str) -> str:
-    """Return what all ways of typing one question have in common: a digest of its words, whatever
-    their case and the space between them.
-    """
+    """Return a digest of a query that ignores case and spacing."""
     return text_digest(" ".join(query.casefold().split()))
 
 
 def format_address(folder: str, path: str, heading: str = "", digest: str = "") -> str:
-    """Return an address, as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`: the folder as one
-    part, the path with its slashes.
-    """
-    where = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
-    told = f"?{_DIGEST_PARAMETER}{digest}" if digest else ""
-    below = f"#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}" if heading else ""
-    return f"{where}{told}{below}"
+    """Return an address such as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`."""
+    base = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
+    query = f"?{_DIGEST_PARAMETER}{digest}" if digest else ""
+    fragment = f"#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}" if heading else ""
+    return f"{base}{query}{fragment}"
 
 
-def parse_address(written: str) -> PassageAddress | None:
-    """Parse an address; return None if it is none."""
-    rest, _, heading = written.removeprefix(SCHEME).partition("#")
-    place, _, asked = rest.partition("?")
-    folder, _, path = place.partition("/")
-    if not written.startswith(SCHEME) or not folder or not path:
+def parse_address(address: str) -> PassageAddress | None:
+    """Parse an address; return None if it is not one."""
+    base, _, heading = address.removeprefix(SCHEME).partition("#")
+    location, _, query = base.partition("?")
+    folder, _, path = location.partition("/")
+    if not address.startswith(SCHEME) or not folder or not path:
         return None
     digest = next(
         (
-            each.removeprefix(_DIGEST_PARAMETER)
-            for each in asked.split("&")
-            if each.startswith(_DIGEST_PARAMETER)
+            part.removeprefix(_DIGEST_PARAMETER)
+            for part in query.split("&")
+            if part.startswith(_DIGEST_PARAMETER)
         ),
         "",
     )

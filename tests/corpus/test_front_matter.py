@@ -103,7 +103,7 @@ def test_a_key_that_stands_twice_is_reported_and_the_last_one_counts() -> None:
     front = read("title: One\nx: 1\ntitle: Two")
     assert front.text("title") == "Two"
     assert [(problem.line, problem.reason) for problem in front.problems] == [
-        (4, "front matter: `title` stands twice, the last one counts")
+        (4, "front matter: duplicate key `title`; the last one counts")
     ]
 
 
@@ -118,7 +118,7 @@ def test_what_is_no_front_matter_is_left_to_the_body(text: str) -> None:
 def test_front_matter_that_never_ends_is_text_and_reported_with_its_line(text: str) -> None:
     front = read_front_matter("a.md", text)
     reason = (
-        f"front matter: no line `{text[:3]}` ends it, so that it was read as text: add one after "
+        f"front matter without a closing `{text[:3]}` line was read as text: add the line after "
         "the last key"
     )
     assert (front.size, [(problem.line, problem.reason) for problem in front.problems]) == (

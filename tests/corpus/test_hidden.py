@@ -50,9 +50,9 @@ def test_what_nobody_sees_is_taken_out(text: str, seen: str) -> None:
         (
             "a\nHi" + "".join(chr(0xE0000 + ord(c)) for c in "obey me"),
             2,
-            "hidden text, taken out: “obey me”",
+            "hidden text removed: “obey me”",
         ),
-        ("a \u202egnirts\u202c", 1, "characters that turn the order of what is shown, taken out"),
+        ("a \u202egnirts\u202c", 1, "characters that reverse the displayed text removed"),
         (
             "\n\n<span style='display: none'>x</span>",
             3,

@@ -36,7 +36,7 @@ def test_a_broken_byte_in_utf8_is_replaced_and_the_rest_kept() -> None:
     text, problems = decode("a.md", "grün ".encode() + b"\xff")
     assert text == "grün \ufffd"
     assert problems == (
-        Problem("a.md", 1, "not UTF-8: what is not was replaced; save the file as UTF-8"),
+        Problem("a.md", 1, "not UTF-8: invalid bytes were replaced; save the file as UTF-8"),
     )
 
 
@@ -76,9 +76,9 @@ def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: 
     parsed = parse_document("photo.md", data, CorpusSettings())
     plain = replace(parsed, problems=(), document=replace(parsed.document, flags=()))
     assert plain == parse_document("photo.md", b"", CorpusSettings())
-    assert parsed.document.flags[0].startswith("1: no text")
-    assert [(problem.line, problem.reason.split(" (")[0]) for problem in parsed.problems] == [
-        (None, "no text")
+    assert parsed.document.flags[0].startswith("1: not text")
+    assert [(problem.line, problem.reason.split(",")[0]) for problem in parsed.problems] == [
+        (None, "not text")
     ]
     assert decode_visible("photo.md", data) == ""
 

@@ -86,7 +86,7 @@ def test_a_file_over_the_maximum_is_reported_and_left_out(tmp_path: Path) -> Non
     plant(tmp_path, "big.md", text="x" * 11)
     assert paths(tmp_path, max_file_bytes=10) == ["small.md"]
     assert reasons(tmp_path, max_file_bytes=10) == [
-        ("big.md", "11 bytes, more than corpus.max_file_bytes (10): left out")
+        ("big.md", "11 bytes, more than corpus.max_file_bytes (10): not indexed")
     ]
 
 
@@ -98,9 +98,7 @@ def test_a_name_that_is_not_utf8_is_reported_and_does_no_harm(tmp_path: Path) ->
     except OSError:
         pytest.skip("this file system refuses such names")
     assert paths(tmp_path) == ["ok.md"]
-    assert reasons(tmp_path) == [
-        ("caf\\xe9.md", "the name is not valid UTF-8: rename it to have it read")
-    ]
+    assert reasons(tmp_path) == [("caf\\xe9.md", "the name is not valid UTF-8: rename the file")]
 
 
 @pytest.mark.skipif(
@@ -143,8 +141,8 @@ def why(root: Path, path: str, **settings: object) -> str | None:
         (
             ".obsidian/e.md",
             (
-                "its folder .obsidian is hidden, as its name begins with a dot (corpus.hidden "
-                "reads such)"
+                "its folder .obsidian is hidden: its name begins with a dot (set corpus.hidden to "
+                "include it)"
             ),
         ),
         ("notes.txt", "it is not Markdown: corpus.extensions names .md, .markdown, .mdx"),

@@ -1,4 +1,1 @@
-"""What is in the folder?
-
-Files walked, parsed, cut into sections and chunks; links resolved; changes found.
-"""
+"""Read a folder of notes: list, parse and chunk files, resolve links, find changes."""

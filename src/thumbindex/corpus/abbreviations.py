@@ -16,24 +16,24 @@ _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()`|]")
 _SHORT_FORM = re.compile(r"[A-Za-z\d]{2,10}")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s$")
 _INITIAL = re.compile(r"(?<![^\W_])[^\W_]|[A-Z]")
-"""The first letter of a word or of a part of it (`Sign-On`), and a capital inside: `JavaScript`."""
+"""First letter of a word or of its parts (`Sign-On`), and capitals inside (`JavaScript`)."""
 
 _MAX_CHARS_BEFORE = 200
 """Characters before a parenthesis that are searched for a long form."""
 
 _MAX_ABBREVIATIONS = 200
-"""Maximum definitions of one document: a glossary has fewer."""
+"""Maximum abbreviations of one document."""
 
 
 def find_abbreviations(
     title: str, source: SourceText, markdown: ParsedMarkdown
 ) -> tuple[Abbreviation, ...]:
-    """Return the abbreviations that a document defines outside code, in order."""
-    found: dict[Abbreviation, None] = {}
+    """Return the abbreviations defined in a document outside code, in order."""
+    abbreviations: dict[Abbreviation, None] = {}
     for text in _texts(title, source, markdown):
         for short, long in find_definitions(text):
-            found[Abbreviation(" ".join(words(short)), " ".join(words(long)))] = None
-    return tuple(found)[:_MAX_ABBREVIATIONS]
+            abbreviations[Abbreviation(" ".join(words(short)), " ".join(words(long)))] = None
+    return tuple(abbreviations)[:_MAX_ABBREVIATIONS]
 
 
 def _texts(title: str, source: SourceText, markdown: ParsedMarkdown) -> Iterator[str]:
@@ -54,7 +54,7 @@ def _leaves(block: Block) -> Iterator[Block]:
 
 
 def find_definitions(markdown: str) -> Iterator[tuple[str, str]]:
-    """Yield the short forms that a text defines, and their long forms, as written."""
+    """Yield (short form, long form) for each abbreviation that a text defines."""
     if " (" not in markdown:
         return
     text = " ".join(_SPAN.sub(" ` ", markdown).split())
@@ -69,13 +69,13 @@ def find_definitions(markdown: str) -> Iterator[tuple[str, str]]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words between white space, without quotation marks around them."""
-    return [bare for each in text.split() if (bare := each.strip("\"'“”‘’>"))]
+    return [bare for word in text.split() if (bare := word.strip("\"'“”‘’>"))]
 
 
 def _long_form(short: str, before: Sequence[str]) -> Sequence[str]:
-    """Return the last words whose initials are the short form, mostly in capitals; initials of
-    function words may be missing.
+    """Return the last words whose initials spell the short form, if it is mostly in capitals.
+
+    Function words may be skipped.
     """
     letters = _PLURAL.sub("", short).lower()
     if (
@@ -86,11 +86,11 @@ def _long_form(short: str, before: Sequence[str]) -> Sequence[str]:
         return ()
     for start in range(len(before) - 1, -1, -1):
         long = before[start:]
-        telling = [each for each in long if each.lower() not in STOP_WORDS]
-        if telling[:1] == long[:1] and letters in (_initials(long), _initials(telling)):
+        content_words = [word for word in long if word.lower() not in STOP_WORDS]
+        if content_words[:1] == long[:1] and letters in (_initials(long), _initials(content_words)):
             return long
     return ()
 
 
 def _initials(long: Sequence[str]) -> str:
-    return "".join(letter for each in long for letter in _INITIAL.findall(each)).lower()
+    return "".join(letter for word in long for letter in _INITIAL.findall(word)).lower()

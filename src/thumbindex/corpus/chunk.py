@@ -1,5 +1,6 @@
-"""Cut a document into sections (parents) and chunks (children): at blocks, sentences, lines, table
-rows and words.
+"""Cut a document into sections (parents) and chunks (children).
+
+Cuts fall between blocks, sentences, lines, table rows or words.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from thumbindex.settings import ChunkSettings
 def cut_document(
     source: SourceText, markdown: ParsedMarkdown, title: str, settings: ChunkSettings
 ) -> tuple[tuple[Section, ...], tuple[Chunk, ...]]:
-    """Cut a document into sections and their chunks; an empty one has one of each, at line 1."""
+    """Cut a document into sections and chunks; an empty document has one empty pair at line 1."""
     largest = min(settings.child_max, settings.parent_max)
     settings = replace(settings, child_max=largest, child_min=min(settings.child_min, largest))
     drafts = _draft_chunks(source, markdown, settings)
@@ -33,7 +34,7 @@ def cut_document(
     chunks: list[Chunk] = []
     for ordinal, run in enumerate(group_sections(drafts, settings)):
         end = drafts[run[1] - 1].fragment.end
-        # without the first headings if they are so long that the section does not fit
+        # drops leading headings that are too long for the section
         start = max(drafts[run[0]].start, end - settings.parent_max)
         first, last = source.line_at(start), source.line_at(end - 1)
         sections.append(Section(ordinal, first, last, source.text_between(start, end)))
@@ -75,25 +76,30 @@ _KIND_SALIENCE = {
     BlockKind.CODE: 0.85,
     BlockKind.HEADING: 0.4,
 }
-_FULL_LENGTH = 200  # characters from which length counts for all it can
+_FULL_LENGTH = 200  # characters of a chunk with the full score for length
 
 
 def _base_salience(
-    kind: BlockKind, depth: int, place: int, ordinal: int, count: int, size: int
+    kind: BlockKind, depth: int, position: int, ordinal: int, count: int, size: int
 ) -> float:
     """Return the salience of a chunk in [0, 1] (spec/dedup.md, section 3).
 
-    A first paragraph near the top of a document comes near 1, a last line under a deep heading near
-    0. `depth` is the number of headings above the chunk, without the title, `place` its position
-    under its heading, `ordinal` its position among the document's `count` chunks, and `size` its
-    length in characters:
+    A first paragraph near the top of a document scores near 1, a last line under a deep heading
+    near 0. `depth` is the number of headings above the chunk, without the title; `position` its
+    position under its heading; `ordinal` its position among the document's `count` chunks; `size`
+    its length in characters:
 
-        kind * (0.30 * (1 - depth / 6) + 0.30 / (1 + place)
+        kind * (0.30 * (1 - depth / 6) + 0.30 / (1 + position)
                 + 0.20 * (1 - ordinal / (count - 1)) + 0.20 * min(1, size / 200))
     """
-    high = 1 - min(depth, 6) / 6
-    early = 1 - ordinal / (count - 1) if count > 1 else 1.0
-    score = 0.30 * high + 0.30 / (1 + place) + 0.20 * early + 0.20 * min(1.0, size / _FULL_LENGTH)
+    height = 1 - min(depth, 6) / 6
+    earliness = 1 - ordinal / (count - 1) if count > 1 else 1.0
+    score = (
+        0.30 * height
+        + 0.30 / (1 + position)
+        + 0.20 * earliness
+        + 0.20 * min(1.0, size / _FULL_LENGTH)
+    )
     return round(_KIND_SALIENCE[kind] * score, 4)
 
 
@@ -102,7 +108,7 @@ def _base_salience(
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A piece of the source before small ones are merged; `prefix` repeats a table's header."""
+    """A piece of the source before merging; `prefix` repeats a table's header."""
 
     start: int
     end: int
@@ -112,7 +118,7 @@ class Fragment:
 
     @property
     def size(self) -> int:
-        """The number of characters, with the prefix."""
+        """Number of characters, including the prefix."""
         return self.end - self.start + (len(self.prefix) + 1 if self.prefix else 0)
 
 
@@ -121,15 +127,15 @@ class DraftChunk:
     """A chunk without its section."""
 
     fragment: Fragment
-    start: int  # offset of the headings right above it, else of the fragment
-    headings: tuple[str, ...]  # the path to it, without the title
+    start: int  # offset of the headings right above it, or else of the fragment
+    headings: tuple[str, ...]  # heading path without the title
     place: int  # position under its own heading, from 0
 
 
 def _draft_chunks(
     source: SourceText, markdown: ParsedMarkdown, settings: ChunkSettings
 ) -> list[DraftChunk]:
-    """Cut a document into chunks in order; a heading with nothing below it is its own chunk."""
+    """Cut a document into chunks in order; a heading without text becomes its own chunk."""
     drafts: list[DraftChunk] = []
     heading_stack: list[Region] = []
     heading_start: int | None = None
@@ -148,9 +154,9 @@ def _draft_chunks(
         ):
             fragments = list(_heading_fragments(source, region, settings.child_max))
         headings = tuple(r.heading for r in heading_stack if r.heading)
-        for place, fragment in enumerate(fragments):
+        for position, fragment in enumerate(fragments):
             start = fragment.start if heading_start is None else heading_start
-            drafts.append(DraftChunk(fragment, start, headings, place))
+            drafts.append(DraftChunk(fragment, start, headings, position))
             heading_start = None
     return drafts
 
@@ -170,8 +176,9 @@ _CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 
 
 def cut_blocks(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut the blocks in a block, and its lines outside them: link definitions, and blocks that are
-    nested too deeply.
+    """Cut a block's children, and the lines between them.
+
+    Such lines are link definitions and blocks nested too deeply to be parsed.
     """
     line = block.start
     for child in block.children:
@@ -187,19 +194,21 @@ def _cut(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
     span = source.trim(block.start, block.end)
     if span is None:
         return
-    whole = Fragment(*span, block.kind, block.language)
-    if whole.size <= maximum:
-        yield whole
+    fragment = Fragment(*span, block.kind, block.language)
+    if fragment.size <= maximum:
+        yield fragment
     elif block.split_mode is SplitMode.CONTAINER and block.children:
         yield from cut_blocks(source, block, maximum)
     elif block.split_mode is SplitMode.TABLE:
         yield from _cut_table(source, block, maximum)
     elif block.split_mode is SplitMode.PROSE:
         yield from (
-            replace(whole, start=a, end=b) for a, b in cut_sentences(source, *span, maximum)
+            replace(fragment, start=a, end=b) for a, b in cut_sentences(source, *span, maximum)
         )
     elif block.split_mode is SplitMode.UNPARSED:
-        yield from (replace(whole, start=a, end=b) for a, b in cut_at_words(source, *span, maximum))
+        yield from (
+            replace(fragment, start=a, end=b) for a, b in cut_at_words(source, *span, maximum)
+        )
     else:
         yield from _cut_lines(source, block, maximum)
 
@@ -208,12 +217,12 @@ def _cut_gap(
     source: SourceText, block: Block, first: int, last: int, maximum: int
 ) -> Iterator[Fragment]:
     span = source.trim(first, last) if first < last else None
-    if span and source.text[slice(*span)].strip("> \t\n"):  # an empty line of a quote is no text
+    if span and source.text[slice(*span)].strip("> \t\n"):  # skips empty lines of a quote
         yield from _cut(source, Block(SplitMode.LINES, block.kind, first, last), maximum)
 
 
 def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut at blank lines, else at every line; drop a closing fence that would be alone."""
+    """Cut at blank lines, or else at every line; drop a closing fence that would be alone."""
     last = block.end
     if (
         block.kind is BlockKind.CODE
@@ -223,14 +232,16 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
         last -= 1
     for first, end in _nonblank_runs(source, block.start, last):
         span = source.trim(first, end)
-        whole = Fragment(*span, block.kind, block.language) if span else None
-        if whole and whole.size <= maximum:
-            yield replace(whole, end=_end_with_fence(source, whole, block, end, last, maximum))
-        elif whole:
+        fragment = Fragment(*span, block.kind, block.language) if span else None
+        if fragment and fragment.size <= maximum:
+            yield replace(
+                fragment, end=_end_with_fence(source, fragment, block, end, last, maximum)
+            )
+        elif fragment:
             for line in range(first, end):
                 if span := source.trim(line, line + 1):
                     yield from (
-                        replace(whole, start=a, end=b)
+                        replace(fragment, start=a, end=b)
                         for a, b in cut_at_words(source, *span, maximum)
                     )
 
@@ -238,7 +249,7 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
 def _end_with_fence(
     source: SourceText, fragment: Fragment, block: Block, end: int, last: int, maximum: int
 ) -> int:
-    """Return the end of a fragment, with the closing fence if it is code's last and that fits."""
+    """Return the end of a fragment, extended to the closing fence if it is the last and fits."""
     if end < last or last == block.end:
         return fragment.end
     closed = source.trim(last, block.end)
@@ -257,7 +268,7 @@ def _nonblank_runs(source: SourceText, first: int, last: int) -> Iterator[tuple[
 
 
 def _cut_table(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut between rows; later fragments repeat the header unless it takes half of the maximum."""
+    """Cut between rows; later fragments repeat the header if it takes at most half the maximum."""
     head = source.trim(block.start, block.start + 2)
     rows = [
         span for line in range(block.start + 2, block.end) if (span := source.trim(line, line + 1))
@@ -297,21 +308,23 @@ def merge_fragments(fragments: Iterable[Fragment], settings: ChunkSettings) -> l
     return [_merged(group) for group in groups]
 
 
-def _can_merge(left: _FragmentGroup, right: _FragmentGroup, settings: ChunkSettings) -> bool:
-    if _size([left[0], right[-1]]) > settings.child_max or (left[0].prefix and not right[0].prefix):
-        return False  # a table's header is repeated before its rows only
-    if min(_size(left), _size(right)) < settings.child_min:
-        # first, since it is cheap: the kinds of a group of hundreds of tiny fragments are not
+def _can_merge(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSettings) -> bool:
+    if _size([before[0], after[-1]]) > settings.child_max or (
+        before[0].prefix and not after[0].prefix
+    ):
+        return False  # a repeated table header may precede only rows of its table
+    if min(_size(before), _size(after)) < settings.child_min:
+        # tested first: collecting the kinds of many tiny fragments is slow
         return True
-    return len({fragment.kind for fragment in (*left, *right)}) == 1
+    return len({fragment.kind for fragment in (*before, *after)}) == 1
 
 
-def _move_to_small(left: _FragmentGroup, right: _FragmentGroup, settings: ChunkSettings) -> None:
+def _move_to_small(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSettings) -> None:
     """Fill a small group from the end of the one before it, which keeps at least `child_min`."""
-    while _size(right) < settings.child_min and len(left) > 1:
-        if _size(left[:-1]) < settings.child_min or not _can_merge([left[-1]], right, settings):
+    while _size(after) < settings.child_min and len(before) > 1:
+        if _size(before[:-1]) < settings.child_min or not _can_merge([before[-1]], after, settings):
             return
-        right.insert(0, left.pop())
+        after.insert(0, before.pop())
 
 
 def _size(group: _FragmentGroup) -> int:
@@ -331,7 +344,7 @@ def _merged(group: _FragmentGroup) -> Fragment:
 # ------------------------------------------------------------------ sections
 
 _ChunkRange = tuple[int, int]
-"""Positions of consecutive chunks, half open."""
+"""Half-open range of chunk positions."""
 
 _DEEPEST = 7  # the preamble and six levels of headings
 
@@ -350,12 +363,12 @@ def _group_below(
     depth: int,
     settings: ChunkSettings,
 ) -> list[_ChunkRange]:
-    """Group the regions below one heading, the deepest headings first."""
-    whole = ranges[0][0], ranges[-1][1]
-    if _range_size(drafts, whole) <= settings.parent_max:
-        return [whole]
+    """Group the regions below one heading, deepest headings first."""
+    full_range = ranges[0][0], ranges[-1][1]
+    if _range_size(drafts, full_range) <= settings.parent_max:
+        return [full_range]
     if len(ranges) == 1:
-        return _split_range(drafts, whole, settings)
+        return _split_range(drafts, full_range, settings)
     parts: list[_ChunkRange] = []
     if depth > _DEEPEST:
         for chunks in ranges:

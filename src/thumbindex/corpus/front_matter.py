@@ -1,6 +1,4 @@
-"""Read front matter: YAML between `---` or TOML between `+++`, as values that JSON can hold; the
-adapter to PyYAML.
-"""
+"""Read YAML (`---`) or TOML (`+++`) front matter as JSON-safe values; the adapter to PyYAML."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 from thumbindex.model import Problem
 
 _MAX_CHARACTERS = 200_000
-_MAX_VALUES = 20_000  # aliases counted as often as they are used, as of characters
+_MAX_VALUES = 20_000  # an aliased value counts at each use, and so do its characters
 MAX_DEPTH = 20
 _DEPTH_CHANGE = {
     "SequenceStartEvent": 1,
@@ -32,14 +30,12 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\.\d+|\d+\.\d*|\d+(?:\.\d*)?[eE][-+]?\d{1,3})")
-# a list in a list to YAML, a wikilink to whoever typed it
+# YAML reads it as a list in a list; the author meant a wikilink
 _UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 
 
 class _FrontMatterError(ValueError):
-    """A block cannot be read; `line` is the file's, and `prose` tells that it is no front matter at
-    all.
-    """
+    """An unreadable block; `prose` marks one that is text, not front matter."""
 
     def __init__(self, reason: str, line: int, prose: bool = False) -> None:
         super().__init__(reason)
@@ -48,24 +44,22 @@ class _FrontMatterError(ValueError):
 
 
 class Property(NamedTuple):
-    """One text of the front matter: a value, an item of a list, or a value of a map in it."""
+    """A text in the front matter: a value, an item of a list, or a value of a nested map."""
 
-    key: str  # in lower case; inside a map the keys are joined by dots
-    text: str  # as written, quotes taken off
-    line: int  # the file's
+    key: str  # in lower case; nested keys are joined by dots
+    text: str  # as written, without quotes
+    line: int  # of the file, from 1
 
 
 def _read_yaml(
     block: str,
 ) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
-    """Return the mapping in a block that begins at a file's second line, the texts in it, and the
-    keys that stand twice with their lines.
+    """Return a block's mapping, its texts, and its duplicate keys with their lines.
 
-    Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON
-    can hold becomes text.
+    Scalars follow YAML 1.2's core schema, so `no` and `2024-01-05` stay text. A value that JSON
+    cannot represent becomes text. The block begins at the file's second line.
     """
-    # Imported here: neither a server that answers nor a child that finds nothing to index reads
-    # front matter.
+    # Imported here: queries and runs without changes need no YAML parser.
     import yaml
 
     if len(block) > _MAX_CHARACTERS:
@@ -86,7 +80,7 @@ def _read_yaml(
         return {}, (), ()
     if root.id != "mapping":
         raise _FrontMatterError(
-            "what stands between the first two rules is no list of `key: value`: read as text",
+            "the first block between `---` lines has no `key: value` pairs: read as text",
             1,
             prose=True,
         )
@@ -98,7 +92,7 @@ def _read_yaml(
 
 
 def _limit_depth(events: Iterable[Any]) -> None:
-    """Refuse a block that is nested too deeply to be composed: PyYAML does so recursively, in C."""
+    """Refuse a block that is nested too deeply: PyYAML composes recursively, in C."""
     depth = 0
     for event in events:
         depth += _DEPTH_CHANGE.get(type(event).__name__, 0)
@@ -107,18 +101,16 @@ def _limit_depth(events: Iterable[Any]) -> None:
 
 
 class _YamlReader:
-    """Makes values of YAML's nodes; a node counts each time that an alias stands for it ("billion
-    laughs").
-    """
+    """Converts YAML nodes to values; each alias counts in full, against "billion laughs"."""
 
     def __init__(self, block: str) -> None:
-        self.keys: list[tuple[str, int]] = []  # of the outermost mapping, with their lines
+        self.keys: list[tuple[str, int]] = []  # keys of the outermost mapping, with lines
         self.texts: list[Property] = []
         self._block = block
         self._values = self._characters = 0
 
     def value(self, node: Any, key: str | None, depth: int) -> Any:
-        """Return a node's value, and keep the texts in it unless the key is None: in a key."""
+        """Return a node's value, and record its texts unless `key` is None (the node is a key)."""
         is_scalar = node.id == "scalar"
         self._values += 1
         self._characters += len(node.value) if is_scalar else 0
@@ -126,8 +118,8 @@ class _YamlReader:
         if is_too_much or (depth == MAX_DEPTH and not is_scalar):
             raise _FrontMatterError(_TOO_MUCH, self.keys[-1][1] if self.keys else 1)
         if not is_scalar:
-            read = self._mapping if node.id == "mapping" else self._sequence
-            return read(node, key, depth)
+            read_children = self._mapping if node.id == "mapping" else self._sequence
+            return read_children(node, key, depth)
         value = node.value if node.style else _scalar(node.value)
         if key is not None and node.value and value is not None:
             self.texts.append(Property(key, node.value, _line(node)))
@@ -150,9 +142,9 @@ class _YamlReader:
         texts_before = len(self.texts)
         items = [self.value(item, key, depth + 1) for item in node.value]
         if key is not None and node.flow_style:
-            written = self._block[node.start_mark.index : node.end_mark.index]
-            if _UNQUOTED_LINK.fullmatch(written):
-                self.texts[texts_before:] = [Property(key, written, _line(node))]
+            source = self._block[node.start_mark.index : node.end_mark.index]
+            if _UNQUOTED_LINK.fullmatch(source):
+                self.texts[texts_before:] = [Property(key, source, _line(node))]
         return items
 
 
@@ -168,7 +160,7 @@ def _scalar(text: str) -> Any:
     if _INT.fullmatch(text):
         return int(text)
     number = float(text) if _FLOAT.fullmatch(text) else inf
-    return text if isinf(number) else number  # JSON has no infinity, which `1e999` is too
+    return text if isinf(number) else number  # JSON has no infinity (`1e999`)
 
 
 _OPEN = re.compile(r"(---|\+\+\+)[ \t]*\n")
@@ -178,7 +170,7 @@ _CLOSE = {
 }
 _PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
 _MAX_TOML_STEPS = 2_000
-"""Dots and brackets of one line: TOML that is nested by them takes the square of them to read."""
+"""Maximum dots and brackets in one line of TOML: nesting by them takes quadratic time."""
 
 _TOML_KEY = re.compile(r"[ \t]*\[?\[?[\"']?([\w-]+)[\"']?[ \t]*[\].=]")
 _TOML_LINE = re.compile(r"at line (\d+)")
@@ -186,24 +178,24 @@ _TOML_LINE = re.compile(r"at line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What stands at a file's head, by field; empty where there is nothing."""
+    """A file's front matter by field; empty if there is none."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)  # JSON-safe
-    size: int = 0  # characters that the block takes, from the file's first
-    lines: int = 0  # lines that it takes
+    size: int = 0  # characters of the block, from the start of the file
+    lines: int = 0  # lines of the block
     texts: Sequence[Property] = ()  # in order
     problems: tuple[Problem, ...] = ()
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags without `#`; a text is split at commas and spaces."""
+        """Return the tags without `#`; a string is split at commas and spaces."""
         values = self.values("tags", "tag", split=r"[,\s]+")
         return tuple(
             dict.fromkeys(tag for value in values if (tag := value.lstrip("#").strip("/ ")))
         )
 
     def text(self, *keys: str) -> str:
-        """Return what the first of the keys says that says anything, in one line."""
+        """Return the first nonempty value of the keys, on one line."""
         for key in keys:
             value = self._value(key)
             if isinstance(value, (str, int, float)) and (text := " ".join(str(value).split())):
@@ -211,20 +203,21 @@ class FrontMatter:
         return ""
 
     def values(self, *keys: str, split: str = r"\s*,\s*") -> tuple[str, ...]:
-        """Return the values of some keys, each once; a text is split at a pattern, and not at all
-        by an empty one.
+        """Return the distinct values of the keys.
+
+        A string is split at the pattern, or not at all if the pattern is empty.
         """
-        found: list[str] = []
+        texts: list[str] = []
         for key in keys:
             value = self._value(key)
             if isinstance(value, str) and split:
-                found += re.split(split, value.strip("[] "))
+                texts += re.split(split, value.strip("[] "))
             elif isinstance(value, list):
-                found += [_name(entry) for entry in _flat(value)]
+                texts += [_name(entry) for entry in _flat(value)]
             elif value is not None:
-                found.append(_name(value))
+                texts.append(_name(value))
         return tuple(
-            dict.fromkeys(text for text in (" ".join(entry.split()) for entry in found) if text)
+            dict.fromkeys(text for text in (" ".join(entry.split()) for entry in texts) if text)
         )
 
     def _value(self, key: str) -> Any:
@@ -232,40 +225,41 @@ class FrontMatter:
 
 
 def read_front_matter(path: str, text: str) -> FrontMatter:
-    """Read the block at the head of a text; one that is broken is reported and read as far as its
-    plain lines go.
+    """Read the front matter of a text.
+
+    A broken block is reported, and only its plain `key: value` lines are read.
     """
     opening = _OPEN.match(text)
     closing = _CLOSE[opening[1]].search(text, opening.end()) if opening else None
     if opening is None:
         return FrontMatter()
-    if closing is None:  # a rule, or front matter that never ends
-        at = opening.end()
-        begins = _KEY.match(text, at) if opening[1] == "---" else _TOML_KEY.match(text, at)
-        said = (
-            f"front matter: no line `{opening[1]}` ends it, so that it was read as text: add one "
+    if closing is None:  # a horizontal rule, or unclosed front matter
+        start = opening.end()
+        has_key = _KEY.match(text, start) if opening[1] == "---" else _TOML_KEY.match(text, start)
+        reason = (
+            f"front matter without a closing `{opening[1]}` line was read as text: add the line "
             "after the last key"
         )
-        return FrontMatter(problems=(Problem(path, 1, said),) if begins else ())
+        return FrontMatter(problems=(Problem(path, 1, reason),) if has_key else ())
     block, size = text[opening.end() : closing.start()], min(closing.end() + 1, len(text))
     lines = text.count("\n", 0, size)
     problems: tuple[Problem, ...] = ()
     texts: Sequence[Property] = ()
     try:
-        fields, texts, doubled = (
+        fields, texts, duplicates = (
             _read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
         )
         problems = tuple(
-            Problem(path, line, f"front matter: `{key}` stands twice, the last one counts")
-            for key, line in doubled
+            Problem(path, line, f"front matter: duplicate key `{key}`; the last one counts")
+            for key, line in duplicates
         )
     except _FrontMatterError as error:
         if error.prose:  # text between two rules, not front matter
             return FrontMatter(problems=(Problem(path, error.line, str(error)),))
         plain = [
             (match, line)
-            for line, each in enumerate(block.split("\n"), 2)
-            if (match := _PLAIN.fullmatch(each))
+            for line, text_line in enumerate(block.split("\n"), 2)
+            if (match := _PLAIN.fullmatch(text_line))
         ]
         fields = {match[1]: match[2].strip("'\"") for match, _ in plain}
         texts = [
@@ -274,7 +268,9 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
         ]
         problems = (
             Problem(
-                path, error.line, f"front matter: {error}; its plain `key: value` lines were read"
+                path,
+                error.line,
+                f"front matter: {error}; only its plain `key: value` lines were read",
             ),
         )
     return FrontMatter(fields, size, lines, texts, problems)
@@ -292,8 +288,8 @@ def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
         raise _FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
     safe = _json_safe(fields, 0)
     lines: dict[str, int] = {}
-    for number, each in enumerate(block.split("\n"), 2):
-        if match := _TOML_KEY.match(each):
+    for number, text_line in enumerate(block.split("\n"), 2):
+        if match := _TOML_KEY.match(text_line):
             lines.setdefault(match[1].lower(), number)
     texts = (
         Property(key, text, lines.get(key.partition(".")[0], 1))
@@ -303,7 +299,6 @@ def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
 
 
 def _texts_in(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a value with their keys."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _texts_in(f"{key}.{name}".lower().lstrip("."), inner)
@@ -328,14 +323,14 @@ def _json_safe(value: Any, depth: int) -> Any:
 
 
 def _flat(values: list[Any]) -> list[Any]:
-    """Flatten lists in lists: `[[Note]]` without quotes is one in YAML."""
-    found: list[Any] = []
+    """Flatten nested lists: YAML reads an unquoted `[[Note]]` as one."""
+    items: list[Any] = []
     for value in values:
-        found += _flat(value) if isinstance(value, list) else [value]
-    return found
+        items += _flat(value) if isinstance(value, list) else [value]
+    return items
 
 
 def _name(value: Any) -> str:
-    if isinstance(value, dict):  # authors are written as `name: …` with more facts beside
+    if isinstance(value, dict):  # an author may be a map with a `name`
         return str(value.get("name", ""))
     return "" if value is None else str(value)

@@ -1,8 +1,8 @@
-"""Read the dates of a file's first and last commit with git.
+"""Read the dates of each file's first and last commit with git.
 
-Git reads the repository's objects and nothing that the repository configures: it runs in a bare
-directory of our own, without configuration, hooks, attributes or remotes, to which the objects are
-lent. If a repository has an unusual layout, or names a place outside, its dates are unknown.
+Git reads only the repository's objects, never its configuration. It runs in a temporary bare
+directory that borrows the objects and has no hooks, attributes or remotes. Dates are unknown if a
+repository has an unusual layout or refers to a place outside.
 """
 
 from __future__ import annotations
@@ -22,195 +22,205 @@ from thumbindex.corpus.read import read_inside
 from thumbindex.process import environment
 
 _MAX_COMMITS = 50_000
-"""Number of the newest commits read: a limit that does not depend on the machine."""
+"""Maximum commits read, newest first."""
 
 _MAX_BYTES, _MAX_SECONDS = 200_000_000, 30.0
-"""Limits of git's output and time; beyond them no date is known."""
+"""Limits of git's output and time; beyond them all dates are unknown."""
 
 _POLL_SECONDS = 0.05
 _SMALL_FILE, _LARGE_FILE = 10_000, 50_000_000
 
-_COMMIT_HASH = re.compile(r"[0-9a-f]{40}")  # of sha256 they are longer
+_COMMIT_HASH = re.compile(r"[0-9a-f]{40}")  # longer in sha256 repositories
 _REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
 _ISO_DATE = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
 
 CommitDays = Mapping[str, tuple[str, str]]
-"""Maps a path (NFC) to the ISO dates of its first and last commit by the authors' clocks; empty if
-unknown.
+"""Maps a path (NFC) to the ISO dates of its first and last commit (author dates); empty if unknown.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository whose work tree contains the folder."""
+    """A git repository whose work tree contains the folder."""
 
     objects: Path
-    below: str  # the folder in the work tree, with slashes; empty for the whole
+    below: str  # the folder's path in the work tree, with slashes; empty for the work tree itself
     commit: str
-    # commits without their parents: they are not when a file was written
+    # commits without parents here: their dates are not those of the files
     shallow: frozenset[str]
 
 
 def find_work_tree(root: Path) -> Path | None:
-    """Return the work tree that contains a folder; None if there is none."""
+    """Return the work tree that contains a folder, or None."""
     real = Path(os.path.realpath(root))
-    return next((each for each in (real, *real.parents) if os.path.lexists(each / ".git")), None)
+    return next(
+        (folder for folder in (real, *real.parents) if os.path.lexists(folder / ".git")), None
+    )
 
 
 def has_no_commit(tree: Path) -> bool:
-    """Return whether the checked-out branch has no commit yet, or `.git` is no repository."""
+    """Return whether the checked-out branch has no commit yet, or `.git` is not a repository."""
     if (tree / ".git").is_dir() and not os.path.lexists(tree / ".git/HEAD"):
         return True
-    places = _git_directories(tree)
-    if places is None:
+    directories = _git_directories(tree)
+    if directories is None:
         return False
-    branch = _read_small_file(places[0], "HEAD", _SMALL_FILE).strip().removeprefix("ref:").strip()
-    is_plain = branch.startswith("refs/heads/") and not os.path.lexists(places[1] / "reftable")
+    branch = (
+        _read_small_file(directories[0], "HEAD", _SMALL_FILE).strip().removeprefix("ref:").strip()
+    )
+    is_plain = branch.startswith("refs/heads/") and not os.path.lexists(directories[1] / "reftable")
     return (
         is_plain
-        and not os.path.lexists(places[1] / branch)
-        and not _packed_reference(places[1], branch)
+        and not os.path.lexists(directories[1] / branch)
+        and not _packed_reference(directories[1], branch)
     )
 
 
 def find_repository(root: Path) -> Repository | None:
     """Return the repository that contains a folder; None if there is none with reliable dates."""
     real, tree = Path(os.path.realpath(root)), find_work_tree(root)
-    places = _git_directories(tree) if tree else None
-    if tree is None or places is None:
+    directories = _git_directories(tree) if tree else None
+    if tree is None or directories is None:
         return None
-    own, shared = places
-    objects = shared / "objects"
+    own_directory, shared_directory = directories
+    objects = shared_directory / "objects"
     if (
         any(
-            os.path.realpath(each) != str(each)
-            for each in (objects, objects / "pack", objects / "info")
+            os.path.realpath(path) != str(path)
+            for path in (objects, objects / "pack", objects / "info")
         )
         or not objects.is_dir()
     ):
-        return None  # what is lent would lie elsewhere
-    commit = _checked_out_commit(own, shared)
+        return None  # a symlink leads outside
+    commit = _checked_out_commit(own_directory, shared_directory)
     if not commit or os.path.lexists(objects / "info" / "alternates"):
         return None
-    is_whole = not os.path.lexists(shared / "shallow")
-    shallow = "" if is_whole else _read_small_file(shared, "shallow", _LARGE_FILE)
+    is_complete = not os.path.lexists(shared_directory / "shallow")
+    shallow = "" if is_complete else _read_small_file(shared_directory, "shallow", _LARGE_FILE)
     below = "" if real == tree else real.relative_to(tree).as_posix()
-    if is_whole or shallow:
+    if is_complete or shallow:
         return Repository(objects, below, commit, frozenset(shallow.split()))
     return None
 
 
 def _git_directories(tree: Path) -> tuple[Path, Path] | None:
-    """Return a work tree's git directory and the shared one; None if they are in unusual places."""
+    """Return a work tree's own and shared git directory; None if the layout is unusual."""
     inner = tree / ".git"
     if inner.is_symlink():
         return None
     if inner.is_dir():
         return None if os.path.lexists(inner / "commondir") else (inner, inner)
-    said = _read_small_file(tree, ".git", _SMALL_FILE)
-    named = said.removeprefix("gitdir:").strip()
+    content = _read_small_file(tree, ".git", _SMALL_FILE)
+    target = content.removeprefix("gitdir:").strip()
     if (
-        not said.startswith("gitdir:")
-        or not named
-        or "\0" in named
-        or named.startswith(("//", "\\\\"))
+        not content.startswith("gitdir:")
+        or not target
+        or "\0" in target
+        or target.startswith(("//", "\\\\"))
     ):
-        return None  # a name on the network would be asked for
-    own = Path(os.path.realpath(tree / named))
-    if own.parent.name == "worktrees" and own.parent.parent.name == ".git":
-        back = _read_small_file(own, "gitdir", _SMALL_FILE).strip()
-        if back and os.path.realpath(own / back) == str(inner):
-            return (own, own.parent.parent)
+        return None  # resolving a network path would contact its host
+    own_directory = Path(os.path.realpath(tree / target))
+    if own_directory.parent.name == "worktrees" and own_directory.parent.parent.name == ".git":
+        back = _read_small_file(own_directory, "gitdir", _SMALL_FILE).strip()
+        if back and os.path.realpath(own_directory / back) == str(inner):
+            return (own_directory, own_directory.parent.parent)
         return None
     outer = next(
-        (parent for parent in tree.parents if own.is_relative_to(parent / ".git" / "modules")), None
+        (
+            parent
+            for parent in tree.parents
+            if own_directory.is_relative_to(parent / ".git" / "modules")
+        ),
+        None,
     )
-    return (own, own) if outer else None
+    return (own_directory, own_directory) if outer else None
 
 
-def _checked_out_commit(own: Path, shared: Path) -> str:
-    """Return the checked-out commit; empty if there is none, or in an unsupported format."""
-    said = _read_small_file(own, "HEAD", _SMALL_FILE).strip()
-    for _ in range(5):  # a branch may be another one's name
-        if _COMMIT_HASH.fullmatch(said):
-            return said
-        name = said.removeprefix("ref:").strip()
-        if not said.startswith("ref:") or not _REFERENCE.fullmatch(name) or ".." in name:
+def _checked_out_commit(own_directory: Path, shared_directory: Path) -> str:
+    """Return the checked-out commit; empty if there is none or the format is unsupported."""
+    head = _read_small_file(own_directory, "HEAD", _SMALL_FILE).strip()
+    for _ in range(5):  # a branch may refer to another one
+        if _COMMIT_HASH.fullmatch(head):
+            return head
+        name = head.removeprefix("ref:").strip()
+        if not head.startswith("ref:") or not _REFERENCE.fullmatch(name) or ".." in name:
             return ""
-        said = (
-            _read_small_file(shared, name, _SMALL_FILE) or _packed_reference(shared, name)
+        head = (
+            _read_small_file(shared_directory, name, _SMALL_FILE)
+            or _packed_reference(shared_directory, name)
         ).strip()
     return ""
 
 
-def _packed_reference(shared: Path, name: str) -> str:
-    lines = _read_small_file(shared, "packed-refs", _LARGE_FILE).split("\n")
+def _packed_reference(shared_directory: Path, name: str) -> str:
+    lines = _read_small_file(shared_directory, "packed-refs", _LARGE_FILE).split("\n")
     return next((line.partition(" ")[0] for line in lines if line.endswith(f" {name}")), "")
 
 
-def _read_small_file(folder: Path, name: str, most: int) -> str:
-    found = read_inside(str(folder), str(folder / name), most)
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""
+def _read_small_file(folder: Path, name: str, max_bytes: int) -> str:
+    data = read_inside(str(folder), str(folder / name), max_bytes)
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
 
 
 def read_commit_days(
-    repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False
+    repository: Repository, work: Path, interrupted: Callable[[], bool] = lambda: False
 ) -> CommitDays | None:
-    """Return the commit dates of the files below the folder; None if interrupted.
+    """Return the commit dates of the folder's files; None if interrupted.
 
-    Raises OSError if git is missing or fails. `own` is where git's temporary directory is made.
+    Raises OSError if git is missing or fails. `work` is the path of git's temporary directory.
     """
-    written = _run_git(
+    output = _run_git(
         repository,
-        own,
+        work,
         [*_LOG, repository.commit, "--", *filter(None, [repository.below])],
         interrupted,
     )
-    if written is None:
+    if output is None:
         return None
     return _parse_log(
-        written, f"{repository.below}/" if repository.below else "", repository.shallow
+        output, f"{repository.below}/" if repository.below else "", repository.shallow
     )
 
 
 def read_tracked_paths(
-    repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False
+    repository: Repository, work: Path, interrupted: Callable[[], bool] = lambda: False
 ) -> frozenset[str] | None:
-    """Return the paths (NFC) of the commit below the folder, much sooner than their days; None and
-    errors as with `read_days`.
+    """Return the paths (NFC) of the folder's files in the commit, much faster than their dates.
+
+    Returns None and raises as `read_commit_days` does.
     """
     below = f"{repository.below}/" if repository.below else ""
-    written = _run_git(
-        repository, own, [*_LS_TREE, "--", repository.commit, *filter(None, [below])], interrupted
+    output = _run_git(
+        repository, work, [*_LS_TREE, "--", repository.commit, *filter(None, [below])], interrupted
     )
-    if written is None:
+    if output is None:
         return None
-    return frozenset(normalize("NFC", path[len(below) :]) for path in written.split("\0") if path)
+    return frozenset(normalize("NFC", path[len(below) :]) for path in output.split("\0") if path)
 
 
 def _run_git(
-    repository: Repository, own: Path, arguments: list[str], interrupted: Callable[[], bool]
+    repository: Repository, work: Path, arguments: list[str], interrupted: Callable[[], bool]
 ) -> str | None:
     """Run git in a temporary directory and return its output."""
     program = shutil.which("git")
-    # on Windows the current folder, which may be the vault, is looked at first
+    # Windows searches the current folder first, which may be the vault
     if program is None or not Path(program).is_absolute():
         raise FileNotFoundError("git is not on the PATH")
     try:
         for name in ("objects", "refs"):
-            (own / name).mkdir(parents=True, exist_ok=True)
-        (own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii", newline="\n")
-        (own / "shallow").write_text(
+            (work / name).mkdir(parents=True, exist_ok=True)
+        (work / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii", newline="\n")
+        (work / "shallow").write_text(
             "".join(f"{commit}\n" for commit in sorted(repository.shallow)),
             encoding="ascii",
             newline="\n",
         )
-        written = _run_limited(
-            [program, *arguments], _environment(repository, own), own, interrupted
+        output = _run_limited(
+            [program, *arguments], _environment(repository, work), work, interrupted
         )
     finally:
-        shutil.rmtree(own, ignore_errors=True)
-    return None if written is None else os.fsdecode(written)
+        shutil.rmtree(work, ignore_errors=True)
+    return None if output is None else os.fsdecode(output)
 
 
 _LS_TREE = "--no-pager --bare ls-tree -r -z --name-only --full-tree".split()
@@ -228,34 +238,36 @@ _SAFE_ENVIRONMENT = (
 ).split()
 
 
-def _environment(repository: Repository, own: Path) -> dict[str, str]:
-    """Return git's environment variables."""
-    kept = {
+def _environment(repository: Repository, work: Path) -> dict[str, str]:
+    inherited = {
         name: value
         for name, value in environment().items()
         if name.upper() in {"PATH", "SYSTEMROOT", "TEMP", "TMP"}
     }
-    places = {
-        "GIT_DIR": str(own),
+    locations = {
+        "GIT_DIR": str(work),
         "GIT_OBJECT_DIRECTORY": str(repository.objects),
-        "HOME": str(own),
-        "XDG_CONFIG_HOME": str(own),
+        "HOME": str(work),
+        "XDG_CONFIG_HOME": str(work),
     }
     return (
-        kept
-        | places
-        | {name: value for name, _, value in (each.partition("=") for each in _SAFE_ENVIRONMENT)}
+        inherited
+        | locations
+        | {
+            name: value
+            for name, _, value in (setting.partition("=") for setting in _SAFE_ENVIRONMENT)
+        }
     )
 
 
 def _run_limited(
-    command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]
+    command: list[str], variables: dict[str, str], folder: Path, interrupted: Callable[[], bool]
 ) -> bytes | None:
-    """Return a program's output; None if interrupted. Raises OSError beyond its limits."""
+    """Return a program's output; None if interrupted. Raises OSError beyond the limits."""
     parts: list[bytes] = []
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     with subprocess.Popen(
-        command, stdin=null, stdout=pipe, stderr=null, cwd=folder, env=surroundings
+        command, stdin=null, stdout=pipe, stderr=null, cwd=folder, env=variables
     ) as process:
 
         def read() -> None:
@@ -275,39 +287,39 @@ def _run_limited(
     if was_interrupted:
         return None
     if is_over:
-        raise OSError(f"git said too much, or nothing in {_MAX_SECONDS:.0f} seconds")
+        raise OSError(f"git exceeded {_MAX_BYTES:,} bytes of output or {_MAX_SECONDS:.0f} seconds")
     if process.returncode:
         raise OSError("git failed")
     return b"".join(parts)
 
 
-def _parse_log(written: str, below: str, shallow: frozenset[str]) -> CommitDays:
+def _parse_log(log: str, below: str, shallow: frozenset[str]) -> CommitDays:
     """Parse a log, newest commit first; a moved file keeps its history under its old name."""
     first: dict[str, str] = {}
     last: dict[str, str] = {}
-    # by a file's name at the commit its name today; empty where its history has ended
-    now: dict[str, str] = {}
-    for entry in written.split("\x01")[1:]:
-        head, _, rest = entry.partition("\0")
+    # a file's name at the commit -> its current name; empty once its history has ended
+    current_names: dict[str, str] = {}
+    for entry in log.split("\x01")[1:]:
+        head, _, raw_changes = entry.partition("\0")
         commit, _, day = head.strip().partition(" ")
         if commit in shallow:
             continue
         day = day if _ISO_DATE.fullmatch(day) else ""
-        fields = rest.strip("\n\0").split("\0")
+        fields = raw_changes.strip("\n\0").split("\0")
         changes = [
             (facts.split(" "), path)
             for facts, path in zip(fields[::2], fields[1::2], strict=False)
             if facts.startswith(":")
         ]
-        gone = {facts[2]: path for facts, path in changes if facts[4][:1] == "D"}
+        deleted = {facts[2]: path for facts, path in changes if facts[4][:1] == "D"}
         for (_, _, before, blob, kind), path in changes:
-            name = now.get(path, path)
+            name = current_names.get(path, path)
             if kind == "D":
-                now.setdefault(path, "")
+                current_names.setdefault(path, "")
             elif name and kind == "A":
-                now[path] = ""
-                if blob in gone:
-                    now[gone.pop(blob)] = name
+                current_names[path] = ""
+                if blob in deleted:
+                    current_names[deleted.pop(blob)] = name
                 else:
                     first[name] = day
                     last.setdefault(name, day)

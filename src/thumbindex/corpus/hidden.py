@@ -15,17 +15,17 @@ MAX_FLAGS = 20
 """Maximum flags of one note."""
 
 _MAX_QUOTE = 60
-"""Maximum characters that a flag quotes."""
+"""Maximum characters quoted in a flag."""
 
 
 class Flag(NamedTuple):
-    """A line, and why it is suspicious."""
+    """A suspicious line and the reason."""
 
     line: int
     reason: str
 
 
-# ------------------------------------------------------------------ characters that nobody sees
+# ------------------------------------------------------------------ invisible characters
 
 
 def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
@@ -34,17 +34,17 @@ def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
         kind = match.lastgroup
         if kind == "tags":
             spelled = (chr(ord(c) - 0xE0000) for c in match[0] if 0xE0020 <= ord(c) < 0xE007F)
-            yield match.start(), f"hidden text, taken out: {_quote(''.join(spelled))}"
+            yield match.start(), f"hidden text removed: {_quote(''.join(spelled))}"
         elif kind in ("selectors", "joined") and len(match[0]) > MAX_JOINERS:
             yield (
                 match.start(),
-                f"hidden text, taken out: {len(match[0])} characters that nobody sees, in a row",
+                f"hidden text removed: {len(match[0])} invisible characters in a row",
             )
         elif kind == "turned":
-            yield match.start(), "characters that turn the order of what is shown, taken out"
+            yield match.start(), "characters that reverse the displayed text removed"
 
 
-# ------------------------------------------------------------------ HTML that nobody sees
+# ------------------------------------------------------------------ hidden HTML
 
 _TAG = re.compile(
     r"<[A-Za-z][\w-]{0,40}[\s/](?:(?:[^<>\"']|\"[^\"<]*\"|'[^'<]*'){1,1000}|[^<>]{1,1000})>"
@@ -84,7 +84,7 @@ def _is_hidden_css(css: str) -> bool:
     return _WHITE_TEXT.search(css) is not None and _BACKGROUND.search(css) is None
 
 
-# ------------------------------------------------------------------ what speaks to a model
+# ------------------------------------------------------------------ instructions to a model
 
 _GAP = r"[\s\"'*_>,]{1,6}"
 _END = r"(?![^\W_])"
@@ -122,36 +122,40 @@ _INSTRUCTION_TO_MODEL = re.compile(
 )
 
 
-# ------------------------------------------------------------------ all of it
+# ------------------------------------------------------------------ flags
 
 
 def find_flags(
     raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]]]
 ) -> tuple[Flag, ...]:
-    """Return the flags of a note's raw text in order; `clean` is the text without invisible
-    characters.
+    """Return the flags of a note in order.
 
-    `code` finds the lines of its code, from 0, half open; it is called only for hidden HTML, since
-    it parses the whole note.
+    `raw` is its text, `clean` the text without invisible characters. `code` returns the half-open
+    line ranges of its code, from 0; it parses the whole note, so it is called only for hidden HTML.
     """
     starts = line_starts(raw) if clean != raw else ()
-    found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
+    flags = [
+        Flag(bisect_right(starts, offset), reason) for offset, reason in _hidden_characters(raw)
+    ]
     html = list(_hidden_html(clean))
-    speech = [
+    instructions = [
         (match.start(), f"reads like an instruction to a model: {_quote(match[0])}")
         for match in _INSTRUCTION_TO_MODEL.finditer(clean)
     ]
-    if html or speech:
-        own = line_starts(clean)
-        found += [Flag(bisect_right(own, at), reason) for at, reason in speech]
-        flags = [Flag(bisect_right(own, at), reason) for at, reason in html]
+    if html or instructions:
+        starts_of_clean = line_starts(clean)
+        flags += [
+            Flag(bisect_right(starts_of_clean, offset), reason) for offset, reason in instructions
+        ]
+        html_flags = [
+            Flag(bisect_right(starts_of_clean, offset), reason) for offset, reason in html
+        ]
         blocks = code() if html else ()
-        coded = {line for first, last in blocks for line in range(first + 1, last + 1)}
-        found += [flag for flag in flags if flag.line not in coded]
-    return tuple(sorted(dict.fromkeys(found)))[:MAX_FLAGS]
+        lines_of_code = {line for first, last in blocks for line in range(first + 1, last + 1)}
+        flags += [flag for flag in html_flags if flag.line not in lines_of_code]
+    return tuple(sorted(dict.fromkeys(flags)))[:MAX_FLAGS]
 
 
 def _quote(text: str) -> str:
-    """Quote the beginning of a text."""
     line = " ".join(text.split())
     return f"“{line[:_MAX_QUOTE]}{'…' if len(line) > _MAX_QUOTE else ''}”"

@@ -1,6 +1,4 @@
-"""Parse the targets of links, and resolve them as Obsidian does: by path, by name, by the nearest
-folder, by alias.
-"""
+"""Parse link targets, and resolve them as Obsidian does: by path, name, nearest folder or alias."""
 
 from __future__ import annotations
 
@@ -59,16 +57,16 @@ def is_attachment(target: str) -> bool:
 
 # ------------------------------------------------------------------ resolve
 
-_PAGE_SUFFIXES = (".html", ".htm")  # published docs link to what a page becomes
+_PAGE_SUFFIXES = (".html", ".htm")  # published docs link to the rendered page
 _INDEX_NAMES = ("index", "readme")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkResolver:
-    """Finds the document that a link leads to; built once for a folder."""
+    """Finds the document that a link leads to; built once per folder."""
 
     exact: Mapping[str, str]  # folded path with suffix -> path
-    paths: Mapping[str, str]  # folded path without suffix -> path, the first where several share it
+    paths: Mapping[str, str]  # folded path without suffix -> path, the first of several
     names: Mapping[str, Sequence[str]]  # folded file name without suffix -> paths
     aliases: Mapping[str, Sequence[str]]  # folded alias -> paths
     titles: Mapping[str, Sequence[str]]  # folded title -> paths
@@ -77,8 +75,9 @@ class LinkResolver:
 
     @classmethod
     def of(cls, documents: Iterable[Document], root: str = "") -> LinkResolver:
-        """Index the documents of a folder named `root`: sites begin their links with its name
-        (`/docs/guide`).
+        """Index a folder's documents.
+
+        `root` is the folder's name, which sites put at the start of their links (`/docs/guide`).
         """
         exact: dict[str, str] = {}
         paths: dict[str, str] = {}
@@ -118,12 +117,12 @@ class LinkResolver:
         if self.root and target.startswith(f"/{self.root}/"):
             paths.append(posixpath.normpath(target.removeprefix(f"/{self.root}/")))
         for path in paths:
-            if not path.startswith("..") and (found := self._at(path)):
-                return found
+            if not path.startswith("..") and (document := self._at(path)):
+                return document
         return self._named(target, folder, titles=link.kind is not LinkKind.MARKDOWN)
 
     def _at(self, path: str) -> str | None:
-        """Find a path with its suffix, without it, as a published page, or as a folder's index."""
+        """Find a path with or without its suffix, as a published page, or as a folder's index."""
         stem = self._stem(path)
         tries = (stem, *(posixpath.join(path, name) for name in _INDEX_NAMES))
         return self.exact.get(path) or next(
@@ -135,16 +134,21 @@ class LinkResolver:
         if not parts:
             return None
         tail = "/" + "/".join(parts)
-        named = [
+        same_name = [
             path
             for path in self.names.get(parts[-1], ())
             if ("/" + posixpath.splitext(_fold(path))[0]).endswith(tail)
         ]
-        found = (
-            named or self.aliases.get(target) or (self.titles.get(target) if titles else None) or ()
+        candidates = (
+            same_name
+            or self.aliases.get(target)
+            or (self.titles.get(target) if titles else None)
+            or ()
         )
         return min(
-            found, key=lambda path: (_distance(folder, posixpath.dirname(path)), path), default=None
+            candidates,
+            key=lambda path: (_distance(folder, posixpath.dirname(path)), path),
+            default=None,
         )
 
     def _stem(self, path: str) -> str:
@@ -157,12 +161,15 @@ def _fold(text: str) -> str:
 
 
 def _distance(start: str, goal: str) -> int:
-    """Count the steps from one folder to another, up and down."""
-    here, there = (
+    """Count the steps up and down from one folder to another."""
+    start_parts, goal_parts = (
         [part for part in start.split("/") if part],
         [part for part in goal.split("/") if part],
     )
     shared = 0
-    while shared < min(len(here), len(there)) and here[shared] == there[shared]:
+    while (
+        shared < min(len(start_parts), len(goal_parts))
+        and start_parts[shared] == goal_parts[shared]
+    ):
         shared += 1
-    return len(here) + len(there) - 2 * shared
+    return len(start_parts) + len(goal_parts) - 2 * shared

@@ -1,6 +1,4 @@
-"""Parse Markdown: headings and blocks with their lines, links and tags; the adapter to
-markdown-it.
-"""
+"""Parse Markdown into headings, blocks, links and tags; the adapter to markdown-it."""
 
 from __future__ import annotations
 
@@ -30,16 +28,16 @@ _WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
 _TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 _HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*(?:[:#.][^{}]*|/\*[^{}]*\*/\s*)\}\s*$|\s\^[\w-]+\s*$")
-# characters parsed at once: the inline parser's worst cases grow with the square of a paragraph
+# characters parsed at once: the inline parser takes quadratic time at worst
 _MAX_INLINE_CHARS = 5_000
-_MAX_INLINE_BRACKETS = 800  # in one piece; more are no links, and nested ones cost that square
+_MAX_INLINE_BRACKETS = 800  # per piece; nested brackets take quadratic time
 
 Environment = MutableMapping[str, Any]
 
 
 def _add_inline_rules(md: MarkdownIt) -> None:
     """Add wikilinks and tags to a parser; record each link's offset in `meta["offset"]`."""
-    # Imported here, as the parser is.
+    # Imported here, like the parser.
     from markdown_it.rules_inline import image, link
 
     md.inline.ruler.before("link", "wikilink", _wikilink_rule)
@@ -51,11 +49,11 @@ def _add_inline_rules(md: MarkdownIt) -> None:
 def _record_offset(rule: Rule, kind: str) -> Rule:
     def with_offset(state: StateInline, silent: bool) -> bool:
         offset, before = state.pos, len(state.tokens)
-        found = rule(state, silent)
-        if found and not silent:
+        matched = rule(state, silent)
+        if matched and not silent:
             added = next(token for token in state.tokens[before:] if token.type == kind)
             added.meta["offset"] = offset
-        return found
+        return matched
 
     return with_offset
 
@@ -98,19 +96,20 @@ def read_inline(
         md.inline.parse(piece, md, env, tokens)
         tags += [token.content for token in tokens if token.type == "tag"]
         for index, token in enumerate(tokens):
-            found = (
+            parsed_link = (
                 _read_link(tokens, index, first + bisect_right(ends, token.meta["offset"]))
                 if "offset" in token.meta
                 else None
             )
-            if found:
-                links.append(found)
+            if parsed_link:
+                links.append(parsed_link)
     return links, tags
 
 
 def split_inline(content: str) -> Iterator[tuple[str, bool]]:
-    """Yield the pieces of a paragraph that the inline parser parses in bounded time, and whether a
-    piece is left as plain text.
+    """Yield the pieces of a paragraph that the inline parser can parse in bounded time.
+
+    The flag is True for a piece with too many brackets, which stays plain text.
     """
     for piece, _ in _inline_pieces(content, 0):
         yield piece, _has_too_many_brackets(piece)
@@ -121,7 +120,7 @@ def _has_too_many_brackets(piece: str) -> bool:
 
 
 MAX_HEADING_CHARS = _MAX_INLINE_CHARS
-"""Maximum characters of a heading or title: every chunk below it repeats them."""
+"""Maximum characters of a heading or title: every chunk below repeats it."""
 
 
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
@@ -142,8 +141,8 @@ def without_anchor(heading: str) -> str:
 def _inline_pieces(content: str, line: int) -> Iterator[tuple[str, int]]:
     start = 0
     while len(content) - start > _MAX_INLINE_CHARS:
-        most = start + _MAX_INLINE_CHARS
-        cut = max(content.rfind("\n", start, most), content.rfind(" ", start, most)) + 1 or most
+        limit = start + _MAX_INLINE_CHARS
+        cut = max(content.rfind("\n", start, limit), content.rfind(" ", start, limit)) + 1 or limit
         yield content[start:cut], line
         line += content.count("\n", start, cut)
         start = cut
@@ -157,8 +156,8 @@ def _read_link(tokens: Sequence[Token], index: int, line: int) -> Link | None:
             token.content, LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK, line
         )
     if token.type == "image":
-        found = parse_destination(str(token.attrs["src"]), LinkKind.EMBED, token.content, line)
-        return found if found and found.target.lower().endswith(MARKDOWN_SUFFIXES) else None
+        embed = parse_destination(str(token.attrs["src"]), LinkKind.EMBED, token.content, line)
+        return embed if embed and embed.target.lower().endswith(MARKDOWN_SUFFIXES) else None
     close = next(
         i
         for i in range(index, len(tokens))
@@ -173,8 +172,8 @@ def _visible_text(tokens: Sequence[Token]) -> str:
     parts: list[str] = []
     for token in tokens:
         if token.type == "wikilink":
-            found = parse_wikilink(token.content, LinkKind.WIKILINK, 0)
-            parts.append(found.text if found else "")
+            wikilink = parse_wikilink(token.content, LinkKind.WIKILINK, 0)
+            parts.append(wikilink.text if wikilink else "")
         elif token.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif token.type == "tag":
@@ -187,55 +186,54 @@ def _visible_text(tokens: Sequence[Token]) -> str:
 # ------------------------------------------------------------------ headings and blocks
 
 MAX_BRACKETS = 100_000
-"""Maximum opening brackets parsed in a note, fifty thousand wikilinks: nested pairs take 0.2 ms
-each.
-"""
+"""Maximum opening brackets parsed in a note: nested pairs take 0.2 ms each."""
 
-_MAX_NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
+_MAX_NESTING = 40  # open blocks; deeper ones are text of the block around them
 
 MAX_LINES = 200_000
 """Maximum lines parsed in a note."""
 
 MAX_BARS = 200_000
-"""Maximum vertical bars parsed in a note: one may end a table cell, which takes a kilobyte."""
+"""Maximum vertical bars parsed in a note: a table cell takes a kilobyte."""
 
 _LIMITS = (
     ("\n", MAX_LINES, "lines"),
     ("|", MAX_BARS, "vertical bars"),
     ("[", MAX_BRACKETS, "square brackets"),
 )
-"""The first line beyond one of these limits, and all lines below it, are plain text."""
+"""Characters, their maximum and their name; lines from the first excess on are plain text."""
 
 _MAX_TABLE_TOKENS = 3 * MAX_BARS
-"""Maximum tokens of a note's tables, three a cell, after which none begins: short rows are padded
-to the header's width.
+"""Maximum tokens of a note's tables, three a cell; further tables stay text.
+
+The number of bars does not limit them: short rows are padded to the header's width.
 """
 
 _TABLE_TOKENS, _FIRST_TABLE_OVER_LIMIT = "table_tokens", "first_table_over_limit"
-"""Keys of a parser's environment: the tokens of all tables so far, and the line of the first table
-that is not parsed because of the limit.
+"""Keys of a parser's environment: table tokens so far, and the line of the first table rejected for
+the limit.
 """
 
 MAX_HEADINGS = 20_000
-"""Maximum headings of a note, since every one begins a chunk; later ones are plain text."""
+"""Maximum headings of a note, each of which begins a chunk; further ones are plain text."""
 
 _LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")
 
 
 class SplitMode(Enum):
-    """Where a block is split if it is longer than a chunk."""
+    """How to split a block that is longer than a chunk."""
 
     PROSE = auto()  # at sentences
     LINES = auto()  # at lines
-    UNPARSED = auto()  # at words: the lines after those that are parsed as Markdown
+    UNPARSED = auto()  # at words: lines beyond the limits of parsing
     TABLE = auto()  # at rows, the header repeated
     CONTAINER = auto()  # at the blocks in it
-    RULE = auto()  # a line drawn between blocks: no text
+    RULE = auto()  # a horizontal rule, without text
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block; lines count from 0, the end is exclusive."""
+    """A block of Markdown; lines count from 0, the end is exclusive."""
 
     split_mode: SplitMode
     kind: BlockKind
@@ -257,12 +255,12 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class ParsedMarkdown:
-    """A text's regions in order, with their blocks, and its links and tags."""
+    """A text's regions in order, with its links and tags."""
 
     regions: tuple[Region, ...]
     links: tuple[Link, ...]
     tags: tuple[str, ...]
-    # the exceeded limits: a line, from 1, and what is read as plain text from there on
+    # exceeded limits: the first line (from 1) read as plain text, and the reason
     limits: tuple[tuple[int, str], ...] = ()
 
 
@@ -284,9 +282,8 @@ _BLOCK_TYPES = {
 
 @lru_cache(maxsize=1)
 def parser() -> MarkdownIt:
-    """Return the shared parser, which parses blocks alone; callers parse inline text."""
-    # Imported here: neither a server that answers nor a child that finds nothing to index parses a
-    # text.
+    """Return the shared parser, which parses only blocks; inline text is parsed by its callers."""
+    # Imported here: queries and runs without changes parse no text.
     from markdown_it import MarkdownIt
     from mdit_py_plugins.footnote import footnote_plugin
 
@@ -302,7 +299,7 @@ def parser() -> MarkdownIt:
 
 
 def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse a table as markdown-it does, up to the maximum of tokens in a note's tables."""
+    """Parse a table as markdown-it does, within the token limit for a note's tables."""
     from markdown_it.rules_block import table
 
     if state.env.get(_TABLE_TOKENS, 0) > _MAX_TABLE_TOKENS:
@@ -310,39 +307,39 @@ def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
             state.env.setdefault(_FIRST_TABLE_OVER_LIMIT, start)
         return False
     before = len(state.tokens)
-    found = table(state, start, end, silent)
+    matched = table(state, start, end, silent)
     state.env[_TABLE_TOKENS] = state.env.get(_TABLE_TOKENS, 0) + len(state.tokens) - before
-    return found
+    return matched
 
 
 def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
-    """Return the lines of all code blocks, from 0, half open, in order; with `fenced` only of those
-    between two fences.
+    """Return the half-open line ranges of all code blocks, from 0; with `fenced`, only closed
+    fences.
     """
-    found = []
+    ranges = []
     beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed
     for token in parser().parse(beginning):
         if token.type == "code_block" and not fenced:
-            found.append(_lines(token))
+            ranges.append(_lines(token))
         if token.type == "fence" and (_is_closed(token) or not fenced):
-            found.append(_lines(token))
-    return tuple(found)
+            ranges.append(_lines(token))
+    return tuple(ranges)
 
 
 def _split_at_limits(text: str) -> tuple[str, str]:
-    """Return the lines of a text that are parsed as Markdown, and the limit that it exceeds."""
+    """Return the part of a text to parse as Markdown, and the limit it exceeds, if any."""
     lines = f"{text}\n"
     end, too_many = len(text), ""
-    for sign, most, name in _LIMITS:
-        at = next(islice(re.finditer(re.escape(sign), lines), most, None), None)
-        cut = lines.rfind("\n", 0, at.start()) + 1 if at else end
+    for sign, maximum, name in _LIMITS:
+        match = next(islice(re.finditer(re.escape(sign), lines), maximum, None), None)
+        cut = lines.rfind("\n", 0, match.start()) + 1 if match else end
         if cut < end:
-            end, too_many = cut, f"more than {most:,} {name}"
+            end, too_many = cut, f"more than {maximum:,} {name}"
     return text[:end], too_many
 
 
 def _is_closed(token: Token) -> bool:
-    """Return whether a code block has a closing fence: a line that is not in its content."""
+    """Return whether a code block has a closing fence, a line that is not in its content."""
     first, last = _lines(token)
     return last - first == token.content.count("\n") + 2
 
@@ -374,8 +371,8 @@ def parse_markdown(text: str) -> ParsedMarkdown:
             (
                 line,
                 (
-                    f"{len(heading_positions):,} headings, more than {MAX_HEADINGS:,}: those from "
-                    "here on are read as text"
+                    f"{len(heading_positions):,} headings, more than {MAX_HEADINGS:,}: headings "
+                    "from this line on are read as text"
                 ),
             )
         )
@@ -383,18 +380,16 @@ def parse_markdown(text: str) -> ParsedMarkdown:
         limits.append(
             (
                 env[_FIRST_TABLE_OVER_LIMIT] + 1,
-                f"more than {MAX_BARS:,} cells of tables: those from here on are read as text",
+                f"more than {MAX_BARS:,} table cells: tables from this line on are read as text",
             )
         )
     regions = [*_split_regions(md, tokens, heading_positions[:MAX_HEADINGS], total, env)]
     if too_many:
         parsed_lines = beginning.count("\n")
-        limits.append(
-            (parsed_lines + 1, f"{too_many}: what follows is read as text, not as Markdown")
-        )
+        limits.append((parsed_lines + 1, f"{too_many}: read as plain text from this line on"))
         body = regions[-1].body
-        rest = Block(SplitMode.UNPARSED, BlockKind.PROSE, parsed_lines, total)
-        regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))
+        unparsed = Block(SplitMode.UNPARSED, BlockKind.PROSE, parsed_lines, total)
+        regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, unparsed)))
     return ParsedMarkdown(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
 
 
@@ -424,19 +419,21 @@ def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple
         token = tokens[index]
         close = _close_index(tokens, index)
         if token.type in _BLOCK_TYPES and token.map:
-            split_mode, own = _BLOCK_TYPES[token.type]
+            split_mode, block_kind = _BLOCK_TYPES[token.type]
             # a paragraph in a list is part of the list
-            own = kind if own is BlockKind.PROSE else own
+            block_kind = kind if block_kind is BlockKind.PROSE else block_kind
             children = (
-                _blocks(tokens[index + 1 : close], own) if split_mode is SplitMode.CONTAINER else ()
+                _blocks(tokens[index + 1 : close], block_kind)
+                if split_mode is SplitMode.CONTAINER
+                else ()
             )
-            blocks.append(Block(split_mode, own, *_lines(token), _language(token), children))
+            blocks.append(Block(split_mode, block_kind, *_lines(token), _language(token), children))
         index = close + 1
     return tuple(blocks)
 
 
 def _close_index(tokens: Sequence[Token], index: int) -> int:
-    """Return the index of the token that closes a token; its own index if it opens nothing."""
+    """Return the index of the token that closes a token; its own if it opens nothing."""
     if tokens[index].nesting != 1:
         return index
     level = tokens[index].level

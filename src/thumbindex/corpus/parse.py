@@ -1,6 +1,4 @@
-"""Parse one file's bytes into a document with its sections, chunks and links, or into its headings
-alone.
-"""
+"""Parse a file's bytes into a document, sections, chunks and links, or into headings alone."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible, strip_markup
 
 MAX_TAGS = 10_000
-"""Maximum tags of a note, the same as the default for links: an answer reads all tags of a note."""
+"""Maximum tags of a note."""
 
 _WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
@@ -34,22 +32,27 @@ _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()
 def parse_document(
     path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0
 ) -> ParsedDocument:
-    """Parse a file's bytes; never fail, but list in `problems` what could not be read.
+    """Parse a file's bytes; never fail, but report unreadable parts in `problems`.
 
     A file that is not text becomes a document without words; a private marker in it still counts.
     """
-    raw, found = decode(path, data)
+    raw, decode_problems = decode(path, data)
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
     private = has_private_marker(raw, front, settings)
     not_text_reason = (
         ""
         if is_text(data)
-        else "no text (or UTF-16 without a mark: save it as UTF-8): it is found by its name alone"
+        else "not text, or UTF-16 without a BOM (save it as UTF-8): only its name is searchable"
     )
     if not_text_reason:
-        raw, text, front, found = "", "", FrontMatter(), (Problem(path, None, not_text_reason),)
-    # blank lines in place of the front matter keep every later line at its number
+        raw, text, front, decode_problems = (
+            "",
+            "",
+            FrontMatter(),
+            (Problem(path, None, not_text_reason),),
+        )
+    # blank lines replace the front matter to preserve line numbers
     source = read_source("\n" * front.lines + text[front.size :], path)
     markdown = parse_markdown(source.text)
     title = (
@@ -87,18 +90,20 @@ def parse_document(
     )
     links = (*_property_links(front), *markdown.links)
     limited = (Problem(path, line, reason) for line, reason in markdown.limits)
-    problems = (*found, *front.problems, *limited)
+    problems = (*decode_problems, *front.problems, *limited)
     if len(tags) > MAX_TAGS:
         problems = (
             *problems,
             Problem(
-                path, 1, f"{len(tags):,} tags, more than {MAX_TAGS:,}: the others are words alone"
+                path,
+                1,
+                f"{len(tags):,} tags, more than {MAX_TAGS:,}: the others are indexed only as words",
             ),
         )
     if len(links) > settings.max_links:
         reason = (
-            f"{len(links):,} links, more than {settings.max_links:,}: those from here on are not "
-            "followed"
+            f"{len(links):,} links, more than corpus.max_links ({settings.max_links:,}): "
+            "links from this line on are ignored"
         )
         problems = (*problems, Problem(path, links[settings.max_links].line, reason))
     return ParsedDocument(
@@ -107,11 +112,12 @@ def parse_document(
 
 
 def _property_links(front: FrontMatter) -> Iterator[Link]:
-    """Yield the properties' values and items that are links and nothing else, as in Obsidian; a
-    bare path in `related` is a link too.
+    """Yield front matter values that consist of a link, as in Obsidian.
+
+    A bare path in `related` is a link too.
     """
-    for key, written, line in front.texts:
-        text = " ".join(written.split())
+    for key, value, line in front.texts:
+        text = " ".join(value.split())
         if match := _WHOLE_WIKILINK.fullmatch(text):
             link = parse_wikilink(match[1], LinkKind.WIKILINK, line)
         elif match := _WHOLE_LINK.fullmatch(text):
@@ -125,7 +131,7 @@ def _property_links(front: FrontMatter) -> Iterator[Link]:
 
 
 def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
-    """Return level, visible text and line (from 1) of each heading of a decoded file, in order."""
+    """Return level, visible text and line (from 1) of each heading of a decoded file."""
     front = read_front_matter(path, text)
     source = read_source("\n" * front.lines + text[front.size :], path)
     return tuple(
@@ -136,7 +142,7 @@ def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
 
 
 def comment_lines(path: str, text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first and last line (from 1) of each comment outside code, in order."""
+    """Return the first and last line (from 1) of each comment outside code."""
     starts = line_starts(text)
     return tuple(
         (bisect_right(starts, start), bisect_right(starts, end - 1))

@@ -1,8 +1,8 @@
-"""Decide which notes are private: by a glob, by the key `private` at their head, or by a tag.
+"""Decide which notes are private: by a glob, the key `private` at the head, or a tag.
 
-If in doubt, a note is private. The key and the tags are searched in the plain text, because parsers
-of YAML, TOML and Markdown fail on text that a person still understands.
-`tests/corpus/private-forms.md` lists all forms.
+If in doubt, a note is private. Key and tags are searched in the plain text, because parsers of YAML,
+TOML and Markdown fail on text that people still understand. `tests/corpus/private-forms.md` lists
+all forms.
 """
 
 from __future__ import annotations
@@ -21,58 +21,51 @@ from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
 
-# ------------------------------------------------------------- a text as a careless writer means it
+# ------------------------------------------------------------- normalization
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
 )
-"""Characters that nobody sees, and what could not be decoded: UTF-16 without its mark has one a
-letter.
+"""Invisible and undecodable characters; UTF-16 read without its BOM has one per letter.
 
-One before a tag parts it from a word.
+One before a tag separates it from a word.
 """
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LOOKALIKES = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
-"""What stands for a plain character: Turkish writes the small letter of I and the capital of i in
-its own way.
-
-The first is a byte order mark.
-"""
+"""A misread byte order mark, Turkish i and I, and colons of other scripts."""
 
 _SYMBOL_BEFORE_TAG = re.compile(
     "(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#"
 )
-"""Symbols that NFKC makes letters of, such as ™: a tag behind one is no part of a word."""
+"""Symbols that NFKC turns into letters, such as ™: a tag behind one is still a tag."""
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒": "-", "−": "-"})
-"""Editors make one sign of several."""
+"""Dashes that editors substitute for hyphens."""
 
 
 def _plain(text: str) -> str:
-    """Return a text in one case and width, its lines ended by line feeds alone, without what nobody
-    sees.
-    """
+    """Fold case and width, remove invisible characters, and end lines with line feeds only."""
     if not text.isascii():
         text = _SYMBOL_BEFORE_TAG.sub(" #", text)
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-        for written, meant in _LOOKALIKES:
-            text = text.replace(written, meant)
+        for lookalike, plain in _LOOKALIKES:
+            text = text.replace(lookalike, plain)
     text = _INVISIBLE.sub(lambda match: " #" if match[1] else "", text)
     return _LINE_END.sub("\n", text).casefold()
 
 
 def _unescaped(text: str) -> str:
-    r"""Return a text in which `\x61` and `\u0061` are the characters that they stand for."""
+    r"""Replace escapes such as `\x61` and `\u0061` by their characters."""
     return _ESCAPE.sub(
         lambda match: chr(min(int(match[1] or match[2] or match[3], 16), 0x10FFFF)), text
     )
 
 
-# ------------------------------------------------------------------ what could be meant as a head
+# ------------------------------------------------------------------ possible heads
 
 _FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,}|\{)[ \t]*+$")
 _KEY_LINE = re.compile(r"[\"'“‘{<&! \t]*+\w[\w .-]*+[\"'”’ \t]*+[:=]|[ \t]*+\?")
@@ -81,90 +74,94 @@ _CODE_FENCE = re.compile(r" {0,3}(`{3,}+(?!.*`)|~{3,}+)[ \t]*+")
 _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
-def _head_blocks(text: str, late: bool) -> Iterator[tuple[str, bool]]:
-    """Yield what a text begins with as far as it could be meant as a head, and whether fences say
-    so: blocks, comments, then the first paragraph.
+def _head_blocks(text: str, below_title: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the blocks at the start of a text that may be meant as its head; True if fenced.
 
-    A fence below a title, `late`, may be a rule: it opens a block where a key is next. What is
-    never closed is all the rest.
+    Blocks and comments come first, then the first paragraph. A fence below a title may be a
+    horizontal rule: it opens a block only if a key follows. An unclosed block extends to the end.
     """
     lines = text.split("\n")
-    at = 0
-    open_comments: set[str] = set()  # signs of comments that are never closed
-    while at < len(lines):
-        line = lines[at].strip()
+    position = 0
+    open_comments: set[str] = set()  # opening marks of unclosed comments
+    while position < len(lines):
+        line = lines[position].strip()
         dashed = line.translate(_DASHES)
         fence = _FENCE.match(dashed)
-        sign = next((comment for comment in _COMMENTS if line.startswith(comment)), "")
-        if sign and sign not in open_comments:
-            close = _COMMENTS[sign]
-            below = (n for n in range(at + 1, len(lines)) if close in lines[n])
-            end = at if close in line[len(sign) :] else next(below, -1)
-            if end < 0:
-                open_comments.add(sign)
-                end = at
-            yield "\n".join(lines[at : end + 1]), False
+        opening = next((comment for comment in _COMMENTS if line.startswith(comment)), "")
+        if opening and opening not in open_comments:
+            close = _COMMENTS[opening]
+            below = (n for n in range(position + 1, len(lines)) if close in lines[n])
+            last = position if close in line[len(opening) :] else next(below, -1)
+            if last < 0:
+                open_comments.add(opening)
+                last = position
+            yield "\n".join(lines[position : last + 1]), False
         elif not line or line.startswith(("#", "%", "<!--", "-->")):
-            late, end = late or line.startswith("#"), at
+            below_title, last = below_title or line.startswith("#"), position
             if line.startswith("%"):
                 yield line, False
         elif fence is None:
             if line.startswith(_CODE):
                 return
-            underline = lines[at + 1].strip() if at + 1 < len(lines) else ""
+            underline = lines[position + 1].strip() if position + 1 < len(lines) else ""
             is_title = bool(underline) and not (underline.strip("=") and underline.strip("-"))
-            ends = (n for n in range(at + 1, len(lines)) if _ends_paragraph(lines[n]))
-            end = at if is_title else next(ends, len(lines)) - 1
-            yield "\n".join(lines[at : end + 1]), False
+            ends = (n for n in range(position + 1, len(lines)) if _ends_paragraph(lines[n]))
+            last = position if is_title else next(ends, len(lines)) - 1
+            yield "\n".join(lines[position : last + 1]), False
             if not is_title and not line.startswith(("import ", "export ")):
                 return
-            late, end = True, end + (is_title and underline.startswith("="))
-        elif late and not any(map(_KEY_LINE.match, (dashed[fence.end() :], _next_line(lines, at)))):
-            end = at
+            below_title, last = True, last + (is_title and underline.startswith("="))
+        elif below_title and not any(
+            map(_KEY_LINE.match, (dashed[fence.end() :], _next_line(lines, position)))
+        ):
+            last = position
         else:
-            indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+            indent = lines[position][: len(lines[position]) - len(lines[position].lstrip())]
             mark = fence[0].rstrip().replace("{", "}")
-            end = at + 1
-            while end < len(lines):
-                if lines[end].rstrip().translate(_DASHES) in (mark, indent + mark):
+            last = position + 1
+            while last < len(lines):
+                if lines[last].rstrip().translate(_DASHES) in (mark, indent + mark):
                     break
-                end += 1
-            yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
-            late = True
-        at = end + 1
+                last += 1
+            yield (
+                "\n".join(_uncoded(lines[position:last]) if below_title else lines[position:last]),
+                True,
+            )
+            below_title = True
+        position = last + 1
 
 
 def _ends_paragraph(line: str) -> bool:
     return not line.strip() or line.lstrip().startswith(_CODE) or _FENCE.match(line) is not None
 
 
-def _next_line(lines: Sequence[str], at: int) -> str:
-    return next((lines[n] for n in range(at + 1, len(lines)) if lines[n].strip()), "")
+def _next_line(lines: Sequence[str], position: int) -> str:
+    return next((lines[n] for n in range(position + 1, len(lines)) if lines[n].strip()), "")
 
 
 def _uncoded(lines: Sequence[str]) -> list[str]:
-    """Return lines without blocks of code that are closed."""
-    kept: list[str] = []
-    opened, mark = -1, ""  # where in the kept lines a block of code began, and its fence
+    """Return lines without closed code blocks."""
+    outside: list[str] = []
+    opened, mark = -1, ""  # start of the open code block in `outside`, and its fence
     for line in lines:
-        kept.append(line)
-        found = _CODE_FENCE.match(line)
-        if found and opened < 0:
-            opened, mark = len(kept) - 1, found[1]
-        elif found and found[1].startswith(mark) and found.end() == len(line):
-            del kept[opened:]
+        outside.append(line)
+        fence = _CODE_FENCE.match(line)
+        if fence and opened < 0:
+            opened, mark = len(outside) - 1, fence[1]
+        elif fence and fence[1].startswith(mark) and fence.end() == len(line):
+            del outside[opened:]
             opened = -1
-    return kept
+    return outside
 
 
 def _paragraphs_below_fences(text: str) -> str:
-    """Return the paragraphs that stand right below a fence, wherever that is."""
-    found, below = [""], False
+    """Return the paragraphs directly below a fence, anywhere in the text."""
+    paragraphs, is_below = [""], False
     for line in text.split("\n"):
         fence = line.strip() in ("---", "+++")
-        below = fence or (below and bool(line.strip()))
-        found.append(line if below and not fence else "")
-    return "\n".join(found)
+        is_below = fence or (is_below and bool(line.strip()))
+        paragraphs.append(line if is_below and not fence else "")
+    return "\n".join(paragraphs)
 
 
 # ------------------------------------------------------------------ the key
@@ -177,10 +174,10 @@ _NO = (
     r"|[^\S\n]++\#"
     rf"|(?=[^\S\n]*+,[^\S\n]*+{_QUOTE}*+[\w-]++{_QUOTE}*+[^\S\n]*+[:=]))"
 )
-"""A clear no, and nothing behind it but a comment, a bracket or another key."""
+"""An explicit no, followed at most by a comment, a bracket or another key."""
 
 _PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!](?!private\b)[^\s,{}\[\]]*+[ \t]++", re.M)
-"""An anchor or a tag of YAML."""
+"""A YAML anchor or tag."""
 
 _KEY_AND_VALUE = re.compile(
     r"(?<![^\w\n])(?P<before>[^\w\n]*+)(?<!\w)private(?!\w)[^\w\n:=]*+(?:\n[^\w\n:=]*+)?[:=]++"
@@ -189,35 +186,35 @@ _KEY_AND_VALUE = re.compile(
     rf"|(?P<word>[^\S\n]*+{_QUOTE}*+[\w.-]++{_QUOTE}*+[^\S\n]*+(?:$|[,;}})\]\#])))?",
     re.M,
 )
-"""The key with a colon or an equals sign, and what kind of value follows."""
+"""The key with a colon or an equals sign, and the kind of value that follows."""
 
 _KEY_ALONE = re.compile(
     r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M
 )
-"""The key alone on its line, or with a yes and without a colon."""
+"""The key alone on its line, or followed by a yes without a colon."""
 
 _KEY_IN_PROSE = re.compile(
     r"^(?:<!---*+|\{/\*|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+"
     rf"private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})",
     re.M,
 )
-"""The key at the beginning of a line of prose, emphasized or not, which is no item of a list."""
+"""The key at the start of a line of prose, possibly emphasized, but not in a list item."""
 
 _KEY_IN_BRACES = re.compile(
     r"^(?:export\b[^\n{]*+)?[ \t\[]*+\{(?:[^\n]*[{,])?"
     rf"[ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})",
     re.M,
 )
-"""The key in braces that begin a line, alone or behind another one: JSON, or an object of JSX."""
+"""The key in braces that begin a line, alone or behind another key: JSON or a JSX object."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
-"""The end of a line below which what is indented belongs to its key."""
+"""End of a line whose key contains the indented lines below."""
 
 _NO_VALUES = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
 
 def _has_key(block: str) -> bool:
-    """Return whether an unparsable block contains the key `private` with any value but no."""
+    """Return whether an unparsable block has the key `private`, unless its value is a no."""
     block = _PROPERTY.sub("", block)
     for match in _KEY_AND_VALUE.finditer(block):
         before = match["before"]
@@ -230,36 +227,36 @@ def _has_key(block: str) -> bool:
 
 
 def _has_top_level_key(block: str) -> bool:
-    """Return whether a parsable block has the key `private` with a value at its top level."""
+    """Return whether a parsable block has a top-level key `private`, unless its value is a no."""
     lines = _PROPERTY.sub("", block).split("\n")[1:]
-    stated = (line for line in map(str.lstrip, lines) if line and not line.startswith("#"))
-    if next(stated, "").startswith("{"):
+    content_lines = (line for line in map(str.lstrip, lines) if line and not line.startswith("#"))
+    if next(content_lines, "").startswith("{"):
         return _has_key(block)
-    opened: int | None = None  # how far the key is indented that the lines below it belong to
+    open_indent: int | None = None  # indentation of the key that contains the next lines
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        # an item belongs to a key that is indented as far
-        if opened is not None and indent + line.startswith("-", indent) > opened:
+        # a list item may be indented as far as its key
+        if open_indent is not None and indent + line.startswith("-", indent) > open_indent:
             continue
         is_open = _OPENS.search(line.partition(" #")[0].rstrip())
-        opened = len(line) - len(line.lstrip(" \t-")) if is_open else None
-        found = _KEY_AND_VALUE.match(line)
+        open_indent = len(line) - len(line.lstrip(" \t-")) if is_open else None
+        match = _KEY_AND_VALUE.match(line)
         if (
-            found
-            and not found["before"].strip(" \t\"'`“”‘’?{(-")
-            and found["empty"] is None
-            and not found["no"]
+            match
+            and not match["before"].strip(" \t\"'`“”‘’?{(-")
+            and match["empty"] is None
+            and not match["no"]
         ):
             return True
     return False
 
 
 def _has_field(fields: Mapping[str, Any]) -> bool:
-    """Return whether parsed fields, merged ones too, have the key with a value other than no."""
+    """Return whether parsed fields (or merged ones) have the key, unless its value is a no."""
     for key, value in fields.items():
         if key == "<<":
             merged = value if isinstance(value, list) else [value]
-            if any(isinstance(each, Mapping) and _has_field(each) for each in merged):
+            if any(isinstance(mapping, Mapping) and _has_field(mapping) for mapping in merged):
                 return True
         if (
             re.sub(r"^\W+|\W+$", "", _plain(_unescaped(key))) == "private"
@@ -280,36 +277,34 @@ _HASH = re.compile(
     r"(?<![/&\\])"
     r"#(?:\[\[([^\[\]\n|]++)|([\w/#-]++))"
 )
-"""A tag stands behind anything that is no letter, digit, slash or `&`; Chinese, Japanese, Thai and
-others put no space before it.
-"""
+"""A tag; before it no letter, digit, slash or `&`, except in scripts without spaces."""
 
 _SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
-"""A span of code in one line; a backtick behind a letter is an apostrophe."""
+"""A code span in one line; a backtick behind a letter is an apostrophe."""
 
 _PLACE = re.compile(
     r"\[\[[^\s\[\]|#]*+#(?:[^\[\]\n|#]|(?<!\s)#)*+(?=\||\]\])"  # [[note#heading]]
     r"|(?<!\])\]\([^\s()]*+(?=\)|\s++[\"'(])"  # [text](page.md#heading)
     r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
-    r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # what a heading is called by: {#heading}
+    r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # an anchor: {#heading}
 )
-"""What leads to a place in a page, or names one."""
+"""Link to a place in a page, or its anchor."""
 
 
 def _tags_in(text: str) -> Iterator[str]:
-    """Yield what could be meant as a tag in a text without code."""
+    """Yield possible tags in a text without code."""
     text = _PLACE.sub(" ", _SPAN.sub(" ", text))
     for match in _HASH.finditer(text):
         yield from (match[1] or match[2]).split("#")
 
 
 def _tags_listed(head: str) -> Iterator[str]:
-    """Yield what stands under the key `tags` of a head, whatever comes between."""
+    """Yield possible tags under the key `tags` of a head."""
     inside = False
     for line in head.split("\n"):
-        found = _TAGS_KEY.search(line)
-        inside = bool(found) or (inside and not _OTHER_KEY.match(line) and not line[:1].isalnum())
-        yield from _NAME.findall(line, found.end() if found else 0) if inside else ()
+        match = _TAGS_KEY.search(line)
+        inside = bool(match) or (inside and not _OTHER_KEY.match(line) and not line[:1].isalnum())
+        yield from _NAME.findall(line, match.end() if match else 0) if inside else ()
 
 
 # ------------------------------------------------------------------ a note
@@ -322,11 +317,10 @@ def is_private(
     data: bytes | Problem | None = None,
     cache: PathCache | None = None,
 ) -> bool:
-    """Return whether a file is private as it is now: by a glob, under any name that leads to it, or
-    by what it says.
+    """Return whether a file is private now: by a glob under any path to it, or by its content.
 
-    `data` is what was read of it, if it was. A file that cannot be read says nothing. `root` is a
-    real path; `cache` saves work for the next path.
+    `data` is the file's content, read if omitted. An unreadable file has no marker. `root` is a
+    real path. `cache` is shared between calls.
     """
     if is_private_by_glob(str(root), path, settings, {} if cache is None else cache):
         return True
@@ -343,35 +337,35 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
 
 
 def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
-    """Return whether a file with this front matter is marked as private, by its head or a tag."""
-    wanted = tuple(filter(None, map(_tag, settings.private.tags)))
-    read = front.lines if front.size and not front.problems else 0
-    block, rest = map(_plain, map(_unescaped, _cut_after(text, read)))
-    if _has_field(front.fields) or any(_is_tag_or_child(tag, wanted) for tag in front.tags):
+    """Return whether a file's head or tags mark it as private."""
+    private_tags = tuple(filter(None, map(_tag, settings.private.tags)))
+    head_lines = front.lines if front.size and not front.problems else 0
+    block, remainder = map(_plain, map(_unescaped, _cut_after(text, head_lines)))
+    if _has_field(front.fields) or any(_is_tag_or_child(tag, private_tags) for tag in front.tags):
         return True
-    if not any(word in part for word in ("private", *wanted) for part in (block, rest)):
+    if not any(word in part for word in ("private", *private_tags) for part in (block, remainder)):
         return False
-    heads = [*_head_blocks(rest, late=bool(read))]
+    heads = [*_head_blocks(remainder, below_title=bool(head_lines))]
     if _has_top_level_key(block):
         return True
     if any(_has_key(head) if fenced else _prose_has_key(head) for head, fenced in heads):
         return True
-    listed = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
+    listed_tags = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
     tags = (
-        *listed,
+        *listed_tags,
         *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)),
     )
-    if any(_is_tag_or_child(tag, wanted) for tag in tags):
+    if any(_is_tag_or_child(tag, private_tags) for tag in tags):
         return True
     _, body = _cut_after(text, front.lines)
-    # code is looked for only where it matters
-    return _body_is_private(body, wanted) and _body_is_private(_without_code(body), wanted)
+    # finding code is slow: skipped if even the whole body is not private
+    return _body_is_private(body, private_tags) and _body_is_private(
+        _without_code(body), private_tags
+    )
 
 
 def _cut_after(text: str, count: int) -> tuple[str, str]:
-    """Return the first lines of a text, and the others: to split ten million of them takes more
-    memory than all else that is done with a note.
-    """
+    """Split a text after its first lines, without splitting all of a huge text into lines."""
     first = text.split("\n", count)
     return "\n".join(first[:count]), "".join(first[count:])
 
@@ -380,32 +374,32 @@ def _prose_has_key(text: str) -> bool:
     return bool(_KEY_IN_PROSE.search(text) or _KEY_IN_BRACES.search(text))
 
 
-def _body_is_private(body: str, wanted: tuple[str, ...]) -> bool:
+def _body_is_private(body: str, private_tags: tuple[str, ...]) -> bool:
     body = _plain(body)
     return _prose_has_key(_paragraphs_below_fences(body)) or any(
-        _is_tag_or_child(tag, wanted) for tag in _tags_in(body)
+        _is_tag_or_child(tag, private_tags) for tag in _tags_in(body)
     )
 
 
 def _without_code(body: str) -> str:
-    """Return a text with blank lines in place of blocks of code between two fences.
+    """Replace closed fenced code blocks by blank lines.
 
-    An indented block may be no code: MkDocs indents the text of admonitions and tabs.
+    Indented blocks stay: MkDocs indents the text of admonitions and tabs.
     """
     lines = body.split("\n")
     visible = strip_invisible(body)
     code = set(code_lines(visible, fenced=True))
-    if visible != body:  # a character that nobody sees may keep a fence from being one
+    if visible != body:  # an invisible character may invalidate a fence
         code.intersection_update(code_lines(body, fenced=True))
     for first, last in code:
         lines[first:last] = [""] * (last - first)
     return "\n".join(lines)
 
 
-def _is_tag_or_child(tag: str, wanted: tuple[str, ...]) -> bool:
+def _is_tag_or_child(tag: str, tags: tuple[str, ...]) -> bool:
     name = _tag(tag)
-    return any(name == each or name.startswith(f"{each}/") for each in wanted)
+    return any(name == parent or name.startswith(f"{parent}/") for parent in tags)
 
 
-def _tag(written: str) -> str:
-    return _plain(written).lstrip("#").strip("/_- ")
+def _tag(tag: str) -> str:
+    return _plain(tag).lstrip("#").strip("/_- ")

@@ -1,4 +1,4 @@
-"""List a folder, read files inside it and nowhere else, and decode them to text with line feeds."""
+"""List a folder, read files only inside it, and decode them to text with line feeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thumbindex.text import strip_invisible
 # ------------------------------------------------------------------ a folder
 
 _LISTS_BY_FD = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
-"""Whether a folder can be listed by its descriptor: a file's facts then cost a quarter less."""
+"""True if folders can be listed by descriptor, which makes each stat a quarter faster."""
 
 _FOLDER_FLAGS = (
     os.O_RDONLY
@@ -28,9 +28,7 @@ _FOLDER_FLAGS = (
 )
 
 _WINDOWS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
-"""Whether there are junctions, and the tag of one (`stat.IO_REPARSE_TAG_MOUNT_POINT`, which other
-systems lack).
-"""
+"""Whether the system has junctions, and their reparse tag (`stat` defines it on Windows only)."""
 
 
 class FolderEntry(NamedTuple):
@@ -38,21 +36,21 @@ class FolderEntry(NamedTuple):
 
     name: str
     is_folder: bool  # False for a symlink
-    # the real path of a symlink's target, empty if unknown; None for all others
+    # the real path of a symlink's target, empty if unknown; None if not a symlink
     target: str | None = None
-    # the stat of a possible document, an ignore file or a symlink's target; or the error
+    # stat or error of a possible document, an ignore file or a symlink's target
     stat: os.stat_result | OSError | None = None
 
 
 def list_folder(real: str, settings: CorpusSettings) -> list[FolderEntry]:
     """List a folder by its real path; raise OSError if that fails."""
-    place = os.open(real, _FOLDER_FLAGS) if _LISTS_BY_FD else real
+    target = os.open(real, _FOLDER_FLAGS) if _LISTS_BY_FD else real
     try:
-        with os.scandir(place) as found:
-            return [_entry(real, entry, settings) for entry in found]
+        with os.scandir(target) as entries:
+            return [_entry(real, entry, settings) for entry in entries]
     finally:
-        if isinstance(place, int):
-            os.close(place)
+        if isinstance(target, int):
+            os.close(target)
 
 
 def _entry(real: str, entry: os.DirEntry[str], settings: CorpusSettings) -> FolderEntry:
@@ -68,7 +66,7 @@ def _entry(real: str, entry: os.DirEntry[str], settings: CorpusSettings) -> Fold
             return FolderEntry(name, False, None, entry.stat(follow_symlinks=False))
         target = os.path.realpath(os.path.join(real, name))  # noqa: PTH118
         return FolderEntry(name, False, target, os.stat(target))  # noqa: PTH116
-    except OSError as error:  # it went just now
+    except OSError as error:  # just deleted
         return FolderEntry(name, False, target, error)
 
 
@@ -91,7 +89,7 @@ _FLAGS = (
 )
 
 _HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
-"""Whether a path can be opened step by step, following no symlink."""
+"""Whether a path can be opened step by step, without following symlinks."""
 
 _OUTSIDE = "leads out of the folder: not read"
 
@@ -100,40 +98,41 @@ MAX_WINDOWS_PATH = 259
 
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
-    """Read one file of a folder; return a problem for a symlink out of it, a device or a file over
-    the maximum size.
+    """Read one file of a folder.
+
+    Returns a Problem for a symlink out of the folder, a device, or a file over the maximum size.
     """
     real = os.path.realpath(root)
-    found = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
-    if isinstance(found, int):
-        return too_large_problem(path, found, settings)
-    return Problem(path, None, found) if isinstance(found, str) else found
+    content = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
+    if isinstance(content, int):
+        return too_large_problem(path, content, settings)
+    return Problem(path, None, content) if isinstance(content, str) else content
 
 
-def read_inside(root: str, path: str, most: int) -> bytes | str | int:
-    """Read a file whose real path is inside a real folder; return the reason if that fails, or the
-    size if it is more than `most`.
+def read_inside(root: str, path: str, max_bytes: int) -> bytes | str | int:
+    """Read a file whose real path is inside a real folder.
+
+    Returns the reason if that fails, or the size if it exceeds `max_bytes`.
     """
     try:
         descriptor = _open_inside(root, os.path.realpath(path))
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         advice = (
-            f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths "
-            "there)"
+            f" (its path has {len(path)} characters: shorten it, or enable long paths in Windows)"
         )
         is_long = _WINDOWS and len(path) > MAX_WINDOWS_PATH
-        return f"cannot be read: {why}{advice if is_long else ''}"
+        return f"cannot be read: {reason}{advice if is_long else ''}"
     if descriptor is None:
         return _OUTSIDE
     try:
         stat = os.fstat(descriptor)
         if not S_ISREG(stat.st_mode):
             return "not a regular file: not read"
-        if stat.st_size > most:
+        if stat.st_size > max_bytes:
             return stat.st_size
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(most)
+            return file.read(max_bytes)
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     finally:
@@ -141,8 +140,9 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
 
 
 def path_inside(root: str, real: str) -> str | None:
-    """Return a real path relative to a real folder, with slashes; "." for the folder itself, None
-    if it is outside.
+    """Return a real path relative to a real folder, with slashes; None if it is outside.
+
+    The folder itself is ".".
     """
     if real == root:
         return "."
@@ -151,35 +151,36 @@ def path_inside(root: str, real: str) -> str | None:
 
 
 def _open_inside(root: str, real: str) -> int | None:
-    """Open a real path inside a real folder, None if it is outside; raise OSError if a folder on
-    the way has become a symlink.
+    """Open a real path inside a real folder; None if it is outside.
+
+    Raises OSError if a folder on the way has become a symlink.
     """
-    own = path_inside(root, real)
-    if own is None or own == ".":
+    relative = path_inside(root, real)
+    if relative is None or relative == ".":
         return None
-    return _open_steps(root, own) if _HAS_DIR_FD else _open_and_compare(real)
+    return _open_steps(root, relative) if _HAS_DIR_FD else _open_and_compare(real)
 
 
 def _open_steps(root: str, path: str) -> int:
-    """Open a path inside a folder step by step, following no symlink."""
+    """Open a path inside a folder step by step, without following symlinks."""
     *folders, name = path.split("/")
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for folder in folders:
-            below = os.open(folder, _FLAGS | os.O_DIRECTORY, dir_fd=at)
-            os.close(at)
-            at = below
-        return os.open(name, _FLAGS, dir_fd=at)
+            next_descriptor = os.open(folder, _FLAGS | os.O_DIRECTORY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = next_descriptor
+        return os.open(name, _FLAGS, dir_fd=descriptor)
     finally:
-        os.close(at)
+        os.close(descriptor)
 
 
 def _open_and_compare(real: str) -> int | None:
-    """Open a file by its whole path, and check afterwards that it has not moved (Windows)."""
+    """Open a file by its full path, then check that it has not moved (Windows)."""
     descriptor = os.open(real, _FLAGS)
-    now = os.path.realpath(real)
+    current = os.path.realpath(real)
     try:
-        if now == real and os.path.samestat(os.fstat(descriptor), Path(now).stat()):
+        if current == real and os.path.samestat(os.fstat(descriptor), Path(current).stat()):
             return descriptor
     except OSError:
         pass
@@ -188,21 +189,22 @@ def _open_and_compare(real: str) -> int | None:
 
 
 def too_large_problem(path: str, size: int, settings: CorpusSettings) -> Problem:
-    """Report a file over the maximum."""
+    """Report a file over the maximum size."""
     return Problem(
         path,
         None,
-        f"{size:,} bytes, more than corpus.max_file_bytes ({settings.max_file_bytes:,}): left out",
+        f"{size:,} bytes, more than corpus.max_file_bytes ({settings.max_file_bytes:,}): "
+        "not indexed",
     )
 
 
 def content_digest(data: bytes) -> str:
-    """Return the sha256 of a file's bytes in hexadecimal digits."""
+    """Return the hexadecimal sha256 of a file's bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def read_digest(root: Path, path: str, settings: CorpusSettings) -> str:
-    """Return the digest of one file of a folder; empty, which equals no digest, if unreadable."""
+    """Return the digest of one file of a folder; empty, unlike any digest, if it is unreadable."""
     data = read_bytes(root, path, settings)
     return "" if isinstance(data, Problem) else content_digest(data)
 
@@ -211,7 +213,7 @@ def read_digest(root: Path, path: str, settings: CorpusSettings) -> str:
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -220,22 +222,19 @@ _LINE_END = re.compile(r"\r\n?")
 
 
 _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\f\r\x1b")
-"""Control characters that no text has: it has tabs, ends of lines and pages, and a terminal's log
-has escapes.
-"""
+"""Control characters that text does not contain; terminal logs contain escapes."""
 
 _CONTROLS_OF_TEXT, _STRAY_CONTROLS = 1 / 20, 16
-"""Of all bytes, and in any case.
+"""Control characters allowed in text: a share of all bytes, or this number if it is larger.
 
-A note with a few stray ones is read; of compressed files, pictures and random bytes it is a tenth
-and more.
+In compressed files, pictures and random bytes they are a tenth and more.
 """
 
 
 def is_text(data: bytes) -> bool:
     """Return whether a file is text: it has a byte order mark, or hardly any control characters.
 
-    NULs at its end do not count: a crash leaves them behind the text.
+    Trailing NULs do not count: a crash may leave them behind the text.
     """
     if data.startswith(tuple(mark for mark, _ in _BOMS)):
         return True
@@ -275,19 +274,17 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
 
 
 def decode_visible(path: str, data: bytes) -> str:
-    """Return a file's text without invisible characters; empty if it is no text."""
+    """Return a file's text without invisible characters; empty if it is not text."""
     return strip_invisible(decode(path, data)[0]) if is_text(data) else ""
 
 
 def _guess(data: bytes, encoding: str) -> tuple[str, str]:
-    """Decode bytes that are not valid in their encoding: as Windows-1252 unless some of them are
-    valid UTF-8 beyond ASCII.
-    """
+    """Decode invalid bytes as Windows-1252, unless some are valid non-ASCII UTF-8."""
     if encoding == "utf-8" and not any(
         "\x7f" < c < "\ud800" or c > "\udfff" for c in set(data.decode("utf-8", "surrogateescape"))
     ):
         return data.decode("cp1252", "replace"), "read as Windows-1252"
-    return data.decode(encoding, "replace"), "what is not was replaced"
+    return data.decode(encoding, "replace"), "invalid bytes were replaced"
 
 
 def _lines(text: str) -> int:

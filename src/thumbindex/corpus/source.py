@@ -1,4 +1,4 @@
-"""The text of a note without its comments, with the line numbers of the file; cut it at words and
+"""The text of a note without its comments, with the file's line numbers; cuts it at words and
 sentences.
 """
 
@@ -24,7 +24,7 @@ class SourceText:
 
     text: str
     starts: Sequence[int]  # offset of each line's first character
-    # offsets of line ends that were inside comments: they count lines, and are never shown
+    # offsets of line ends inside comments: counted as lines, never shown
     comment_line_ends: tuple[int, ...]
 
     def line_at(self, offset: int) -> int:
@@ -32,8 +32,9 @@ class SourceText:
         return bisect_right(self.starts, offset)
 
     def trim(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the offsets of a range of lines (from 0, half open) without blank lines around;
-        None if all are blank.
+        """Return the offsets of a half-open range of lines (from 0) without outer blank lines.
+
+        Returns None if all lines are blank.
         """
         start = self.starts[first] if first < len(self.starts) else len(self.text)
         part = self.text[start : self.starts[last] if last < len(self.starts) else len(self.text)]
@@ -55,28 +56,26 @@ class SourceText:
 
 
 def line_starts(text: str) -> array[int]:
-    """Return the offset of each line's first character, 8 bytes each; only a line feed ends a
-    line.
-    """
+    """Return the offset of each line's first character; only line feeds end lines."""
     starts = array("q", (0,))
     starts.extend(match.end() for match in re.finditer("\n", text))
     return starts
 
 
 def read_source(text: str, path: str = "") -> SourceText:
-    """Return a text without its comments; in `.mdx` files JSX comments too."""
-    kept: list[str] = []
-    gone: list[int] = []
+    """Return a text without its comments; in `.mdx` files also without JSX comments."""
+    parts: list[str] = []
+    hidden_line_ends: list[int] = []
     position = size = 0
     for start, end in find_comments(text, mdx=is_mdx(path)):
         lines = text.count("\n", start, end)
-        kept += (text[position:start], "\n" * lines)
+        parts += (text[position:start], "\n" * lines)
         size += start - position
-        gone.extend(range(size, size + lines))
+        hidden_line_ends.extend(range(size, size + lines))
         size += lines
         position = end
-    clean = "".join((*kept, text[position:])) if kept else text
-    return SourceText(clean, line_starts(clean), tuple(gone))
+    clean = "".join((*parts, text[position:])) if parts else text
+    return SourceText(clean, line_starts(clean), tuple(hidden_line_ends))
 
 
 def is_mdx(path: str) -> bool:
@@ -92,7 +91,6 @@ def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
 
 
 def _without_code(text: str) -> str:
-    """Return the text with its lines of code replaced by spaces."""
     lines = text.split("\n")
     for first, last in code_lines(text):
         lines[first:last] = [" " * len(line) for line in lines[first:last]]
@@ -103,50 +101,54 @@ def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
     signs = list(_COMMENT_SIGN.finditer(text))
     twins = _closing_offsets(signs)
     first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
-    # closing signs that do not come again: never searched for twice, so that time stays linear
-    lost: set[str] = set()
+    # closing signs without further occurrence: not searched again, to keep time linear
+    missing: set[str] = set()
     position = 0
     for index, sign in enumerate(signs):
         if sign.start() < position:
             continue
         end = -1
         if sign[0] == "<!--":
-            end = _find_close("-->", text, sign.start() + 2, lost)
+            end = _find_close("-->", text, sign.start() + 2, missing)
         elif sign[0] == "{/*" and mdx:
-            end = _find_close("*/}", text, sign.end(), lost)
+            end = _find_close("*/}", text, sign.end(), missing)
         elif index in twins:
             paragraph, anywhere = twins[index]
             end = anywhere if sign.start() in first_in_line else paragraph
-            if sign[0] != "%%":  # a span of code: stepped over
+            if sign[0] != "%%":  # a code span is skipped
                 position, end = max(position, end), -1
         if end >= 0:
             yield sign.start(), end
             position = end
 
 
-def _find_close(close: str, text: str, start: int, lost: set[str]) -> int:
-    found = -1 if close in lost else text.find(close, start)
-    if found < 0:
-        lost.add(close)
+def _find_close(close: str, text: str, start: int, missing: set[str]) -> int:
+    offset = -1 if close in missing else text.find(close, start)
+    if offset < 0:
+        missing.add(close)
         return -1
-    return found + len(close)
+    return offset + len(close)
 
 
 def _closing_offsets(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
-    """Map every `%%` and run of backticks to the end of the next equal one in the same paragraph,
-    and anywhere; -1 if there is none.
+    """Map each `%%` and backtick run to the ends of the next equal one: in its paragraph, anywhere.
+
+    An end is -1 if there is none.
     """
     twins: dict[int, tuple[int, int]] = {}
-    near: dict[str, int] = {}
-    far = -1
+    next_in_paragraph: dict[str, int] = {}
+    next_anywhere = -1
     for index in range(len(signs) - 1, -1, -1):
         sign = signs[index]
         if sign[0][0] == "\n":
-            near.clear()
+            next_in_paragraph.clear()
         elif sign[0][0] in "%`":
-            twins[index] = near.get(sign[0], -1), far if sign[0] == "%%" else -1
-            near[sign[0]] = sign.end()
-            far = sign.end() if sign[0] == "%%" else far
+            twins[index] = (
+                next_in_paragraph.get(sign[0], -1),
+                next_anywhere if sign[0] == "%%" else -1,
+            )
+            next_in_paragraph[sign[0]] = sign.end()
+            next_anywhere = sign.end() if sign[0] == "%%" else next_anywhere
     return twins
 
 
@@ -157,7 +159,7 @@ _SENTENCE_END = re.compile(
 )
 _BREAK = re.compile(r"[\s。！？]")
 _PHRASE = re.compile(r"[^,.;。？！]+[,.;。？！]?|[,.;。？！]")
-# characters given to the sentence splitter at once: where nothing else does, it splits by letters
+# characters split at once: the last resort is splitting by letters
 _MAX_SPLITTER_CHARS = 20_000
 
 
@@ -167,8 +169,8 @@ def cut_at_words(
     """Cut a range into parts of at most `maximum` characters, between words if possible."""
     while end - start > maximum:
         part = source.text[start : start + maximum + 1]
-        word = max(part.rfind(" "), part.rfind("\t"), part.rfind("\n"))
-        cut = start + (word if word > maximum // 2 else maximum)
+        space = max(part.rfind(" "), part.rfind("\t"), part.rfind("\n"))
+        cut = start + (space if space > maximum // 2 else maximum)
         if size := len(source.text[start:cut].rstrip()):
             yield start, start + size
         start = cut
@@ -188,32 +190,31 @@ def cut_sentences(
             yield from cut_at_words(source, first, last, maximum)
             continue
         even = len(part) // -(-len(part) // maximum)
-        # in steps of fifty, so that an edit of a few letters seldom moves the other cuts
+        # rounded to 50, so that a small edit rarely moves the other cuts
         size = -(-(even + maximum // 5) // 50) * 50
         position = first
         for text in split_sentences(part, min(maximum, size)):
-            position = source.text.index(text, position)  # behind white space
+            position = source.text.index(text, position)  # skips white space
             yield from cut_at_words(source, position, position + len(text), maximum)
             position += len(text)
 
 
 def split_sentences(text: str, size: int) -> list[str]:
-    """Split a text into parts of as many sentences as fit; a longer sentence at phrases, words or
-    letters.
+    """Pack sentences into parts of at most `size` characters.
 
-    A test compares the parts with those of LlamaIndex's SentenceSplitter, whose import takes two
-    seconds and 67 MB.
+    Longer sentences are split at phrases, words or letters. Equals LlamaIndex's SentenceSplitter,
+    whose import is slow; a test compares them.
     """
     packed = [""]
     for unit in _split_units(text, size):
         if packed[-1] and len(packed[-1]) + len(unit) > size:
             packed.append("")
         packed[-1] += unit
-    return [part for each in packed if (part := each.strip())]
+    return [part for part_text in packed if (part := part_text.strip())]
 
 
 def _split_units(text: str, size: int) -> Iterator[str]:
-    """Yield the largest units of a text that are not longer than `size`."""
+    """Yield the largest units of a text that fit into `size`."""
     if len(text) <= size:
         yield text
         return
@@ -232,7 +233,7 @@ def _split_units(text: str, size: int) -> Iterator[str]:
 
 def _split_before(separator: str, text: str) -> list[str]:
     first, *others = text.split(separator)
-    return [*([first] if first else []), *(f"{separator}{each}" for each in others)]
+    return [*([first] if first else []), *(f"{separator}{other}" for other in others)]
 
 
 def sentence_list(text: str) -> list[str]:

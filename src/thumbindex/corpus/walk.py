@@ -1,5 +1,6 @@
-"""List the Markdown files of a folder, respecting ignore files, globs, hidden folders and symlinks;
-find what changed since the last listing.
+"""List a folder's Markdown files, and find changes since the last listing.
+
+Ignore files, globs, hidden folders and symlinks are respected.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
 _MIN_TIME_NS = -(2**63)
-"""The store's earliest time, in 1677: NTFS begins in 1601."""
+"""Earliest time that the store can hold (1677); NTFS begins in 1601."""
 
 
 class FolderListing(NamedTuple):
@@ -39,8 +40,8 @@ def walk(root: Path, settings: CorpusSettings) -> FolderListing:
     """List the files to index, sorted by path, with their states but no digest.
 
     Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A
-    symlink is followed if it leads inside the folder; a file that is reached twice is listed once,
-    by its real path. Raises UnknownFolderError if there is no such folder.
+    symlink is followed if it leads inside the folder; a file reachable by several paths is listed
+    once, by its real path. Raises UnknownFolderError if there is no such folder.
     """
     listed = _Walk(_real_folder(root), settings)
     files = sorted(listed.files.values(), key=lambda file: file.path)
@@ -50,24 +51,24 @@ def walk(root: Path, settings: CorpusSettings) -> FolderListing:
 
 def _real_folder(root: Path) -> str:
     real = os.path.realpath(root)
-    # the walk uses strings, ten times as fast as Path objects
+    # strings are ten times as fast as Path objects
     if not os.path.isdir(real):  # noqa: PTH112
         raise UnknownFolderError(
-            f"no folder at {root}: check the path, or the configuration's [folders]"
+            f"no folder at {root}: check the path, or [folders] in the configuration"
         )
     try:
         with os.scandir(real):
             pass
-    except OSError as error:  # an unreadable folder is not a deleted one
+    except OSError as error:  # an unreadable folder must not count as deleted
         raise UnknownFolderError(
-            f"The folder {root} cannot be read ({error.strerror}): nothing is deleted. Check who "
-            "may read it."
+            f"The folder {root} cannot be read ({error.strerror}): nothing is deleted. Check "
+            "its permissions."
         ) from error
     return real
 
 
 class _Walk:
-    """One walk through a folder by its real path; with `only`, through these paths alone."""
+    """One walk through a folder by its real path; `only` restricts it to these paths."""
 
     def __init__(
         self, root: str, settings: CorpusSettings, only: frozenset[str] | None = None
@@ -83,7 +84,7 @@ class _Walk:
         # symlinks to targets inside the folder: path, target, the target's stat
         self._symlinks: list[tuple[str, str, os.stat_result, ActiveIgnoreFiles]] = []
         self._list_tree("", root, ())
-        while self._symlinks:  # after the files and folders, whose own paths win
+        while self._symlinks:  # after files and folders, whose own paths take precedence
             path, target, stat, ignore_files = self._symlinks.pop(0)
             if S_ISDIR(stat.st_mode):
                 self._list_tree(path + "/", target, ignore_files)
@@ -109,10 +110,10 @@ class _Walk:
                 continue
             entries = [entry for entry in entries if self._has_valid_name(prefix, entry.name)]
             real_prefix = real.rstrip(os.sep) + os.sep
-            own, problems = read_ignore_files(
+            folder_rules, problems = read_ignore_files(
                 self._root, prefix, real_prefix, [entry.name for entry in entries], self._settings
             )
-            ignore_files = (*ignore_files, *own)
+            ignore_files = (*ignore_files, *folder_rules)
             self.problems += problems
             for entry in entries:
                 path = prefix + entry.name
@@ -164,10 +165,10 @@ class _Walk:
         if stat:
             self._symlinks.append((path, entry.target, stat, ignore_files))
         else:
-            self._report(path, "symlink that leads nowhere")
+            self._report(path, "broken symlink")
 
     def _report_outside_symlink(self, path: str, ignore_files: ActiveIgnoreFiles) -> None:
-        """Report a symlink out of the folder by its name alone, without a look at its target."""
+        """Report a symlink out of the folder, without looking at its target."""
         name = path.rpartition("/")[2]
         if not self.is_document(path) and "." in name.lstrip("."):
             return
@@ -177,7 +178,7 @@ class _Walk:
             self._report(path, "symlink that leads out of the folder: not followed")
 
     def _is_excluded(self, path: str, ignore_files: ActiveIgnoreFiles) -> bool:
-        """Return whether a file, or a folder with a slash at its end, is left out."""
+        """Return whether a file, or a folder with a slash at its end, is excluded."""
         reason = self._exclusions.reason(path, ignore_files)
         if reason and self._only is not None:
             self.exclusion_reasons.setdefault(path.rstrip("/"), reason)
@@ -191,8 +192,8 @@ class _Walk:
         except UnicodeEncodeError:
             if not name.startswith(".") or self._settings.hidden:
                 path = (prefix + name).encode("utf-8", "surrogateescape")
-                shown = path.decode("utf-8", "backslashreplace")
-                self._report(shown, "the name is not valid UTF-8: rename it to have it read")
+                escaped = path.decode("utf-8", "backslashreplace")
+                self._report(escaped, "the name is not valid UTF-8: rename the file")
             return False
         return True
 
@@ -202,7 +203,7 @@ class _Walk:
 
 def file_state(path: str, stat: os.stat_result) -> FileState:
     """Return a file's state without its digest."""
-    inode = stat.st_ino % 2**64  # ReFS counts in 128 bits, the store in 64
+    inode = stat.st_ino % 2**64  # ReFS has 128 bits, the store 64
     return FileState(
         path,
         stat.st_size,
@@ -212,47 +213,47 @@ def file_state(path: str, stat: os.stat_result) -> FileState:
     )
 
 
-# ------------------------------------------------------------------ what changed
+# ------------------------------------------------------------------ changes
 
 _UNKNOWN_TIME = -1
-"""The time of a file that was written just before the listing: it matches no other time, so that
-the digest decides.
+"""The stored time of a file written just before the listing: it matches none, so the digest
+decides.
 """
 
 _RACY_NS = 2_000_000_000
-"""The coarsest clock of a file system in use (FAT) ticks every two seconds."""
+"""Clock resolution of the coarsest file system in use (FAT)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """The result of `find_changes`: the changes by file state alone, and the states to store."""
+    """The result of `find_changes`: changes by file state alone, and the states to store."""
 
     changes: Changes
-    # of all listed files; the digest of an added file is empty until it is read
+    # all listed files; an added file has an empty digest until it is read
     states: tuple[FileState, ...]
-    # paths of files with the same content and another size, time or inode
+    # paths of files with equal content but another size, time or inode
     metadata_only: tuple[str, ...] = ()
 
 
 def find_changes(
-    known: Mapping[str, FileState],
+    stored: Mapping[str, FileState],
     present: Sequence[FileState],
     read_digest: Callable[[str], str],
     *,
     now_ns: int,
     verify: bool = False,
 ) -> FolderChanges:
-    """Compare files with their known states: size, time and inode first, digests if these differ,
-    all digests with `verify`.
+    """Compare files with their stored states: size, time and inode first, then digests if they
+    differ.
 
-    `now_ns` is the time of the listing. The time of a file that was written just before is not
-    stored: a second write within one clock tick would leave it unchanged ("racily clean", in git's
-    words), so its digest decides next time.
+    With `verify` all digests are compared. `now_ns` is the time of the listing. The time of a file
+    written just before it is not stored: a second write within one clock tick would go unnoticed
+    ("racily clean" in git).
     """
     states: list[FileState] = []
     added, changed, metadata_only = [], [], []
     for state in present:
-        before = known.get(state.path)
+        before = stored.get(state.path)
         to_store = (
             replace(state, mtime_ns=_UNKNOWN_TIME)
             if max(state.mtime_ns, state.ctime_ns) > now_ns - _RACY_NS
@@ -270,14 +271,14 @@ def find_changes(
             elif to_store != before:
                 metadata_only.append(state.path)
         states.append(to_store)
-    removed = sorted(set(known) - {state.path for state in present})
-    same = len(present) - len(added) - len(changed)
-    changes = Changes(tuple(added), tuple(changed), tuple(removed), same)
+    removed = sorted(set(stored) - {state.path for state in present})
+    unchanged = len(present) - len(added) - len(changed)
+    changes = Changes(tuple(added), tuple(changed), tuple(removed), unchanged)
     return FolderChanges(changes, tuple(states), tuple(metadata_only))
 
 
 def stat_signature(state: FileState) -> tuple[int, int, int, int]:
-    """Return the fields that change with a write; a program can reset only the time."""
+    """Return the stat fields that a write changes; programs can reset only the time."""
     return state.size, state.mtime_ns, state.inode, state.ctime_ns
 
 
@@ -291,30 +292,31 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     """
     real = _real_folder(root)
     target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
-    own = path_inside(real, target)  # a symlink's file may be listed by its own path
+    target_path = path_inside(real, target)  # a symlink's target may be listed under its own path
     parts = _ancestors_and_self(path)
-    folder_walk = _Walk(real, settings, frozenset((*parts, *_ancestors_and_self(own or ""))))
+    folder_walk = _Walk(
+        real, settings, frozenset((*parts, *_ancestors_and_self(target_path or "")))
+    )
     if any(file.path == path for file in folder_walk.files.values()):
         return None
     if target in folder_walk.files:
         return (
-            "it is a symlink to a note that is listed once, by its own path "
-            f"{folder_walk.files[target].path}"
+            f"it is a symlink to {folder_walk.files[target].path}, which is indexed under that path"
         )
     problems = {problem.path: problem.reason for problem in folder_walk.problems}
     for part in parts:
-        it = "it" if part == path else f"its folder {part}"
+        subject = "it" if part == path else f"its folder {part}"
         if part in folder_walk.exclusion_reasons:
-            return f"{it} {folder_walk.exclusion_reasons[part]}"
+            return f"{subject} {folder_walk.exclusion_reasons[part]}"
         if part in problems:
-            return problems[part] if part == path else f"{it}: {problems[part]}"
-    if own is None or not os.path.exists(target):  # noqa: PTH110
+            return problems[part] if part == path else f"{subject}: {problems[part]}"
+    if target_path is None or not os.path.exists(target):  # noqa: PTH110
         return "there is no such file"
     if os.path.isdir(target):  # noqa: PTH112
         return "it is a folder, not a document"
     if not folder_walk.is_document(path):
         return f"it is not Markdown: corpus.extensions names {', '.join(settings.extensions)}"
-    return "it is no regular file"
+    return "it is not a regular file"
 
 
 def _ancestors_and_self(path: str) -> list[str]:
@@ -326,13 +328,13 @@ def _ancestors_and_self(path: str) -> list[str]:
 def unmatched_private_globs(
     globs: Iterable[str], root: Path, settings: CorpusSettings
 ) -> tuple[str, ...]:
-    """Return the private globs that match no note of a folder; exceptions (`!`) are left out."""
-    left = [glob for glob in globs if not glob.startswith("!")]
-    if not left:
+    """Return the private globs that match no note of a folder, exceptions (`!`) aside."""
+    unmatched = [glob for glob in globs if not glob.startswith("!")]
+    if not unmatched:
         return ()
     real, cache = _real_folder(root), PathCache()
     without_private_globs = replace(settings, private=replace(settings.private, globs=()))
     for file in walk(root, without_private_globs).files:
         for name in equivalent_paths(real, file.path, cache):
-            left = [glob for glob in left if not matches_private_globs(name, (glob,))]
-    return tuple(left)
+            unmatched = [glob for glob in unmatched if not matches_private_globs(name, (glob,))]
+    return tuple(unmatched)
