@@ -1,6 +1,4 @@
-"""Which notes say of themselves that they are private: each form of `tests/corpus/private-forms.md`, read
-alone and among other words.
-"""
+"""Each form of `tests/corpus/private-forms.md` makes a note private, alone or among other words."""
 
 from __future__ import annotations
 

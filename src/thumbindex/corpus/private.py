@@ -1,8 +1,8 @@
 """Decide which notes are private: by a glob, the key `private` at the head, or a tag.
 
-If in doubt, a note is private. Key and tags are searched in the plain text, because parsers of YAML,
-TOML and Markdown fail on text that people still understand. `tests/corpus/private-forms.md` lists
-all forms.
+If in doubt, a note is private. Key and tags are searched in the plain text, because parsers of
+YAML, TOML and Markdown fail on text that people still understand. `tests/corpus/private-forms.md`
+lists all forms.
 """
 
 from __future__ import annotations
