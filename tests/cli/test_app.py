@@ -130,7 +130,7 @@ def test_nothing_is_forgotten_beside_a_server_that_would_build_it_again(
     assert (
         refused.exit_code,
         "a server watches" in refused.stderr,
-        "End it first" in refused.stderr,
+        "Stop it first" in refused.stderr,
     ) == (3, True, True)
     assert run("forget", *elsewhere).stdout.startswith("forgotten: ")
 
@@ -155,7 +155,7 @@ def test_nothing_is_forgotten_beside_a_run_of_indexing_which_stays_seen(
     assert (
         refused.exit_code,
         f"process {before.pid} is indexing vault" in refused.stderr,
-        "End it first" in refused.stderr,
+        "Stop it, or wait" in refused.stderr,
     ) == (3, True, True)
 
 

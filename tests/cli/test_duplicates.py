@@ -72,7 +72,7 @@ def test_a_decision_is_made_shown_and_undone(run: Run) -> None:
 
 
 def test_a_wrong_word_or_cluster_says_what_to_do(run: Run) -> None:
-    assert "say `same` or `apart`" in run("decide", grey_id(run), "maybe").stderr
+    assert "use `same` or `apart`" in run("decide", grey_id(run), "maybe").stderr
     unknown = run("decide", "zzzz", "same")
     assert (unknown.exit_code, "`thumbindex duplicates --grey` lists them" in unknown.stderr) == (
         2,
@@ -97,4 +97,4 @@ def test_outdated_decisions_are_listed_with_their_former_places(run: Run, tmp_pa
     assert {tuple(sorted(each["places"])) for each in listed(run)["outdated_decisions"]} == {
         ("new.md:3", "old.md:3")
     }
-    assert "a text is not there any more" in run().stdout
+    assert "one of the texts no longer exists" in run().stdout

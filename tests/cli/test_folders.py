@@ -64,7 +64,7 @@ def test_a_folder_that_is_added_is_listed_and_served_by_its_name(
     )
     assert (added.exit_code, added.stdout.splitlines()[0]) == (
         0,
-        f"handbook is {home / 'one/docs'}. It stands in {config}.",
+        f"Added handbook ({home / 'one/docs'}) to {config}.",
     )
     (before,) = listed(run("folders", "--json"))
     run("index", "--folder", "handbook")
@@ -123,12 +123,12 @@ def test_all_else_in_the_file_stays_as_it_was(
     ("arguments", "said"),
     [
         (("add", "{home}/nowhere"), "there is no folder"),
-        (("add", "{home}/one/docs"), "has a name already: docs"),
+        (("add", "{home}/one/docs"), "is already named docs"),
         (
             ("add", "{home}/two/docs"),
-            "docs is the name of {home}/one/docs: give this one another name with --name.",
+            "{home}/one/docs is already named docs: choose another name with --name.",
         ),
-        (("add", "{home}/two/docs", "--name", "a: b"), "The name 'a: b' will not do"),
+        (("add", "{home}/two/docs", "--name", "a: b"), "Cannot use 'a: b' as a name"),
         (("remove", "dosc"), "did you mean docs?"),
     ],
 )
@@ -197,4 +197,4 @@ def test_a_command_uses_the_configured_folder_it_runs_in_else_all(
 
 def test_removing_a_folder_says_that_its_tokens_went(run: Run, home: Path, config: Path) -> None:
     write(config, f"[folders.notes]\npath = '{home}/one/docs'\ntokens = ['alice']\n")
-    assert "The tokens that may see it went, too" in run("remove", "notes").stdout
+    assert "Its list of allowed tokens was removed too" in run("remove", "notes").stdout

@@ -26,8 +26,8 @@ Run = Callable[..., Result]
 
 TEA = "# Tea\n\nGreen or black.\n\n## Storage\n\nKeep tea leaves dry and dark.\n"
 GONE = (
-    "cannot be opened: its note is gone, private, or outside its folder now. Ask again with "
-    "`thumbindex query`."
+    "of the last answer: its note is missing, private, or outside its folder now. Run "
+    "`thumbindex query` again."
 )
 
 
@@ -110,7 +110,7 @@ def test_a_command_file_of_windows_gets_no_name_that_it_would_run(
 ) -> None:
     script("code.cmd")
     assert editor_command(["code.cmd"], Path("/a b.md"), 1)[1:] == ["--goto", "/a b.md:1"]
-    with pytest.raises(UsageError, match="Windows would take a part of its name for a command"):
+    with pytest.raises(UsageError, match="Windows would run a part of its name as a command"):
         editor_command(["code.cmd"], Path("/a&calc.md"), 1)
 
 
@@ -127,17 +127,17 @@ def test_without_an_editor_a_vaults_note_opens_in_obsidian_and_any_other_with_th
     assert run("open").exit_code == 0
     assert json.loads(ran.read_text()) == [str(kitchen / "tea & milk; (1).md")]
     refused = run("open", "--with", "obsidian")
-    assert (refused.exit_code, "is in no Obsidian vault" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "is not in an Obsidian vault" in refused.stderr) == (2, True)
     (kitchen / ".obsidian").mkdir()
     assert run("open").exit_code == 0
     assert json.loads(ran.read_text())[0].startswith("obsidian://open?path=%2F")
     assert json.loads(ran.read_text())[0].endswith("my%20notes%2Ftea%20%26%20milk%3B%20%281%29.md")
     monkeypatch.setenv("PATH", "")
-    assert f"There is no `{opener}` to open it with: set $EDITOR" in run("open").stderr
+    assert f"`{opener}` is not installed: set $EDITOR" in run("open").stderr
 
 
 def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
-    assert "There is no last answer: ask with `thumbindex query` first." in run("open").stderr
+    assert "There is no last answer: run `thumbindex query` first." in run("open").stderr
     query("keep tea leaves dry")
     for number in ("9", "0"):
         result = run("open", number)
@@ -147,9 +147,7 @@ def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
             in result.stderr
         )
     query("xyzzyq plughw")
-    assert (
-        "The last answer has no results: ask with `thumbindex query` again." in run("open").stderr
-    )
+    assert "The last answer has no results: run `thumbindex query` again." in run("open").stderr
 
 
 @pytest.mark.parametrize("change", ["gone", "private", "outside", "index gone"])
@@ -170,7 +168,7 @@ def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(
     for only in ((), ("--print",)):
         result = run("open", "1", *only)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert f"Result 1 of the last answer {GONE}" in result.stderr
+        assert f"Cannot open result 1 {GONE}" in result.stderr
         assert "tea" not in result.stderr
 
 

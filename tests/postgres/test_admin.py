@@ -227,11 +227,11 @@ def test_an_empty_database_is_made_ready_by_migrate_alone(postgres: TestServer) 
             ]
         assert (
             run("engine", "migrate", "--engine", url).output
-            == f"The tables were made, of schema {VERSION}.\n"
+            == f"Created the tables of schema {VERSION}.\n"
         )
         assert (
             run("engine", "migrate", "--engine", url).output
-            == f"The tables are of schema {VERSION} already: nothing was changed.\n"
+            == f"The tables already have schema {VERSION}: nothing was changed.\n"
         )
 
 
@@ -257,11 +257,14 @@ def test_an_older_schema_is_made_anew_by_migrate_alone_and_a_builder_fills_it_ag
     assert engine.version() == VERSION - 1
     done = run("engine", "migrate", "--engine", url)
     assert done.output == (
-        f"The tables were made anew, in place of schema {VERSION - 1}: builders publish their "
-        "folders again.\n"
+        f"Created the tables of schema {VERSION}, replacing schema {VERSION - 1}: builders "
+        "publish their folders again.\n"
     )
     assert list_published(engine) == ()
-    assert "2 came, 0 went" in run("engine", "publish", *where, "--engine", url, obj=open_it).stdout
+    assert (
+        "2 added, 0 removed"
+        in run("engine", "publish", *where, "--engine", url, obj=open_it).stdout
+    )
     assert looked(engine)["schema"][0] is True
 
 
@@ -316,10 +319,11 @@ def test_what_is_published_is_asked_by_each_command_that_reads(
         run("engine", "publish", *where, "--engine", url, obj=open_it).stdout for _ in range(2)
     ]
     assert re.fullmatch(
-        r"notes: generation \d+ published, 2 documents, 2 chunks; 2 came, 0 went\n", published[0]
+        r"notes: generation \d+ published, 2 documents, 2 chunks; 2 added, 0 removed\n",
+        published[0],
     )
     # files that were saved just now may be looked at again, which is a generation
-    assert re.search("0 came, 0 went|published already, nothing has changed", published[1])
+    assert re.search("0 added, 0 removed|unchanged, already published", published[1])
     asked = {
         "query green tea": "1. notes/tea.md:3",
         "list": "coffee.md",
@@ -370,7 +374,7 @@ def test_commands_print_json_that_fits_its_schema(
         (each["name"], each["documents"], each["chunks"]) for each in said["folders"]["folders"]
     ] == [("notes", 2, 2)]
     done = run("engine", "forget", "notes", "--engine", url)
-    assert (done.exit_code, "Nothing is published under the name 'notes'" in done.output) == (
+    assert (done.exit_code, "No published folder is named 'notes'" in done.output) == (
         2,
         True,
     )

@@ -1,4 +1,4 @@
-"""The program `thumbindex`: its commands, in the order in which help lists them."""
+"""The program `thumbindex`: its commands, in the order of its help."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., None] | typer.Typer, tuple[str, ...]],
     ),
     ("token", token, ("token alice", "token alice --token-file team.tokens")),
 )
-"""Name, function or group, and examples: what follows `thumbindex` on the command line."""
+"""Name, function or group, and examples without the leading `thumbindex`."""
 
 app = Program(
     name=PROGRAM,
@@ -126,8 +126,8 @@ app = Program(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"thumbindex {version('thumbindex')}")
         raise typer.Exit
 
@@ -137,7 +137,7 @@ def _program(
     _: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_print_version, help="Print the version and end."
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:

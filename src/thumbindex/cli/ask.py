@@ -46,12 +46,12 @@ def why_note(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY", help="The question that it should answer, in quotes or not."
+            metavar="QUERY", help="The question it should answer, with or without quotes."
         ),
     ],
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100."),
+        typer.Option("--limit", metavar="N", help="Passages in the answer, 1 to 100."),
     ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
@@ -61,11 +61,11 @@ def why_note(
     until: UntilOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Tell why a note does or does not answer a question.
+    """Explain why a note does or does not answer a question.
 
-    Indexes nothing.
+    Uses the index as it is, without updating it.
     """
-    asked = Query.of(
+    request = Query.of(
         " ".join(words),
         also=also,
         passage=passage,
@@ -77,17 +77,17 @@ def why_note(
     )
     with open_for(ctx, opening) as library:
         _load_models(library)
-        found = library.why(resolve_from_cwd(path, library), asked)
+        report = library.why(resolve_from_cwd(path, library), request)
         several = len(library.folders) > 1
     if as_json:
-        print_json(to_json(found))
+        print_json(to_json(report))
     else:
-        print_why(found, several)
+        print_why(report, several)
     return FOUND
 
 
 def _load_models(library: Library) -> None:
-    """Load the models where there are vectors to search."""
+    """Load the models if the index has vectors."""
     try:
         if any(state.vectors for state in library.index_states().values()):
             library.load_models()
@@ -96,10 +96,8 @@ def _load_models(library: Library) -> None:
 
 
 _WAIT_FRESH = (
-    "Say whether the answer knows all that is on disk. What changed before is always indexed "
-    "first; "
-    "what changes after that is waited for up to so many seconds (60 at most), where a server is "
-    "there to index it."
+    "Report whether the answer covers everything on disk. Earlier changes are always indexed "
+    "first; for later ones, wait up to SECONDS (at most 60) if a server is running to index them."
 )
 
 
@@ -112,44 +110,46 @@ def query(
         list[str],
         typer.Argument(
             metavar="QUERY",
-            help="The question, in quotes or not. One that begins with a dash follows `--`.",
+            help="The question, with or without quotes. If it begins with a dash, type `--` first.",
         ),
     ],
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="Passages returned, 1 to 100.")
+        int | None, typer.Option("--limit", metavar="N", help="Passages to return, 1 to 100.")
     ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Show what each stage did, and how each passage came to its place."
+            "--explain", help="Show what each stage did, and why each passage has its rank."
         ),
     ] = False,
     tag: TagOption = None,
     path: GlobOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Compute all vectors before answering.")
+    ] = False,
     wait_fresh: Annotated[
         float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)
     ] = 0.0,
     full: Annotated[
-        bool, typer.Option("--full", help="Print whole sections, not the matching lines alone.")
+        bool, typer.Option("--full", help="Print whole sections instead of the matching lines.")
     ] = False,
     files: Annotated[
         bool,
         typer.Option(
-            "--files", help="Print the paths of the notes alone, one a line, the best first."
+            "--files", help="Print only the paths of the notes, one per line, best first."
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Find the passages that answer a question.
 
-    Shows where each stands, as path:line, and the lines that match.
+    Shows each passage's path:line and the matching lines.
     """
-    asked = Query.of(
+    request = Query.of(
         " ".join(words),
         also=also,
         passage=passage,
@@ -162,19 +162,18 @@ def query(
     if sum((full, files, as_json)) > 1:
         raise UsageError("--full, --files and --json exclude each other: give one of them.")
     with open_for(ctx, opening) as library:
-        ask = partial(library.query, asked, wait_fresh=wait_fresh, explain=explain)
+        ask = partial(library.query, request, wait_fresh=wait_fresh, explain=explain)
         answer = _answer(library, ask, wait)
         roots = dict(library.folders)
         if as_json:
             print_json(answer_payload(answer, explain))
         elif files:
-            answer = best_of_each_note(
-                library.with_marks(answer)
-            )  # the Nth path is what `open N` opens
+            # `open N` opens the Nth path
+            answer = best_of_each_note(library.with_marks(answer))
             remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:
-            narrowed = [f"--{name}" for name in dict(asked.filters.as_pairs())]
+            narrowed = [f"--{name}" for name in dict(request.filters.as_pairs())]
             answer = library.with_marks(answer)
             remember_answer(answer, library.folders, opening)
             print_answer(
@@ -200,30 +199,30 @@ def list_command(
     until: UntilOption = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=1, help="Notes listed; all without it."),
+        typer.Option("--limit", metavar="N", min=1, help="Notes to list (default: all)."),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List notes by tag, path and date, the newest first."""
+    """List notes by tag, path and date, newest first."""
     filters = Filters.of(tag=tag, path=path, since=since, until=until)
     with open_for(ctx, opening) as library:
         update_index(library)
-        found = library.listing(filters)
+        notes = library.listing(filters)
         several = len(library.folders) > 1
     if as_json:
-        print_json(list_payload(found, limit))
+        print_json(list_payload(notes, limit))
     else:
-        print_list(found, limit, several)
-    return FOUND if found.notes else NOT_FOUND
+        print_list(notes, limit, several)
+    return FOUND if notes.notes else NOT_FOUND
 
 
 def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
-    """Ask what is up to date; repair an index that shows damage, and ask again."""
+    """Update the index and answer. If the index is damaged, repair it and try again."""
     try:
         _make_ready(library, wait)
         return ask()
     except IndexDamagedError:
-        if remote_command():  # the command repairs it itself
+        if remote_command():  # the command line repairs it
             raise
         library.repair()
         _make_ready(library, wait)
@@ -231,9 +230,7 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
 
 
 def _make_ready(library: Library, wait: bool) -> None:
-    """Bring the words up to date, the vectors too with `wait`, and load the models where there are
-    vectors to search.
-    """
+    """Update the words, with `wait` also the vectors, and load the models."""
     try:
         update_index(library, wait)
     except ModelError as error:

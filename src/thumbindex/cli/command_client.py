@@ -1,6 +1,6 @@
-# ruff: noqa: PTH100, PTH108, PTH109, PTH111, PTH112, PTH116, PTH120, PTH123, PTH208 - pathlib
-# takes longer to import than all that is done here
-"""Ask a running server of the same user for the answer to a command, before heavy imports."""
+# ruff: noqa: PTH100, PTH108, PTH109, PTH111, PTH112, PTH116, PTH120, PTH123, PTH208 - importing
+# pathlib would take longer than everything else in this module
+"""Let a running server of the same user answer a command, which saves the heavy imports."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from typing import Any
 from thumbindex.process import environment
 
 COMMANDS = ("query", "list", "read", "outline", "related", "why")
-"""Commands that only read and show no progress."""
+"""Commands that only read, and show no progress."""
 
 NOT_SERVED_OPTIONS = ("-h", "--help", "--explain", "--wait", "--wait-fresh", "--engine")
-"""Options with which a command runs by itself: it prints help or times, waits, or asks a
-database.
-"""
+"""Options that no server answers: help, timings, waiting, and databases."""
 
 SHARED_VARIABLES = (
     "HOME",
@@ -37,23 +35,23 @@ SHARED_VARIABLES = (
     "HF_HUB_CACHE",
     "HF_HUB_OFFLINE",
 )
-"""Variables that decide which files are read, or which day it is: the server's must be the same."""
+"""Variables for file locations and dates; client and server must agree on them."""
 
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
-"""Variables that decide how a terminal is written to."""
+"""Variables that control terminal output."""
 
 ACCEPT_SECONDS = 0.2
-"""A server says within this time that it takes a command, or the command runs by itself."""
+"""How long to wait for a server to accept a command."""
 
 ANSWER_SECONDS = 5.0
-"""Opening the index instead takes one to three seconds."""
+"""How long to wait for the answer. Opening the index instead takes one to three seconds."""
 
 ACCEPTED = b"taken"
-"""A server's first message about a command that it works on."""
+"""First message of a server that has accepted a command."""
 
 
 def ask_servers(arguments: Sequence[str]) -> int | None:
-    """Print a server's answer to a command and return its exit code; None if none answers."""
+    """Print a server's answer and return its exit code, or None if no server answers."""
     streams = (sys.stdout, sys.stderr)
     if (
         sys.platform == "win32"
@@ -61,17 +59,17 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
         or any(stream is None or stream.encoding != "utf-8" for stream in streams)
     ):
         return None
-    around = environment()
+    variables = environment()
     try:
         servers = list(_servers())
         request = {
             "arguments": list(arguments),
             "folder": os.getcwd(),
-            "terminal": {name: around[name] for name in TERMINAL if name in around}
+            "terminal": {name: variables[name] for name in TERMINAL if name in variables}
             | {"COLUMNS": str(shutil.get_terminal_size().columns)},
             "are_terminals": [stream.isatty() for stream in streams],
         }
-    except OSError:  # nobody listens, or there is no current directory
+    except OSError:  # no server, or no current directory
         return None
     for stem, key in servers:
         if answer := _answer(stem, key, json.dumps(request).encode()):
@@ -97,40 +95,36 @@ def socket_folder() -> str:
 
 
 def is_private_directory(folder: str) -> bool:
-    """Return whether a directory is this user's own, closed to others, and no symlink."""
-    found = os.lstat(folder)
-    is_own = found.st_uid == os.geteuid() and not found.st_mode & 0o077
-    return stat.S_ISDIR(found.st_mode) and is_own
+    """Return whether a directory (not a symlink) is accessible to this user only."""
+    info = os.lstat(folder)
+    is_own = info.st_uid == os.geteuid() and not info.st_mode & 0o077
+    return stat.S_ISDIR(info.st_mode) and is_own
 
 
 def fingerprint() -> list[object]:
-    """Return what is the same in two processes that answer alike: interpreter, package, and the
-    variables that decide what is read.
-    """
+    """Return the interpreter, package and variables that client and server must share."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    installed = [os.stat(each).st_mtime_ns for each in (package, os.path.dirname(package))]
-    around = environment()
-    return [sys.version, package, installed, [around.get(name) for name in SHARED_VARIABLES]]
+    installed = [os.stat(path).st_mtime_ns for path in (package, os.path.dirname(package))]
+    variables = environment()
+    return [sys.version, package, installed, [variables.get(name) for name in SHARED_VARIABLES]]
 
 
 def _servers() -> Iterator[tuple[str, bytes]]:
-    """Yield the path of the socket, without its suffix, and the key of each server like this
-    process.
-    """
+    """Yield socket path (without suffix) and key of each server with the same fingerprint."""
     folder = socket_folder()
     for name in sorted(os.listdir(folder)) if is_private_directory(folder) else []:
         if name.endswith(".json"):
-            # the server has just ended, or begins, or runs another version
+            # the server may be starting, ending, or of another version
             with suppress(Exception), open(f"{folder}/{name}", encoding="utf-8") as file:
-                stated = json.load(file)
-                if stated["fingerprint"] == fingerprint():
-                    yield f"{folder}/{name.removesuffix('.json')}", bytes.fromhex(stated["key"])
+                state = json.load(file)
+                if state["fingerprint"] == fingerprint():
+                    yield f"{folder}/{name.removesuffix('.json')}", bytes.fromhex(state["key"])
 
 
 def _answer(stem: str, key: bytes, request: bytes) -> Mapping[str, Any] | None:
-    """Return a server's answer; None if it declines or is too slow."""
+    """Return a server's answer, or None if it declines or is too slow."""
     messages = SimpleQueue[bytes]()
-    # a server that hangs may keep the thread
+    # a thread, since a server may hang
     Thread(target=_ask, args=(stem, key, request, messages), daemon=True).start()
     try:
         if messages.get(timeout=ACCEPT_SECONDS) == ACCEPTED:
@@ -142,21 +136,21 @@ def _answer(stem: str, key: bytes, request: bytes) -> Mapping[str, Any] | None:
 
 
 def _ask(stem: str, key: bytes, request: bytes, messages: SimpleQueue[bytes]) -> None:
-    """Pass on a server's two messages about a command; an empty one if there are no more."""
-    with suppress(Exception):  # whatever is wrong with a server, the command runs by itself
+    """Put a server's two messages about a command into the queue, then an empty one."""
+    with suppress(Exception):  # on any failure, the command runs in this process
         try:
             with Client(f"{stem}.sock", "AF_UNIX", authkey=key) as connection:
                 connection.send_bytes(request)
                 messages.put(connection.recv_bytes())
                 messages.put(connection.recv_bytes())
-        except (ConnectionRefusedError, FileNotFoundError):  # it was killed
+        except (ConnectionRefusedError, FileNotFoundError):  # the server was killed
             os.unlink(f"{stem}.json")
             os.unlink(f"{stem}.sock")
     messages.put(b"")
 
 
 def _print(answer: Mapping[str, Any]) -> int | None:
-    """Print an answer and return its exit code; a reader that leaves has had enough."""
+    """Print an answer and return its exit code, or None if it cannot be printed."""
     try:
         for number, text in answer["printed"]:
             stream: Any = (sys.stdout, sys.stderr)[number]
@@ -166,6 +160,6 @@ def _print(answer: Mapping[str, Any]) -> int | None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError:  # the command says itself what is wrong
+    except OSError:  # the command reports the error
         return None
     return int(answer["code"])

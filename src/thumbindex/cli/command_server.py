@@ -1,4 +1,4 @@
-"""Answer commands of the same user over the library that a server has open."""
+"""Answer commands of the same user from a server's open library."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ from thumbindex.present.exit_codes import FAILURE
 from thumbindex.process import REMOTE_COMMAND, RemoteCommand, remote_command
 
 LONGEST_REQUEST = 256 * 1024
-"""Bytes of a request."""
+"""Maximum bytes of a request."""
 
 
 class CommandDeclined(BaseException):
-    """The command runs by itself. No error: no command may catch it and print it."""
+    """Raised to make the client run the command itself.
+
+    A BaseException, so that no command catches and prints it.
+    """
 
 
 class CommandServer:
-    """Listens for commands until it is closed, and answers each in a thread."""
+    """Listens for commands until closed; answers each in its own thread."""
 
     def __init__(
         self,
@@ -55,81 +58,83 @@ class CommandServer:
         address = self.path.with_suffix(".sock")
         self._listener = Listener(str(address), "AF_UNIX", backlog=4)
         address.chmod(0o600)
-        stated = json.dumps({"key": self._key.hex(), "fingerprint": fingerprint()})
-        with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as to:
-            to.write(stated)
+        state = json.dumps({"key": self._key.hex(), "fingerprint": fingerprint()})
+        with os.fdopen(
+            os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
+        ) as file:
+            file.write(state)
         for handler in (*logging.root.handlers, logging.lastResort):
             if handler:
                 handler.addFilter(_decline_on_warning)
         Thread(target=self._listen, name="local socket", daemon=True).start()
 
     def close(self) -> None:
-        """Take no commands any more."""
+        """Stop accepting commands."""
         self.path.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):  # the system has emptied the directory
+        with suppress(FileNotFoundError):  # the system may have emptied the directory
             self._listener.close()
 
     def _listen(self) -> None:
-        with suppress(OSError):  # closed, or no more files may be opened
+        with suppress(OSError):  # closed, or too many open files
             while True:
                 connection = self._listener.accept()
                 Thread(target=self._take, args=(connection,), daemon=True).start()
         self.close()
 
     def _take(self, connection: Connection) -> None:
-        """Answer a client that knows the key; closing the connection declines."""
-        # whatever a client sends, the next one is answered
+        """Answer a client that knows the key; decline by closing the connection."""
+        # no client may stop the server
         with connection, suppress(Exception):
             deliver_challenge(connection, self._key)
             answer_challenge(connection, self._key)
-            asked = json.loads(connection.recv_bytes(LONGEST_REQUEST))
-            if can_be_served(asked["arguments"]):
+            request = json.loads(connection.recv_bytes(LONGEST_REQUEST))
+            if can_be_served(request["arguments"]):
                 connection.send_bytes(ACCEPTED)
-                connection.send_bytes(json.dumps(self._answer(asked)).encode())
+                connection.send_bytes(json.dumps(self._answer(request)).encode())
 
-    def _answer(self, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Run a command and return its text and exit code; None if it has to run by itself."""
+    def _answer(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Run a command and return its output and exit code, or None if the client must run it."""
         printed: list[tuple[int, str]] = []
         stdout, stderr = (
             cast("TextIO", _Stream(printed, number, is_terminal))
-            for number, is_terminal in enumerate(asked["are_terminals"])
+            for number, is_terminal in enumerate(request["are_terminals"])
         )
-        REMOTE_COMMAND.set(RemoteCommand(asked["folder"], asked["terminal"], stdout, stderr))
+        REMOTE_COMMAND.set(RemoteCommand(request["folder"], request["terminal"], stdout, stderr))
         try:
             self._program.main(
-                asked["arguments"], "thumbindex", standalone_mode=False, obj=self._lend
+                request["arguments"], "thumbindex", standalone_mode=False, obj=self._lend
             )
-        except SystemExit as ended:
-            if isinstance(ended.code, int) and ended.code != FAILURE:
-                return {"printed": printed, "code": ended.code}
-        except (CommandDeclined, Exception):  # the command says itself what is wrong
+        except SystemExit as error:
+            if isinstance(error.code, int) and error.code != FAILURE:
+                return {"printed": printed, "code": error.code}
+        except (CommandDeclined, Exception):  # the client runs the command and reports the error
             return None
         return None
 
     def _lend(self, opening: OpenOptions) -> AbstractContextManager[Library]:
-        """Return the open library if a command would open the same folders and settings, and would
-        find nothing to index; leaving the context closes nothing.
+        """Return the open library if the command has the same folders and settings, and nothing
+        to index. Leaving the context keeps the library open.
         """
-        named = [each for each in (opening.index, opening.config) if each is not None]
-        if any(not each.expanduser().is_absolute() for each in named):
+        paths = [path for path in (opening.index, opening.config) if path is not None]
+        if any(not path.expanduser().is_absolute() for path in paths):
             raise CommandDeclined
         try:
-            wanted = self._open(opening)
-            lent = self._library.only([each.name for each in wanted.opened])
-            is_same = lent.opened == wanted.opened and lent.config == wanted.config
-            if not is_same or not lent.is_up_to_date():
+            requested = self._open(opening)
+            library = self._library.only([path.name for path in requested.opened])
+            is_same = library.opened == requested.opened and library.config == requested.config
+            if not is_same or not library.is_up_to_date():
                 raise CommandDeclined
-            lent.warm_up()  # the server may be a moment behind
-            # without a vector the command would load no model
-            if not any(state.vectors for state in lent.index_states().values()):
+            library.warm_up()  # the server may be slightly behind
+            # without vectors the command loads no model, and would answer differently
+            if not any(state.vectors for state in library.index_states().values()):
                 raise CommandDeclined
         except ThumbindexError:
             raise CommandDeclined from None
-        return nullcontext(lent)
+        return nullcontext(library)
 
 
 class _Stream(io.TextIOBase):
-    """A command's output; `printed` keeps the order of what it prints on both streams."""
+    """A command's stdout or stderr; `printed` records both in order."""
 
     encoding = "utf-8"
 
@@ -141,13 +146,13 @@ class _Stream(io.TextIOBase):
         return self._is_terminal
 
     def write(self, text: str) -> int:
-        """Keep what is printed."""
+        """Record a piece of text."""
         self._printed.append((self._number, text))
         return len(text)
 
 
 def listen(library: Library, program: Any) -> CommandServer | None:
-    """Listen for commands; None if there is no private directory, or no room for an address."""
+    """Start a CommandServer, or return None if its directory or socket cannot be used."""
     try:
         return None if sys.platform == "win32" else CommandServer(library, program)
     except OSError:
@@ -155,7 +160,7 @@ def listen(library: Library, program: Any) -> CommandServer | None:
 
 
 def _decline_on_warning(record: logging.LogRecord) -> bool:
-    """Have a command that warns run by itself, so that its user reads the warning."""
+    """Decline a command that logs a warning: its user should see the warning."""
     if remote_command() is not None:
         raise CommandDeclined
     return True

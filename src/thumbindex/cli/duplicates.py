@@ -1,5 +1,6 @@
-"""The command `duplicates`: what says the same, side by side, for the owner of the notes, who
-decides; no note is written.
+"""The command `duplicates`: list similar passages and decide which are the same.
+
+No note is changed.
 """
 
 from __future__ import annotations
@@ -36,31 +37,31 @@ if TYPE_CHECKING:
 
 
 _LINES_SHOWN = 24
-"""Lines of a text in a list: `--json` has all of it."""
+"""Maximum lines of a text; `--json` prints all."""
 
 _MARKS = ("[", "]")
-"""What stands around differing words where there are no colors."""
+"""Brackets around differing words when there are no colors."""
 
 
-def print_duplicates(found: DuplicateReport, grey: bool) -> None:
-    """Print all clusters, outdated decisions, and how much it is of all."""
-    for cluster in found.clusters:
+def print_duplicates(report: DuplicateReport, grey: bool) -> None:
+    """Print all clusters, outdated decisions, and the share of duplicates."""
+    for cluster in report.clusters:
         print_cluster(cluster)
-    for each in found.outdated_decisions:
+    for decision in report.outdated_decisions:
         print_line(
-            f"outdated in {each.folder}: `{each.verdict}` of {' and '.join(each.places)}: a text "
-            "is not there any more",
+            f"outdated in {decision.folder}: `{decision.verdict}` for "
+            f"{' and '.join(decision.places)}: one of the texts no longer exists",
             "yellow",
         )
-    share = f"{(found.merged + found.flagged) / found.chunks:.0%}" if found.chunks else "none"
-    more = "" if grey or not found.flagged else " (--grey lists them)"
-    merged, flagged = f"{found.merged:,} merged", f"{found.flagged:,} for you to decide{more}"
-    clusters = plural(len(found.clusters), "cluster")
-    print_line(f"{clusters}; of {plural(found.chunks, 'chunk')} {merged}, {flagged}: {share}")
+    share = f"{(report.merged + report.flagged) / report.chunks:.0%}" if report.chunks else "none"
+    hint = "" if grey or not report.flagged else " (--grey lists them)"
+    merged, flagged = f"{report.merged:,} merged", f"{report.flagged:,} for you to decide{hint}"
+    clusters = plural(len(report.clusters), "cluster")
+    print_line(f"{clusters}; of {plural(report.chunks, 'chunk')} {merged}, {flagged}: {share}")
 
 
 def print_cluster(cluster: Cluster) -> None:
-    """Print one cluster: its texts side by side, differing words marked, and where each stands."""
+    """Print a cluster's summary, and its texts side by side with differing words marked."""
     print_summary(cluster)
     texts = list({text.digest: text for text in cluster.texts}.values())
     if len(texts) == 1:
@@ -81,7 +82,7 @@ def print_cluster(cluster: Cluster) -> None:
 
 
 def print_summary(cluster: Cluster) -> None:
-    """Print a cluster's id, the rule that decided, what was decided, and where its texts stand."""
+    """Print a cluster's id, rule, decision, and the locations of its texts."""
     decided = (
         f"; decided: {cluster.verdict}{f' ({cluster.note})' if cluster.note else ''}"
         if cluster.verdict
@@ -100,9 +101,7 @@ def print_summary(cluster: Cluster) -> None:
 
 
 def highlight_differences(first: str, second: str, *, color: bool) -> tuple[Text, Text]:
-    """Return two texts with the words marked that the other one has not: in color, or in brackets
-    where there is none.
-    """
+    """Return two texts with their differing words marked, in color or in brackets."""
     texts = (Text(), Text())
     for text, pieces in zip(texts, diff_texts(first, second), strict=True):
         for piece, is_different in pieces:
@@ -117,22 +116,22 @@ def highlight_differences(first: str, second: str, *, color: bool) -> tuple[Text
 
 def _shortened(text: str) -> str:
     lines = strip_controls(text.strip("\n")).split("\n")
-    shown = "\n".join(lines[:_LINES_SHOWN])
-    more = len(lines) - _LINES_SHOWN
-    return f"{shown}\n… and {plural(more, 'line')} more" if more > 0 else shown
+    text_shown = "\n".join(lines[:_LINES_SHOWN])
+    hidden = len(lines) - _LINES_SHOWN
+    return f"{text_shown}\n… and {plural(hidden, 'line')} more" if hidden > 0 else text_shown
 
 
-duplicates = Program(help="List what says the same, and decide what is to come once.")
+duplicates = Program(help="List duplicate passages and decide which are the same.")
 
 ClusterArgument = Annotated[
-    str, typer.Argument(metavar="CLUSTER", help="A cluster's id, or its first digits.")
+    str, typer.Argument(metavar="CLUSTER", help="A cluster's id, or its first characters.")
 ]
 GreyOption = Annotated[
-    bool, typer.Option("--grey", help="Also what is alike and not merged: for you to decide.")
+    bool, typer.Option("--grey", help="Also list similar passages that are not merged: you decide.")
 ]
 
 KEYS: dict[str, Verdict | None] = {"s": "same", "a": "apart", "k": None}
-"""What a key of the review means; k keeps a cluster for later."""
+"""The verdict of each key in a review; `k` keeps a cluster for later."""
 
 _QUIT = ("q", "", "\x03", "\x04")
 
@@ -142,8 +141,9 @@ _QUIT = ("q", "", "\x03", "\x04")
 def list_clusters(
     ctx: typer.Context, opening: OpenOptions, grey: GreyOption = False, as_json: JsonOption = False
 ) -> None:
-    """List what says the same: side by side, with what differs marked, where each stands, and the
-    rule that decided.
+    """List duplicate passages side by side.
+
+    Shows differing words, the location of each passage, and the rule that matched them.
     """
     if ctx.invoked_subcommand is None:
         _list(ctx, opening, grey, as_json)
@@ -153,12 +153,12 @@ def list_clusters(
 def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, as_json: bool) -> int:
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
-        found = library.duplicates(grey=grey)
+        report = library.duplicates(grey=grey)
     if as_json:
-        print_json(duplicates_payload(found))
+        print_json(duplicates_payload(report))
     else:
-        print_duplicates(found, grey)
-    return FOUND if found.clusters else NOT_FOUND
+        print_duplicates(report, grey)
+    return FOUND if report.clusters else NOT_FOUND
 
 
 @duplicates.command(
@@ -175,19 +175,22 @@ def decide_cluster(
     opening: OpenOptions,
     cluster: ClusterArgument,
     verdict: Annotated[
-        str, typer.Argument(metavar="same|apart", help="Come once in an answer, or each by itself.")
+        str,
+        typer.Argument(
+            metavar="same|apart", help="Show them once in an answer, or each on its own."
+        ),
     ],
     note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="Why, for whoever reads the list later.")
+        str, typer.Option("--note", metavar="TEXT", help="The reason, shown in the list.")
     ] = "",
     as_json: JsonOption = False,
 ) -> int:
-    """Decide that a cluster's texts are the same, or not.
+    """Decide whether the texts of a cluster are the same.
 
-    It holds until one of the texts changes.
+    The decision holds until one of the texts changes.
     """
     if verdict not in ("same", "apart"):
-        raise UsageError(f"{verdict!r} is no decision: say `same` or `apart`.")
+        raise UsageError(f"Unknown decision {verdict!r}: use `same` or `apart`.")
     chosen: Verdict = "same" if verdict == "same" else "apart"
     with open_for(ctx, opening) as library:
         _show(library.decisions().decide(cluster, chosen, note), as_json)
@@ -203,7 +206,7 @@ def undo_decision(
     cluster: ClusterArgument,
     as_json: JsonOption = False,
 ) -> int:
-    """Take back what was decided of a cluster."""
+    """Undo the decision about a cluster."""
     with open_for(ctx, opening) as library:
         _show(library.decisions().decide(cluster, None), as_json)
     return FOUND
@@ -216,22 +219,22 @@ def review(
     ctx: typer.Context,
     opening: OpenOptions,
 ) -> int:
-    """Go through what is not decided, a key for each.
+    """Review undecided clusters, one key for each.
 
-    s same, a apart, k keep for later, q quit.
+    Keys: s same, a apart, k keep for later, q quit.
     """
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
-        found = library.duplicates(grey=True)
-        waiting = [
+        report = library.duplicates(grey=True)
+        undecided = [
             cluster
-            for cluster in found.clusters
+            for cluster in report.clusters
             if cluster.zone == "grey" and cluster.verdict is None
         ]
-        decided = review_clusters(library, waiting, _keys())
+        decided = review_clusters(library, undecided, _keys())
         print_line(
-            f"{decided} of {len(waiting)} decided; `thumbindex duplicates undo CLUSTER` takes "
-            "one back."
+            f"{decided} of {len(undecided)} decided. To undo one, run `thumbindex duplicates undo "
+            "CLUSTER`."
         )
     return FOUND
 
@@ -241,7 +244,7 @@ def _bring_up_to_date(library: Library) -> None:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
     except ModelError as error:
-        print_error(f"{error} Listing what was found before.")
+        print_error(f"{error} Listing the duplicates found earlier.")
 
 
 def _show(cluster: Cluster, in_json: bool) -> None:
@@ -251,14 +254,15 @@ def _show(cluster: Cluster, in_json: bool) -> None:
         print_summary(cluster)
 
 
-def review_clusters(library: Library, waiting: list[Cluster], keys: Iterator[str]) -> int:
-    """Ask of each cluster and keep each decision at once, so that an interruption loses none;
-    return how many were made.
+def review_clusters(library: Library, undecided: list[Cluster], keys: Iterator[str]) -> int:
+    """Ask about each cluster and return the number of decisions.
+
+    Each decision is saved at once: an interruption loses none.
     """
     decided = 0
-    for number, cluster in enumerate(waiting, 1):
+    for number, cluster in enumerate(undecided, 1):
         print_cluster(cluster)
-        print_line(f"[{number} of {len(waiting)}] s same, a apart, k keep for later, q quit:")
+        print_line(f"[{number} of {len(undecided)}] s same, a apart, k keep for later, q quit:")
         try:
             key = next((key for key in keys if key in KEYS or key in _QUIT), "")
         except (KeyboardInterrupt, click.Abort):
@@ -273,12 +277,10 @@ def review_clusters(library: Library, waiting: list[Cluster], keys: Iterator[str
 
 
 def _keys() -> Iterator[str]:
-    """Yield keys as they are pressed; where nobody sits at a terminal, the first letter of each
-    line.
-    """
+    """Yield pressed keys; without a terminal, the first letter of each line of stdin."""
     if sys.stdin.isatty():
-        read: Callable[[], Any] = click.getchar
+        read_key: Callable[[], Any] = click.getchar
         while True:
-            yield str(read()).casefold()
+            yield str(read_key()).casefold()
     for line in sys.stdin:
         yield line.strip()[:1].casefold() or "k"

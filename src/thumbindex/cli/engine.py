@@ -1,6 +1,4 @@
-"""The commands `engine`: publish folders to a PostgreSQL database, from which any number of servers
-answer, and look after it.
-"""
+"""The commands `engine`: publish folders to a PostgreSQL database that many servers can share."""
 
 from __future__ import annotations
 
@@ -28,23 +26,23 @@ if TYPE_CHECKING:
     from thumbindex.model import Progress
 
 PUBLISH_POLL_SECONDS = 0.1
-"""How often a builder looks for a new generation: a file's facts are compared, nothing is read."""
+"""Interval for checking for a new generation: one `stat`, no reading."""
 
 RETRY_SECONDS = 5.0
-"""After a failure: a database that is started again takes seconds."""
+"""Pause after a failure: a database takes seconds to restart."""
 
 CLEANUP_SECONDS = 60.0
-"""Between two looks for what nobody reads any more, and for folders that have grown."""
+"""Interval for creating the vector indexes of folders that have grown."""
 
 engine = Program(help="Publish folders to a PostgreSQL database.")
 
 
 def database_url(opening: OpenOptions) -> str:
-    """Return the address of the database that is meant. Raises UsageError where none is named."""
+    """Return the database's URL. Raises UsageError if none is given."""
     if not (url := opening.database):
         raise UsageError(
-            "Which database is meant? Name it by --engine postgresql://host/name, or as `url` "
-            "of [engine] in your configuration."
+            "Which database? Give --engine postgresql://host/name, or set `url` under [engine] in "
+            "your configuration."
         )
     return url
 
@@ -57,9 +55,9 @@ def migrate(
     opening: OpenOptions,
     as_json: JsonOption = False,
 ) -> int:
-    """Make the tables in a database.
+    """Create the tables in a database.
 
-    Those of an earlier version are made anew: builders publish again what was there.
+    Tables of an earlier version are replaced; builders then publish again.
     """
     url = database_url(opening)
     with closing(postgres.Engine(url, writes=True)) as database:
@@ -67,14 +65,12 @@ def migrate(
     if as_json:
         print_json({"before": before, "schema": after})
     elif before == after:
-        print_line(f"The tables are of schema {after} already: nothing was changed.")
+        print_line(f"The tables already have schema {after}: nothing was changed.")
     else:
-        anew = (
-            f" anew, in place of schema {before}: builders publish their folders again"
-            if before
-            else ""
+        replaced = (
+            f", replacing schema {before}: builders publish their folders again" if before else ""
         )
-        print_line(f"The tables were made{anew or f', of schema {after}'}.")
+        print_line(f"Created the tables of schema {after}{replaced}.")
     return FOUND
 
 
@@ -90,40 +86,37 @@ def publish(
     ctx: typer.Context,
     opening: OpenOptions,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Stay, follow the notes, and publish each change.")
+        bool, typer.Option("--watch", help="Keep running and publish each change of the notes.")
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Index folders here and publish what has changed.
+    """Index folders on this machine and publish the changes.
 
-    Servers see all of a generation, or the one before.
+    Servers switch to a new generation at once, never to half of it.
     """
-    url, here = database_url(opening), replace(opening, engine=None)
+    url, local = database_url(opening), replace(opening, engine=None)
     if not (opening.folder or opening.load().folders):
-        raise UsageError(
-            "Which folders are meant? Name them by --folder, or as [[folders]] in your "
-            "configuration."
-        )
+        raise UsageError("Which folders? Give --folder, or set [[folders]] in your configuration.")
 
-    with open_for(ctx, here) as library:
+    with open_for(ctx, local) as library:
         if watch:
-            _follow(library, here, url, as_json)
+            _follow(library, local, url, as_json)
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
-            done = postgres.publish_folders(library.opened, url, show)
+            publications = postgres.publish_folders(library.opened, url, show)
         names = [name for name, _ in library.folders]
     if as_json:
         print_json(
             {
-                "published": [asdict(each) for each in done],
-                "unchanged": sorted({*names} - {each.name for each in done}),
+                "published": [asdict(publication) for publication in publications],
+                "unchanged": sorted({*names} - {publication.name for publication in publications}),
             }
         )
     else:
-        for each in done:
-            print_line(_publication_line(each))
-        for name in sorted({*names} - {each.name for each in done}):
-            print_line(f"{name}: published already, nothing has changed")
+        for publication in publications:
+            print_line(_publication_line(publication))
+        for name in sorted({*names} - {publication.name for publication in publications}):
+            print_line(f"{name}: unchanged, already published")
     return FOUND
 
 
@@ -131,33 +124,34 @@ def _publication_line(published: Any) -> str:
     size = f"{plural(published.documents, 'document')}, {plural(published.chunks, 'chunk')}"
     return (
         f"{published.name}: generation {published.generation:,} published, {size}; "
-        f"{published.added:,} came, {published.removed:,} went"
+        f"{published.added:,} added, {published.removed:,} removed"
     )
 
 
 def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> None:
-    """Have the indexes kept up to the disk, by a child or whoever does it already, and publish each
-    generation until this is interrupted.
+    """Publish each generation until interrupted.
+
+    An indexer keeps the indexes up to date: a child process, unless another process already does.
     """
     folders, show = library.opened, ProgressDisplay()
     is_watched = library.config.serve.watch.enabled
-    # before anything is published: a note may have become private since this disk was written last
+    # index before publishing: a note may have become private since the last run
     if is_watched:
         with show:
             library.index(progress=show, after_others=True, words_only=True)
     indexer = IndexerSupervisor(partial(indexer_command, opening), folders if is_watched else ())
     indexer.start()
     builder = Builder(folders, url, as_json, tell=show)
-    said: tuple[str, ...] = ()
+    last_notes: tuple[str, ...] = ()
     try:
-        with show:  # a first load takes its time; later ones do not
+        with show:  # only the first load is slow
             builder.publish_changes()
         while True:
             pause = builder.publish_changes()
             notes = indexer.notes()
-            for note in notes if notes != said else ():
+            for note in notes if notes != last_notes else ():
                 print_error(note)
-            said = notes
+            last_notes = notes
             time.sleep(pause)
     finally:
         builder.close()
@@ -165,7 +159,7 @@ def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> 
 
 
 class Builder:
-    """Publishes what is new; what fails is said once and tried again."""
+    """Publishes changes; reports each failure once and retries."""
 
     def __init__(
         self,
@@ -177,21 +171,21 @@ class Builder:
 
         self._as_json = as_json
         self._open = partial(postgres.PublishJob, folders, url, tell)
-        # what is wrong at the beginning ends the command
+        # an error at the start ends the command
         self._publishing: postgres.PublishJob | None = self._open()
         self._tidy_at = 0.0
         self._failure = ""
 
     def publish_changes(self) -> float:
-        """Publish what has changed; return for how many seconds nothing needs to be done."""
+        """Publish the changes; return the seconds until the next call."""
         try:
             self._publishing = self._publishing or self._open()
-            done = self._publishing.publish_changes()
-            for each in done:
+            publications = self._publishing.publish_changes()
+            for publication in publications:
                 if self._as_json:
-                    print_json(asdict(each))
+                    print_json(asdict(publication))
                 else:
-                    print_line(_publication_line(each))
+                    print_line(_publication_line(publication))
             if time.monotonic() >= self._tidy_at:
                 self._publishing.create_vector_indexes()
                 self._tidy_at = time.monotonic() + CLEANUP_SECONDS
@@ -199,16 +193,16 @@ class Builder:
                 raise self._publishing.failure
         except StorageError as error:
             if str(error) != self._failure:
-                print_error(f"{error} It is tried again.")
+                print_error(f"{error} Retrying.")
             self._failure = str(error)
             return RETRY_SECONDS
         if self._failure:
-            print_line("Publishing goes on.")
+            print_line("Publishing again.")
         self._failure = ""
         return PUBLISH_POLL_SECONDS
 
     def close(self) -> None:
-        """Close the files and connections."""
+        """Close files and connections."""
         if self._publishing is not None:
             self._publishing.close()
 
@@ -217,29 +211,32 @@ class Builder:
 @exits_with_code
 @opening_or_engine_options
 def engine_folders(ctx: typer.Context, opening: OpenOptions, as_json: JsonOption = False) -> int:
-    """List what is published.
+    """List the published folders.
 
-    Shows each folder's generation, size, and when a builder last confirmed it.
+    Shows each folder's generation, size, and the last time a builder confirmed it.
     """
     url = database_url(opening)
     with closing(postgres.Engine(url)) as database:
-        there = postgres.list_published(database)
-    found = [each for each in there if not opening.folder or each.name in opening.folder]
+        published = postgres.list_published(database)
+    folders = [
+        folder for folder in published if not opening.folder or folder.name in opening.folder
+    ]
     if as_json:
-        kept = ("name", "generation", "documents", "chunks", "vectors", "published")
+        keys = ("name", "generation", "documents", "chunks", "vectors", "published")
         facts = [
-            {key: value for key, value in asdict(each).items() if key in kept} for each in found
+            {key: value for key, value in asdict(folder).items() if key in keys}
+            for folder in folders
         ]
         print_json({"folders": facts})
-    for each in found if not as_json else ():
+    for folder in folders if not as_json else ():
         size = (
-            f"{plural(each.documents, 'document')}, {plural(each.chunks, 'chunk')}, "
-            f"{plural(each.vectors, 'vector')}"
+            f"{plural(folder.documents, 'document')}, {plural(folder.chunks, 'chunk')}, "
+            f"{plural(folder.vectors, 'vector')}"
         )
-        print_line(f"{each.name}: generation {each.generation:,}, {size}, {each.published}")
-    if not found and not as_json:
-        print_line("Nothing is published: `thumbindex engine publish --folder DIR` does it.")
-    return FOUND if found else NOT_FOUND
+        print_line(f"{folder.name}: generation {folder.generation:,}, {size}, {folder.published}")
+    if not folders and not as_json:
+        print_line("No folder is published. Run `thumbindex engine publish --folder DIR`.")
+    return FOUND if folders else NOT_FOUND
 
 
 @engine.command(
@@ -252,24 +249,23 @@ def engine_forget(
     opening: OpenOptions,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="The folder's name, as `thumbindex engine folders` lists it."
-        ),
+        typer.Argument(metavar="NAME", help="The folder's name in `thumbindex engine folders`."),
     ],
     as_json: JsonOption = False,
 ) -> int:
-    """Delete what is published of a folder.
+    """Remove a folder from the database.
 
-    Its notes and its index on the builder's machine stay.
+    Its notes, and its index on the builder's machine, stay.
     """
     url = database_url(opening)
     if not postgres.forget_folder(url, name):
         raise UnknownFolderError(
-            f"Nothing is published under the name {name!r}: `thumbindex engine folders` lists "
-            "what is."
+            f"No published folder is named {name!r}: `thumbindex engine folders` lists them."
         )
     if as_json:
         print_json({"forgotten": name})
     else:
-        print_line(f"{name} is no longer published. A builder that still runs publishes it again.")
+        print_line(
+            f"{name} is no longer published. A builder that is still running will publish it again."
+        )
     return FOUND

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
-"""Settings that change answers: a report names those, and not where things lie on the machine of
-whoever made it.
-"""
+"""Prefixes of settings that change answers. A report shows these, but no paths of the machine."""
 
 
 @exits_with_code
@@ -41,41 +39,43 @@ def evaluate_queries(
         list[Path] | None,
         typer.Argument(
             metavar="QUERIES.jsonl",
-            help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.",
+            help="Labeled queries; NAME.KIND.jsonl is for the folder NAME.",
         ),
     ] = None,
     from_links: Annotated[
         bool,
-        typer.Option("--from-links", help="Ask what the notes' own links and descriptions say."),
+        typer.Option(
+            "--from-links", help="Derive queries from the notes' own links and descriptions."
+        ),
     ] = False,
     keep: Annotated[
         Path | None,
         typer.Option(
-            "--write-queries", metavar="FILE", help="With --from-links: keep the queries."
+            "--write-queries", metavar="FILE", help="With --from-links: save the queries."
         ),
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here."),
+        typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages to this file."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")
+        int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages for each query.")
     ] = RANKED_PASSAGES,
     baseline: Annotated[
         Path | None,
         typer.Option(
-            "--baseline", metavar="RUN.json", help="Compare with what an earlier run wrote."
+            "--baseline", metavar="RUN.json", help="Compare with an earlier report (--json)."
         ),
     ] = None,
     as_typed: Annotated[
         bool,
-        typer.Option("--as-typed", help="Leave out `also` and `passage` of the queries."),
+        typer.Option("--as-typed", help="Ignore `also` and `passage` of the queries."),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Measure the answers to labeled queries.
 
-    Prints quality, latency and tokens.
+    Prints quality, latency and token counts.
     """
     check_source(queries or (), from_links, keep)
     sets = _load_sets(queries or (), as_typed)
@@ -87,7 +87,7 @@ def evaluate_queries(
         if earlier:
             check_baseline(earlier, sets)
 
-    check(sets)  # before anything is opened: an index may have to be made
+    check(sets)  # before opening, which may build an index
     with _sources(
         sets, with_enclosing_folder(opening), lambda which: open_for(ctx, which)
     ) as sources:
@@ -106,9 +106,9 @@ def evaluate_queries(
         write_run(
             run,
             {
-                query: found
+                query: results
                 for evaluation in findings.evaluations
-                for query, found in evaluation.run.items()
+                for query, results in evaluation.run.items()
             },
         )
     if as_json:
@@ -130,13 +130,14 @@ def _load_sets(paths: Sequence[Path], as_typed: bool) -> list[QuerySet]:
     sets = [load_set(path) for path in paths]
     if as_typed:
         sets = [
-            replace(each, queries=tuple(query.as_typed for query in each.queries)) for each in sets
+            replace(query_set, queries=tuple(query.as_typed for query in query_set.queries))
+            for query_set in sets
         ]
-    names = [each.name for each in sets]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    names = [query_set.name for query_set in sets]
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(
-            f"Two query sets are called {twice}: rename the file of one, since results are "
-            "told by set."
+            f"Two query sets are named {duplicate}: rename one of the files, since results are "
+            "reported by set."
         )
     return sets
 
@@ -147,10 +148,10 @@ def _sources(
     opening: OpenOptions,
     open_it: Callable[[OpenOptions], AbstractContextManager[Library]],
 ) -> Iterator[tuple[QuerySource, ...]]:
-    """Open what the sets are asked of, each library once, indexed and with its models: the folder
-    of a set's name, else all folders together.
+    """Open the libraries for the sets, each once, indexed and with its models.
 
-    Without a set each folder is asked what its own notes hold.
+    A set named after a folder runs on that folder, any other set on all folders together. Without
+    sets, each folder gets queries from its own links.
     """
     folders = dict(named_folders(opening))
     with ExitStack() as opened:
@@ -170,16 +171,16 @@ def _sources(
                 QuerySource(f"{name}.from-links", library, read_own_queries(library), own=True)
             )
         for each in sets:
-            own = each.folder if each.folder in folders else ""
-            if own not in libraries:
-                libraries[own] = ready(
-                    OpenOptions((str(folders[own]),)).over(opening) if own else opening
+            folder = each.folder if each.folder in folders else ""
+            if folder not in libraries:
+                libraries[folder] = ready(
+                    OpenOptions((str(folders[folder]),)).over(opening) if folder else opening
                 )
-            sources.append(QuerySource(each.name, libraries[own], each.queries))
+            sources.append(QuerySource(each.name, libraries[folder], each.queries))
         for source in sources:
             if missing := check_labels(source):
                 print_error(
-                    f"{source.name}: {missing:,} labeled paths are not in the index: queries "
-                    "that only they answer count as 0."
+                    f"{source.name}: {missing:,} labeled paths are not in the index. Queries "
+                    "with no other answer score 0."
                 )
         yield tuple(sources)

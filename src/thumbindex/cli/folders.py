@@ -1,6 +1,4 @@
-"""Folders by name: the commands that write, list and take out what stands under `[folders]` in the
-user's configuration.
-"""
+"""Commands for folders and their indexes: add, list, remove, index, status and forget."""
 
 from __future__ import annotations
 
@@ -56,31 +54,31 @@ if TYPE_CHECKING:
 _TABLE = "folders"
 
 _NAME = re.compile(r"\w[\w .-]{0,63}")
-"""A folder's name stands in citations, before a colon, and in addresses."""
+"""Valid folder names: they appear in citations, before a colon, and in URLs."""
 
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="The configuration file that is meant, not the user's own."
+        "--config", metavar="FILE", help="Another configuration file instead of the user's own."
     ),
 ]
 
 
 @exits_with_code
 def add(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the notes.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that contains the notes.")
+    ],
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name", metavar="NAME", help="What to call it; else as its directory is called."
-        ),
+        typer.Option("--name", metavar="NAME", help="Its name (default: the directory's name)."),
     ] = None,
     about: Annotated[
         str | None,
         typer.Option(
             "--about",
             metavar="SENTENCE",
-            help="What it holds, in a sentence: the client's model reads it.",
+            help="What it contains, in one sentence; read by the client's model.",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -88,43 +86,40 @@ def add(
 ) -> int:
     """Give a folder a name.
 
-    Commands and servers take it when they are given no --folder.
+    Commands and servers without --folder use all named folders.
     """
-    path, present, root = _file(config), OpenOptions(config=config).load(), real_folder(directory)
+    path, settings, root = _file(config), OpenOptions(config=config).load(), real_folder(directory)
     if not root.is_dir():
-        raise UsageError(f"{directory}: there is no folder {root}: check the path.")
+        raise UsageError(f"{directory}: there is no folder {root}. Check the path.")
     if str(root) != str(root).encode("utf-8", "replace").decode("utf-8"):
         raise UsageError(
-            f"{root!r} is no text that a configuration can hold: give the folder a name in UTF-8."
+            f"{root!r} is not valid UTF-8, so a configuration cannot hold it: rename the folder."
         )
     chosen = root.name if name is None else name
     if not _NAME.fullmatch(chosen):
-        given = (
-            "Its directory's name will not do"
-            if name is None
-            else f"The name {one_line(name)!r} will not do"
-        )
+        rejected = "its directory's name" if name is None else repr(one_line(name))
         raise UsageError(
-            f"{given}: give --name with letters, digits, spaces, dots, dashes and "
-            "underscores, at most 64 of them."
+            f"Cannot use {rejected} as a name: give --name with letters, digits, spaces, dots, "
+            "dashes and underscores, at most 64 characters."
         )
     if about is not None and len(about) > MAX_ABOUT_CHARS:
-        raise UsageError(
-            f"--about has {len(about):,} characters: at most {MAX_ABOUT_CHARS} are read."
-        )
-    roots = configured_roots(present)
+        raise UsageError(f"--about has {len(about):,} characters; the limit is {MAX_ABOUT_CHARS}.")
+    roots = configured_roots(settings)
     _refuse_double(chosen, root, roots)
     nested = [
         other
         for other, outer in roots.items()
         if root.is_relative_to(outer) or outer.is_relative_to(root)
     ]
-    if guarded := next((each for each in nested if each in present.folder_tokens), None):
+    if guarded := next(
+        (nested_name for nested_name in nested if nested_name in settings.folder_tokens),
+        None,
+    ):
         raise UsageError(
-            f"{guarded} names the tokens that may see it, and {root} is a part of it, or "
-            "around it: write both by hand, with tokens."
+            f"Access to {guarded} is limited to some tokens, and {root} is inside or around it: "
+            "edit the configuration yourself, and set `tokens` for both."
         )
-    library.index_paths_of(present.index.directory, root)
+    library.index_paths_of(settings.index.directory, root)
     entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
     if as_json:
@@ -137,13 +132,13 @@ def add(
             }
         )
         return FOUND
-    print_line(f"{chosen} is {root}. It stands in {path}.")
+    print_line(f"Added {chosen} ({root}) to {path}.")
     for other in nested:
         inner, around = (chosen, other) if root.is_relative_to(roots[other]) else (other, chosen)
-        print_line(f"{inner} lies inside {around}: its notes are in both indexes.")
+        print_line(f"{inner} is inside {around}: its notes are in both indexes.")
     print_line(
-        "Next: `thumbindex index` takes its notes in, `thumbindex query --folder "
-        f"{shlex.quote(chosen)} …` asks them."
+        "Next: index its notes with `thumbindex index`, then search them with `thumbindex query "
+        f"--folder {shlex.quote(chosen)} …`."
     )
     return FOUND
 
@@ -154,34 +149,36 @@ def folders(
     index: Annotated[
         Path | None,
         typer.Option(
-            "--index", metavar="DIR", help="The directory that holds the indexes, one a folder."
+            "--index", metavar="DIR", help="The directory with the indexes, one per folder."
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the folders that have a name.
+    """List the named folders.
 
-    Shows where each is, what it is about, and how far its index is.
+    Shows each folder's path, description and index state.
     """
     opening = OpenOptions(index=index, config=config)
-    present = opening.load()
-    roots = configured_roots(present)
+    settings = opening.load()
+    roots = configured_roots(settings)
     indexed = _indexed(opening, roots)
     listed = [
-        _facts(name, root, present, indexed.get(root)) for name, root in sorted(roots.items())
+        _facts(name, root, settings, indexed.get(root)) for name, root in sorted(roots.items())
     ]
     if as_json:
         print_json({"folders": listed})
     else:
-        for each in listed:
+        for folder in listed:
             state = (
-                "is not there" if not each["there"] else _state(indexed.get(roots[each["name"]]))
+                "does not exist"
+                if not folder["there"]
+                else _state(indexed.get(roots[folder["name"]]))
             )
-            print_line(f"{each['name']}: {each['path']}, {state}")
-            if each["about"]:
-                print_line(f"  {each['about']}")
+            print_line(f"{folder['name']}: {folder['path']}, {state}")
+            if folder["about"]:
+                print_line(f"  {folder['about']}")
         if not listed:
-            print_line("No folder has a name yet: `thumbindex add DIR` gives one.")
+            print_line("No folder has a name yet. To add one, run `thumbindex add DIR`.")
     return FOUND if listed else NOT_FOUND
 
 
@@ -192,53 +189,55 @@ def remove(
     as_json: JsonOption = False,
 ) -> int:
     """Remove a folder's name; notes and index stay."""
-    present = OpenOptions(config=config).load()
-    path, roots = _file(config), configured_roots(present)
-    found = (
+    settings = OpenOptions(config=config).load()
+    path, roots = _file(config), configured_roots(settings)
+    chosen = (
         name
         if name in roots
-        else next((each for each, root in roots.items() if root == real_folder(name)), None)
+        else next(
+            (folder_name for folder_name, root in roots.items() if root == real_folder(name)), None
+        )
     )
-    if found is None:
-        near = get_close_matches(name, roots, n=1)
-        if near:
-            known = f"did you mean {near[0]}?"
+    if chosen is None:
+        nearest = get_close_matches(name, roots, n=1)
+        if nearest:
+            hint = f"did you mean {nearest[0]}?"
         elif roots:
-            known = f"the folders are {', '.join(sorted(roots))}."
+            hint = f"the folders are {', '.join(sorted(roots))}."
         else:
-            known = "no folder has one."
-        raise UsageError(f"No folder has the name {one_line(name)!r}: {known}")
-    _change(path, lambda text: _without_folder(text, found))
+            hint = "no folder has a name."
+        raise UsageError(f"No folder is named {one_line(name)!r}: {hint}")
+    _change(path, lambda text: _without_folder(text, chosen))
     if as_json:
-        print_json({"name": found, "path": str(roots[found]), "config": str(path)})
+        print_json({"name": chosen, "path": str(roots[chosen]), "config": str(path)})
         return FOUND
-    print_line(f"{found} is no longer in {path}. Its notes are untouched.")
-    if found in present.folder_tokens:
+    print_line(f"Removed {chosen} from {path}. Its notes are untouched.")
+    if chosen in settings.folder_tokens:
         print_line(
-            "The tokens that may see it went, too: state them again before a server shares it.",
+            "Its list of allowed tokens was removed too: set it again before a server shares it.",
             "bold",
         )
     print_line(
-        f"Its index stays: `thumbindex forget --folder {shlex.quote(str(roots[found]))}` "
-        "deletes it."
+        "Its index stays. To delete it, run `thumbindex forget --folder "
+        f"{shlex.quote(str(roots[chosen]))}`."
     )
     return FOUND
 
 
-# ------------------------------------------------------------------ what the list says
+# ------------------------------------------------------------------ list
 
 
 def _indexed(opening: OpenOptions, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
-    """Return the state of each of the folders that has an index."""
+    """Return the status of each folder that has an index."""
     directory = str(opening.index or opening.load().index.directory)
-    there = [
+    indexed = [
         name
         for name, root in roots.items()
         if library.index_paths_of(directory, root).store.exists()
     ]
-    if not there:
+    if not indexed:
         return {}
-    with library.Library.open(there, index=opening.index, config=opening.load()) as opened:
+    with library.Library.open(indexed, index=opening.index, config=opening.load()) as opened:
         return {Path(each.root): each for each in opened.status()}
 
 
@@ -261,7 +260,7 @@ def _state(status: FolderStatus | None) -> str:
     return f"{plural(status.index.documents, 'note')} in its index"
 
 
-# ------------------------------------------------------------------ what is written
+# ------------------------------------------------------------------ edit the configuration
 
 
 def _file(config: Path | None) -> Path:
@@ -269,7 +268,7 @@ def _file(config: Path | None) -> Path:
 
 
 def _shortest(root: Path) -> str:
-    """Return a path as one writes it: from the home folder on where it lies there."""
+    """Return a path with `~` if it is below the home folder."""
     home = Path.home().resolve()
     if root != home and root.is_relative_to(home):
         return f"~/{root.relative_to(home).as_posix()}"
@@ -277,15 +276,13 @@ def _shortest(root: Path) -> str:
 
 
 def _refuse_double(name: str, root: Path, roots: Mapping[str, Path]) -> None:
-    if known := next((each for each, other in roots.items() if other == root), None):
+    if present := next((other_name for other_name, other in roots.items() if other == root), None):
         raise UsageError(
-            f"{root} has a name already: {known}. To give it another one, `thumbindex remove "
-            f"{shlex.quote(known)}` first."
+            f"{root} is already named {present}. To rename it, run `thumbindex remove "
+            f"{shlex.quote(present)}` first."
         )
     if name in roots:
-        raise UsageError(
-            f"{name} is the name of {roots[name]}: give this one another name with --name."
-        )
+        raise UsageError(f"{roots[name]} is already named {name}: choose another name with --name.")
 
 
 def _with_folder(text: str, name: str, entry: Mapping[str, str]) -> str:
@@ -299,19 +296,19 @@ def _without_folder(text: str, name: str) -> str:
     present = read_table(text, (_TABLE,))
     if not isinstance(present, list):
         return take_table(text, (_TABLE, name))
-    names = [each.get("name") for each in present]
+    names = [entry.get("name") for entry in present]
     return take_table(text, (_TABLE, names.index(name))) if name in names else text
 
 
 def _change(path: Path, edit: Callable[[str], str]) -> None:
-    """Edit a configuration file, which is created if there is none."""
+    """Edit a configuration file, creating it if necessary."""
     before = read_text(path)
     with naming_file(path):
         after = edit(before or "")
     if after == (before or ""):
         raise UsageError(
-            f"{path} does not name that folder itself, so nothing was changed: another "
-            "configuration does (--config)."
+            f"Nothing was changed: {path} does not name that folder. Give the configuration file "
+            "that does with --config."
         )
     write_text(path, after, before)
 
@@ -324,23 +321,23 @@ def index(
     words_only: Annotated[
         bool,
         typer.Option(
-            "--words-only", help="Leave the vectors for later: keywords and links answer at once."
+            "--words-only", help="Skip the vectors for now; keyword search works at once."
         ),
     ] = False,
     rebuild: Annotated[
         bool,
-        typer.Option("--rebuild", help="Read every file again; texts that have a vector keep it."),
+        typer.Option("--rebuild", help="Read every file again, but keep existing vectors."),
     ] = False,
     verify: Annotated[
         bool,
         typer.Option(
             "--verify",
-            help="Compare every file's digest, not its facts alone, and read the whole index.",
+            help="Compare every file's content, not just its size and time, and check the index.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Bring the index up to date, vectors too."""
+    """Bring the index up to date, including vectors."""
     with open_for(ctx, opening) as opened, ProgressDisplay() as show:
         report = opened.index(
             words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True
@@ -366,13 +363,13 @@ def status(
     opening: OpenOptions,
     as_json: JsonOption = False,
 ) -> int:
-    """List the indexes, their size, model and state.
+    """List the indexes with their size, model and state.
 
-    Those of --folder, else all of them.
+    Without --folder, lists all indexes.
     """
     if opening.index and not opening.database and not opening.index.expanduser().is_dir():
         raise UsageError(
-            f"There is no index directory {opening.index}: check the path, or make one with "
+            f"There is no index directory {opening.index}: check the path, or create it with "
             f"`thumbindex index --index {opening.index}`."
         )
     is_chosen = opening.folder or opening.database
@@ -395,31 +392,29 @@ def forget(
         bool,
         typer.Option(
             "--yes",
-            help="Without --folder, too: those of the configured folders, else of the current one.",
+            help="Allow no --folder: delete for the configured folders, else the current one.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Delete the index of a folder, never the folder.
+    """Delete the index of a folder, never its notes.
 
-    The folder itself may be gone.
+    Works for folders that no longer exist.
     """
     with _to_forget(ctx, opening) as opened:
         if not opening.folder and not yes:
             roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in opened.folders)
-            raise UsageError(
-                f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes."
-            )
+            raise UsageError(f"Nothing was deleted: which index? Add `{roots}`, or --yes.")
         if watched := opened.watched_folders():
             raise IndexBusyError(
-                f"Nothing was deleted: a server watches {', '.join(watched)} and would build "
-                "the index again. End it first."
+                f"Nothing was deleted: a server watches {', '.join(watched)} and would rebuild "
+                "the index. Stop it first."
             )
         if running := [each.progress for each in opened.status() if each.progress]:
-            who = ", ".join(f"process {each.pid} is indexing {each.folder}" for each in running)
+            runs = ", ".join(f"process {each.pid} is indexing {each.folder}" for each in running)
             raise IndexBusyError(
-                f"Nothing was deleted: {who} and would make the index again. End it first, or "
-                "wait until it is done."
+                f"Nothing was deleted: {runs} and would rebuild the index. Stop it, or wait until "
+                "it is done."
             )
         folders = opened.forget()
         erase_answer(root for _, root in opened.folders)
@@ -431,9 +426,7 @@ def forget(
 
 
 def _to_forget(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old
-    path or name.
-    """
+    """Open the folders to forget; find the index of a deleted folder by its old path or name."""
     try:
         return open_named(ctx, opening)
     except UnknownFolderError:

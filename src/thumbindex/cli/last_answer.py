@@ -1,6 +1,4 @@
-"""The last answer: `query` remembers where its passages stand, `open` opens one of them, `forget`
-erases them.
-"""
+"""The last answer: `query` saves the locations of its passages, `open` opens one of them."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """Where the passages of an answer stand, and with which options it was asked for; neither the
-    question nor a text.
-    """
+    """The locations of an answer's passages, and its options; neither query nor text."""
 
     opening: OpenOptions
     places: tuple[tuple[str, str, int], ...]  # folder's root, path in it and line, best first
@@ -51,14 +47,14 @@ class LastAnswer:
 def remember_answer(
     answer: Answer, folders: Sequence[tuple[str, Path]], opening: OpenOptions
 ) -> None:
-    """Keep where the passages of an answer stand, for `open`; where that cannot be written, the
-    answer before is gone all the same.
+    """Save the locations of an answer's passages for `open`.
 
-    Nothing of a database can be opened: of such an answer nothing is kept.
+    The previous answer is erased, even if saving fails. Passages from a database are not saved,
+    since they cannot be opened.
     """
     roots = {name: str(root) for name, root in folders if is_local_path(root)}
-    index, config = (each and absolute_path(each) for each in (opening.index, opening.config))
-    asked = OpenOptions(tuple(roots.values()), index, config, opening.overrides).arguments()
+    index, config = (option and absolute_path(option) for option in (opening.index, opening.config))
+    options = OpenOptions(tuple(roots.values()), index, config, opening.overrides).arguments()
     places = [
         (roots[passage.folder], passage.path, location_line(passage))
         for passage in answer.passages
@@ -68,30 +64,30 @@ def remember_answer(
     with suppress(OSError):
         path.unlink(missing_ok=True)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        written = json.dumps({"format": _FORMAT, "opening": asked, "places": places}, indent=1)
-        write_owner_file(path, written.encode("ascii"))
+        text = json.dumps({"format": _FORMAT, "opening": options, "places": places}, indent=1)
+        write_owner_file(path, text.encode("ascii"))
 
 
 def erase_answer(roots: Iterable[Path]) -> None:
-    """Erase the last answer where any of these folders was asked."""
-    known, path = read_answer(), _file()
-    if known is None or {str(root) for root in roots} & set(known.opening.folder):
+    """Erase the last answer if it came from any of these folders."""
+    last, path = read_answer(), _file()
+    if last is None or {str(root) for root in roots} & set(last.opening.folder):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(
-                f"{path} names notes of the last answer and cannot be deleted "
-                f"({error.strerror}): delete it yourself."
+                f"Cannot delete {path} ({error.strerror}), which names notes of the last answer: "
+                "delete it yourself."
             ) from error
 
 
 def read_answer() -> LastAnswer | None:
-    """Return the last answer; None where there is none that can be read."""
+    """Return the last answer, or None if there is none or it is unreadable."""
     try:
-        kept = json.loads(_file().read_bytes())
-        places = tuple((str(root), str(path), int(line)) for root, path, line in kept["places"])
-        if kept["format"] == _FORMAT:
-            return LastAnswer(OpenOptions.from_arguments(kept["opening"]), places)
+        stored = json.loads(_file().read_bytes())
+        places = tuple((str(root), str(path), int(line)) for root, path, line in stored["places"])
+        if stored["format"] == _FORMAT:
+            return LastAnswer(OpenOptions.from_arguments(stored["opening"]), places)
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -105,7 +101,7 @@ def _file() -> Path:
 
 
 class OpenWith(StrEnum):
-    """What a result is opened with."""
+    """A program that opens a result."""
 
     EDITOR = "editor"
     OBSIDIAN = "obsidian"
@@ -113,8 +109,8 @@ class OpenWith(StrEnum):
 
 
 _WITH = (
-    "Without it: your $VISUAL or $EDITOR; where none is set Obsidian, for a note in a vault, else "
-    "the system's program. `editor` leaves Obsidian out."
+    "The program (default: $VISUAL or $EDITOR; if neither is set, Obsidian for a note in a vault, "
+    "else the system's default program). `editor` never uses Obsidian."
 )
 
 
@@ -123,20 +119,18 @@ def open_result(
     ctx: typer.Context,
     number: Annotated[
         int,
-        typer.Argument(
-            metavar="N", help="Which result, as the last answer numbers them; the first without it."
-        ),
+        typer.Argument(metavar="N", help="The result's number in the last answer."),
     ] = 1,
     program: Annotated[
         OpenWith | None, typer.Option("--with", metavar="|".join(OpenWith), help=_WITH)
     ] = None,
     only_print: Annotated[
-        bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")
+        bool, typer.Option("--print", help="Print the path:line or URL instead of opening it.")
     ] = False,
 ) -> int:
     """Open a result of your last `query` at its line.
 
-    A query with --json is not remembered; of one with --files the Nth path is opened.
+    After a query with --files, N is the Nth path. Queries with --json do not count.
     """
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())
@@ -148,8 +142,8 @@ def open_result(
     if program is OpenWith.OBSIDIAN:
         if not obsidian_vault(path):
             raise UsageError(
-                f"{path} is in no Obsidian vault: no folder above it has a `.obsidian`. Leave "
-                "--with out, or choose another program."
+                f"{path} is not in an Obsidian vault: no folder above it contains `.obsidian`. "
+                "Omit --with, or choose another program."
             )
         address = f"obsidian://open?path={quote(os.fsencode(path), safe='')}"
     elif program is OpenWith.VSCODE:
@@ -158,30 +152,29 @@ def open_result(
 
 
 def _open_place(ctx: typer.Context, number: int) -> tuple[Path, int]:
-    """Return where a result of the last answer stands now.
+    """Return the path and line of a result of the last answer.
 
-    Raises UsageError where there is none, or where it may not be opened any more.
+    Raises UsageError if there is no such result, or if its note cannot be opened any more.
     """
-    known = read_answer()
-    if known is None:
-        raise UsageError("There is no last answer: ask with `thumbindex query` first.")
-    if not known.places:
-        raise UsageError("The last answer has no results: ask with `thumbindex query` again.")
-    if not 1 <= number <= len(known.places):
+    last = read_answer()
+    if last is None:
+        raise UsageError("There is no last answer: run `thumbindex query` first.")
+    if not last.places:
+        raise UsageError("The last answer has no results: run `thumbindex query` again.")
+    if not 1 <= number <= len(last.places):
         raise UsageError(
             f"There is no result {number}: the last answer has "
-            f"{plural(len(known.places), 'result')}. Give 1 to {len(known.places)}."
+            f"{plural(len(last.places), 'result')}. Give 1 to {len(last.places)}."
         )
-    root, path, line = known.places[number - 1]
+    root, path, line = last.places[number - 1]
     try:
-        with open_for(ctx, replace(known.opening, folder=(root,))) as library:
-            # what reads it says whether it is there, inside the folder, and open to be read
+        with open_for(ctx, replace(last.opening, folder=(root,))) as library:
+            # raises if the note is missing, private, or outside the folder
             excerpt = library.read(path, exact=True)
     except (UnknownFolderError, UnknownPathError) as error:
-        why = "its note is gone, private, or outside its folder now"
+        why = "its note is missing, private, or outside its folder now"
         raise UsageError(
-            f"Result {number} of the last answer cannot be opened: {why}. Ask again with "
-            "`thumbindex query`."
+            f"Cannot open result {number} of the last answer: {why}. Run `thumbindex query` again."
         ) from error
     return Path(root, path), min(line, max(1, excerpt.total_lines))
 
@@ -191,7 +184,7 @@ def _print(address: str) -> int:
     return FOUND
 
 
-# ----------------------------------------------------------- programs, none of them through a shell
+# ------------------------------------------------------------------ programs, never through a shell
 
 
 _LINE_FORMS: Mapping[str, tuple[str, ...]] = {
@@ -218,71 +211,66 @@ _LINE_FORMS: Mapping[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("hx", "helix", "subl", "sublime_text", "zed", "zeditor"), ("{path}:{line}",)),
 }
-"""How an editor is told which line to show; one that is not here gets the path alone."""
+"""Arguments that open a line, by editor; any other editor gets just the path."""
 
 _READ_BY_CMD = re.compile(r'[&|<>^%!"]')
-"""What Windows takes for a part of a command in an argument of a command file, as `code.cmd` is
-one: no quotes hold it.
-"""
+"""Characters that Windows interprets in arguments of .cmd and .bat files, even in quotes."""
 
 
 def editor_command(words: Sequence[str], path: Path, line: int) -> list[str]:
-    """Return what runs an editor on a line of a file.
+    """Return the command that opens a file at a line in an editor.
 
-    Raises UsageError where it is not installed, or cannot be given this name.
+    Raises UsageError if the editor is not installed, or cannot safely get this path.
     """
     program = shutil.which(words[0])
     if program is None:
         raise UsageError(
-            f"There is no program {words[0]!r}, which $VISUAL or $EDITOR names: set one that "
-            "is there, or use --with or --print."
+            f"$VISUAL or $EDITOR names {words[0]!r}, which is not installed: set another editor, "
+            "or use --with or --print."
         )
     if program.lower().endswith((".cmd", ".bat")) and _READ_BY_CMD.search(str(path)):
         raise UsageError(
-            f"{path} cannot be given to {program}: Windows would take a part of its name for "
-            "a command. Use --with vscode."
+            f"Cannot pass {path} to {program}: Windows would run a part of its name as a command. "
+            "Use --with vscode."
         )
     form = _LINE_FORMS.get(Path(words[0]).stem.lower(), ("{path}",))
-    return [program, *words[1:], *(each.format(path=path, line=line) for each in form)]
+    return [program, *words[1:], *(part.format(path=path, line=line) for part in form)]
 
 
-def _editor(around: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words of the editor that is set; none where none is.
+def _editor(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command in $VISUAL or $EDITOR, empty if neither is set.
 
-    Raises UsageError for quotes that do not end.
+    Raises UsageError for unclosed quotes.
     """
     for name in ("VISUAL", "EDITOR"):
-        if written := around.get(name, "").strip():
+        if command := variables.get(name, "").strip():
             try:
                 if os.name != "nt":
-                    return tuple(shlex.split(written))
-                return tuple(each.strip('"') for each in shlex.split(written, posix=False))
+                    return tuple(shlex.split(command))
+                return tuple(word.strip('"') for word in shlex.split(command, posix=False))
             except ValueError as error:
-                raise UsageError(f"${name} cannot be read ({error}): {written}") from error
+                raise UsageError(f"Cannot parse ${name} ({error}): {command}") from error
     return ()
 
 
 def _edit(words: Sequence[str], path: Path, line: int) -> int:
     """Run the editor in this terminal until it ends."""
-    ended = subprocess.run(editor_command(words, path, line), check=False).returncode
-    if ended:
-        print_error(f"{words[0]} ended with exit code {ended}.")
-    return FAILURE if ended else FOUND
+    exit_code = subprocess.run(editor_command(words, path, line), check=False).returncode
+    if exit_code:
+        print_error(f"{words[0]} failed with exit code {exit_code}.")
+    return FAILURE if exit_code else FOUND
 
 
 def _start(address: str) -> int:
-    """Have the system open a file or an address with the program that it has for it."""
+    """Open a file or URL with the system's default program."""
     if sys.platform == "win32":
         os.startfile(address)
         return FOUND
     name = "open" if sys.platform == "darwin" else "xdg-open"
     program = shutil.which(name)
     if program is None:
-        raise UsageError(f"There is no `{name}` to open it with: set $EDITOR, or use --print.")
-    ended = subprocess.run([program, address], check=False).returncode
-    if ended:
-        print_error(
-            f"{name} ended with exit code {ended}: nothing may have been opened. Set $EDITOR, "
-            "or use --print."
-        )
-    return FAILURE if ended else FOUND
+        raise UsageError(f"`{name}` is not installed: set $EDITOR, or use --print.")
+    exit_code = subprocess.run([program, address], check=False).returncode
+    if exit_code:
+        print_error(f"{name} failed with exit code {exit_code}: set $EDITOR, or use --print.")
+    return FAILURE if exit_code else FOUND
