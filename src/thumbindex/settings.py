@@ -2,7 +2,7 @@
 `docs/configuration.md` are made from here.
 
 A field that is no `setting` is a constant: no key of `config.toml`. `evaluation` replaces some to
-measure them (docs/evaluation.md).
+measure them (docs/evaluate.md).
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """A PostgreSQL database for many folders and many servers ([how it is run](scale.md)); it needs
-    the extra `postgres`.
+    """A PostgreSQL database for several servers ([how to set it up](postgresql.md)); it needs the
+    extra `postgres`.
     """
 
     url: str = setting(

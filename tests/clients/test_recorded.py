@@ -14,8 +14,7 @@ pytestmark = pytest.mark.slow
 MOST_STALE = 3
 """Tasks whose label is in the docs no longer: `recorded.json` wants other words for more."""
 
-# What is measured stands in docs/evaluation.md; between it and these lies room for an edit of the
-# docs.
+# `python tests/clients/recorded.py` prints the figures; these leave room for an edit of the docs.
 LEAST_FOUND = 0.75  # of the tasks
 LEAST_AT_ONCE = 0.68
 MOST_TURNS = 1.5

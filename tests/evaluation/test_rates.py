@@ -1,7 +1,7 @@
 """A level keeps its meaning: how often `high` is said of what has no answer, and `low` of a right
 first passage, on a corpus with near misses.
 
-The rates of docs/evaluation.md, with the slack that one more or two fewer questions of so small a
+The rates of docs/measurements.md, with the slack that one more or two fewer questions of so small a
 set need.
 """
 

@@ -613,7 +613,7 @@ def translate_pg_error(error: psycopg.Error, where: str) -> StorageError:
     if isinstance(error, pg.InsufficientPrivilege):
         return EngineError(
             f"The role that {where} is asked with may not do this ({said}): give it the "
-            "rights in docs/scale.md, or use another role."
+            "rights in docs/postgresql.md, or use another role."
         )
     if isinstance(error, pg.DiskFull):
         return EngineError(

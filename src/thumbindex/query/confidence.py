@@ -3,7 +3,7 @@ fused ranks.
 
 Two signals count: the page stands out by meaning from all others, and its part that is nearest to
 the query holds the query's words, the rare ones above all. Either signal alone is fooled
-(docs/evaluation.md has the measures).
+(docs/measurements.md has the measures).
 """
 
 from __future__ import annotations
