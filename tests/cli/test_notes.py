@@ -153,7 +153,7 @@ def test_an_id_leads_to_its_text_wherever_that_stands_now(run: Run, kitchen: Pat
         assert (
             run("read", never_there)
             .stderr.splitlines()[-1]
-            .startswith(f"No passage has the id {never_there} now")
+            .startswith(f"No passage has the id {never_there}:")
         )
 
 

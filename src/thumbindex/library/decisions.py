@@ -39,7 +39,7 @@ from thumbindex.text import query_id, text_key
 _ID_DIGITS = 8
 """Hex digits of a cluster's id: short enough to type, and collisions are rare."""
 
-_MOST_ALL_PAIRS = 50
+_MAX_ALL_PAIRS = 50
 """Maximum texts of a cluster for which all pairs are decided; in a larger one, the found pairs."""
 
 Pair = tuple[str, str]
@@ -197,7 +197,7 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
     first: dict[str, str] = {}
     for text in cluster.texts:
         first.setdefault(text.digest, f"{text.path}:{text.start_line}")
-    each_two = combinations(sorted(first), 2) if len(first) <= _MOST_ALL_PAIRS else ()
+    each_two = combinations(sorted(first), 2) if len(first) <= _MAX_ALL_PAIRS else ()
     places = Counter(each.digest for each in cluster.texts)
     itself = (
         (digest, digest) for digest, count in places.items() if count > 1 and cluster.zone == "same"

@@ -1,6 +1,6 @@
 """Find the note that a path, a name, a citation, an address or an id refers to.
 
-All commands, tools and screens use it, so that the same text means the same note everywhere.
+Every command, tool and page uses it, so the same text means the same note everywhere.
 """
 
 from __future__ import annotations
@@ -41,41 +41,41 @@ from thumbindex.text import (
 )
 
 HEADING_SEPARATOR = " > "
-"""Separates a heading from its subheading in answers."""
+"""Separator between a heading and its subheading in answers."""
 
-MOST_NAMESAKES = 5
-"""Maximum notes of one name."""
+MAX_NAMESAKES = 5
+"""Maximum notes returned for one name."""
 
-_MOST_NAME_MARKS = 3
-"""Maximum `#` or ` > ` that are tried as part of a note's name."""
+_MAX_NAME_MARKS = 3
+"""Maximum `#` or ` > ` tried as part of a note's name."""
 
-_MOST_SIMILAR = 50
-"""Similar names that are checked for visible notes."""
+_MAX_SIMILAR = 50
+"""Maximum similar names checked for visible notes."""
 
 _QUOTES = "`\"'<>“”"
 
 _DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
-"""A path in an answer: after a heading mark or a rank, before a similarity."""
+"""A path as answers print it: after a heading mark or a rank, before a similarity."""
 
 _ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
-"""A passage's id in an answer: the digest of its text, and the lines that were shown."""
+"""A passage's id in an answer: the digest of its text, and the displayed lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundNote:
-    """A note in one snapshot, with the heading and lines that were asked for."""
+    """A note in one snapshot, with the requested heading and lines."""
 
     reader: Reader
     snapshot: Snapshot
     id: DocumentId
     document: Document
-    fragment: str | None = None  # the heading that was asked for
-    lines: tuple[int, int] | None = None  # that it was cited with
+    fragment: str | None = None  # the requested heading
+    lines: tuple[int, int] | None = None  # the cited lines
     kind: NameKind = NameKind.PATH
 
 
 class NoteLookup:
-    """Finds notes of some folders, in one snapshot of each. Hidden notes are never found.
+    """Finds visible notes in one snapshot of each folder.
 
     Absolute paths are accepted only from callers on this machine (`is_local`).
     """
@@ -85,64 +85,64 @@ class NoteLookup:
 
     @cached_property
     def snapshots(self) -> Mapping[Reader, FolderSnapshot]:
-        """The snapshot of each indexed folder."""
+        """The snapshots of the indexed folders."""
         return {reader: reader.folder_snapshot() for reader in self.readers if reader.indexed}
 
     # -------------------------------------------------------------- one note
 
-    def find(self, written: str) -> FoundNote:
-        """Return the note for a path or a name, as answers write it or as a user types it.
+    def find(self, text: str) -> FoundNote:
+        """Return the note for a path or a name, as answers print it or as a user types it.
 
-        `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` and `x.md:11` are paths as
-        answers write them. A name is a file's (`x`, `Ideas/x`), a title, an alias or a link, each
-        with headings behind it or not: `x#Heading`, `Title > Heading > Heading below`. An id and an
-        address lead to the passage with their digest, wherever that stands now.
+        Answers print paths as `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` or
+        `x.md:11`. A name is a file name (`x`, `Ideas/x`), a title, an alias or a link, optionally
+        with headings: `x#Heading`, `Title > Heading > Subheading`. An id or address finds the
+        passage with its digest, even if it has moved.
 
         Raises UnknownPathError for no note, UsageError for several.
         """
-        if address := parse_address(written.strip(f"{_QUOTES} \t\n")):
+        if address := parse_address(text.strip(f"{_QUOTES} \t\n")):
             return self._at_address(address)
-        if found := self.find_path(written):
-            return found
-        for name, heading, lines in _parse_reference(written):
-            if alike := next(self.notes_named(name), []):
-                one = self._require_one(alike, name)
-                return replace(one, fragment=heading or one.fragment, lines=lines)
-        if own_id := _ID.fullmatch(_strip_decoration(written)):
-            return self._passage_with_id(own_id[1])
-        raise self._unknown(written)
+        if by_path := self.find_path(text):
+            return by_path
+        for name, heading, lines in _parse_reference(text):
+            if namesakes := next(self.notes_named(name), []):
+                note = self._require_one(namesakes, name)
+                return replace(note, fragment=heading or note.fragment, lines=lines)
+        if passage_id := _ID.fullmatch(_strip_decoration(text)):
+            return self._passage_with_id(passage_id[1])
+        raise self._unknown(text)
 
-    def find_path(self, written: str) -> FoundNote | None:
-        """Return the note at a path, as `find` does; names are not tried."""
-        for path, heading, lines in ((written, None, None), *_parse_reference(written)):
-            if alike := next(self._at_path(path), None):
-                return replace(self._require_one(alike, path), fragment=heading, lines=lines)
+    def find_path(self, text: str) -> FoundNote | None:
+        """Return the note at a path, as `find` does, without trying names."""
+        for path, heading, lines in ((text, None, None), *_parse_reference(text)):
+            if namesakes := next(self._at_path(path), None):
+                return replace(self._require_one(namesakes, path), fragment=heading, lines=lines)
         return None
 
     def find_exact(self, path: str) -> FoundNote:
-        """Return the note at an exact path (`path#heading` too).
+        """Return the note at an exact path (or `path#heading`).
 
         Raises UnknownPathError for no note, UsageError for several.
         """
         for exact, fragment in ((path, None), *split_headings(path)):
-            if alike := self._notes_at([(reader, exact) for reader in self.readers]):
-                return replace(self._require_one(alike, exact), fragment=fragment)
+            if namesakes := self._notes_at([(reader, exact) for reader in self.readers]):
+                return replace(self._require_one(namesakes, exact), fragment=fragment)
         raise self._unknown(path)
 
-    def _require_one(self, alike: Sequence[FoundNote], name: str) -> FoundNote:
-        """Return the only note. Raises UsageError that names several."""
-        if len(alike) > 1:
-            paths = [each.document.path for each in alike]
+    def _require_one(self, namesakes: Sequence[FoundNote], name: str) -> FoundNote:
+        """Return the only note. Raises UsageError if there are several."""
+        if len(namesakes) > 1:
+            paths = [note.document.path for note in namesakes]
             if len(self.readers) > 1:
-                paths = [f"{each.document.folder}: {each.document.path}" for each in alike]
-            more = " and more" if len(alike) > SUGGESTED_NAMES else ""
+                paths = [f"{note.document.folder}: {note.document.path}" for note in namesakes]
+            more = " and more" if len(namesakes) > SUGGESTED_NAMES else ""
             raise UsageError(
                 f"{name!r} is the name of several documents: "
                 f"{', '.join(map(one_line, paths[:SUGGESTED_NAMES]))}{more}. Give the path of one."
             )
-        return alike[0]
+        return namesakes[0]
 
-    # -------------------------------------------------------------- the notes of a name
+    # -------------------------------------------------------------- notes by name
 
     def notes_named(self, name: str) -> Iterator[list[FoundNote]]:
         """Yield groups of notes at a path or with a name, best matches first."""
@@ -152,42 +152,48 @@ class NoteLookup:
         yield from self._notes_titled(name, self.readers)
 
     def _at_path(self, path: str) -> Iterator[list[FoundNote]]:
-        """Yield groups of notes at a path inside a folder, or a path that leads into one."""
+        """Yield groups of notes at a path inside a folder, or at a path that leads into one."""
         places = ([(reader, path) for reader in self.readers], *self.resolve_path(path))
         yield from filter(None, map(self._notes_at, places))
 
     def resolve_path(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
-        """Yield the folders that a path leads into, with the rest of the path, likeliest first.
+        """Yield the folders that a path leads into, with the path inside each, likeliest first.
 
         The path names a folder (`notes: a.md`), is absolute, or begins above a folder.
         """
-        folder, _, rest = path.partition(": ")
-        yield [(reader, rest) for reader in self.readers if rest and reader.folder.name == folder]
+        folder, _, inner_path = path.partition(": ")
+        yield [
+            (reader, inner_path)
+            for reader in self.readers
+            if inner_path and reader.folder.name == folder
+        ]
         if not self._is_local or "\0" in path:
             return
         if not Path(path).is_absolute():
             yield [place for reader in self.readers for place in _relative_to_suffix(path, reader)]
             return
-        there = Path(os.path.normpath(path))
-        for candidate in dict.fromkeys((there, Path(os.path.realpath(there.parent)) / there.name)):
+        absolute = Path(os.path.normpath(path))
+        for candidate in dict.fromkeys(
+            (absolute, Path(os.path.realpath(absolute.parent)) / absolute.name)
+        ):
             inside = [
                 (reader, candidate.relative_to(reader.folder.root).as_posix())
                 for reader in self.readers
                 if candidate.is_relative_to(reader.folder.root)
             ]
-            # of a folder within another one, that
+            # prefer the innermost of nested folders
             yield sorted(inside, key=lambda place: len(place[1]))[:1]
 
     def _notes_at(self, places: Iterable[tuple[Reader, str]]) -> list[FoundNote]:
-        """Return the visible notes at some paths."""
-        found = []
+        """Return the visible notes at the given paths."""
+        notes = []
         for reader, path in places:
             folder_snapshot = self.snapshots.get(reader)
             n = folder_snapshot.catalog.document_at(path) if folder_snapshot else None
             if folder_snapshot and n is not None:
                 document = folder_snapshot.catalog.documents[n]
-                found.append(FoundNote(reader, folder_snapshot.snapshot, n, document))
-        return _visible(found)
+                notes.append(FoundNote(reader, folder_snapshot.snapshot, n, document))
+        return _visible(notes)
 
     def _notes_titled(self, name: str, readers: Sequence[Reader]) -> Iterator[list[FoundNote]]:
         """Yield groups of notes with a name, best matches first."""
@@ -197,52 +203,49 @@ class NoteLookup:
             if reader in self.snapshots and name.strip()
             for n, claim in find_by_reference(name, self.snapshots[reader].catalog).items()
         ]
-        claims.sort(key=lambda each: each[0][:3])
-        for _, alike in groupby(claims, key=lambda each: each[0][:3]):
-            found = []
-            for claim, reader, n in alike:
+        claims.sort(key=lambda claim: claim[0][:3])
+        for _, group in groupby(claims, key=lambda claim: claim[0][:3]):
+            notes = []
+            for claim, reader, n in group:
                 snapshot = self.snapshots[reader].snapshot
                 document = snapshot.catalog.documents[n]
                 heading = claim.heading or None
-                found.append(FoundNote(reader, snapshot, n, document, heading, kind=claim.kind))
-            if found := _visible(found):
-                yield found
+                notes.append(FoundNote(reader, snapshot, n, document, heading, kind=claim.kind))
+            if notes := _visible(notes):
+                yield notes
 
     # -------------------------------------------------------------- by a digest
 
     def _passage_with_id(self, digest: str) -> FoundNote:
-        """Return the section whose text has a digest, in the newest of several notes."""
-        found = [passage for _, passage in self.passages_with_digests({digest})]
-        if not found:
+        """Return the section whose text has a digest; among several notes, the newest."""
+        passages = [passage for _, passage in self.passages_with_digests({digest})]
+        if not passages:
             raise UnknownPathError(
-                f"No passage has the id {digest} now: its text has changed, or there is none. Ask "
-                "`query` again, or give its path."
+                f"No passage has the id {digest}: its text may have changed. Query again, or give "
+                "the note's path."
             )
         return max(
-            found, key=lambda each: (day_of(each.document) or date.min, each.document.edited)
+            passages, key=lambda note: (day_of(note.document) or date.min, note.document.edited)
         )
 
     def _at_address(self, address: PassageAddress) -> FoundNote:
-        """Return the passage of an address, in its note or another one, else the note."""
-        own = [
+        """Return an address's passage, even if it moved to another note; else the note."""
+        places = [
             (reader, address.path)
             for reader in self.readers
             if reader.folder.name == address.folder
         ]
-        found = note = next(iter(self._notes_at(own)), None)
+        passage = note = next(iter(self._notes_at(places)), None)
         if address.digest:
-            here = _current_passages(note) if note else ()
-            passages = chain(here, self.passages_with_digests({address.digest}))
-            found = next((each for digest, each in passages if digest == address.digest), note)
-        if found is None:
+            current = _current_passages(note) if note else ()
+            pairs = chain(current, self.passages_with_digests({address.digest}))
+            passage = next((match for digest, match in pairs if digest == address.digest), note)
+        if passage is None:
             raise self._unknown(address.path)
-        return replace(found, fragment=address.heading or None)
+        return replace(passage, fragment=address.heading or None)
 
     def passages_with_digests(self, digests: Collection[str]) -> Iterator[tuple[str, FoundNote]]:
-        """Yield the digest and passage of each section whose current text has one of the digests.
-
-        The indexes are scanned once.
-        """
+        """Yield the digest and passage of each current section with one of the digests."""
         for reader in self.snapshots:
             for path in sorted(reader.store.paths_with_digests(digests)):
                 for note in self._notes_at([(reader, path)]):
@@ -256,7 +259,9 @@ class NoteLookup:
         """Yield the visible documents in a directory and below it."""
         places = [(reader, directory) for reader in self.readers]
         places += chain.from_iterable(self.resolve_path(directory))
-        within = [(each.folder.name, path.strip("/").removeprefix("./")) for each, path in places]
+        within = [
+            (reader.folder.name, path.strip("/").removeprefix("./")) for reader, path in places
+        ]
         return filter_visible(
             (
                 document
@@ -270,29 +275,29 @@ class NoteLookup:
             self.readers,
         )
 
-    # -------------------------------------------------------------- none
+    # -------------------------------------------------------------- no note
 
-    def _unknown(self, written: str) -> UnknownPathError:
-        """Return the error for a text that matches no note, with similar names."""
-        if next(NoteLookup(self.readers, is_local=False).documents_in(written), None):
+    def _unknown(self, text: str) -> UnknownPathError:
+        """Return the error for a text that matches no note, with similar paths."""
+        if next(NoteLookup(self.readers, is_local=False).documents_in(text), None):
             return UnknownPathError(
-                f"{written!r} is a directory: `outline` lists the documents in it."
+                f"{text!r} is a directory: `outline` lists the documents in it."
             )
-        file = parse_citation(_strip_decoration(written))[0].partition("#")[0] or written
+        file = parse_citation(_strip_decoration(text))[0].partition("#")[0] or text
         if left_out := next(self._skipped_files(file), None):
             return UnknownPathError(
                 one_line(f"{left_out.path} is not in the index: {left_out.reason}.")
             )
-        return unknown_path_error(written, self._similar_paths(file))
+        return unknown_path_error(text, self._similar_paths(file))
 
     def _skipped_files(self, name: str) -> Iterator[Problem]:
-        """Yield the problems of files of this name that were not indexed, private ones left out."""
+        """Yield the problems of non-private files with this name that were not indexed."""
         end = f"/{one_line(name)}".casefold()
         for reader, snapshot in self.snapshots.items():
             for problem in reader.store.problems():
                 path = f"/{problem.path}".casefold()
-                is_meant = path.endswith(end) or path.rpartition(".")[0].endswith(end)
-                if not is_meant or snapshot.catalog.document_at(problem.path) is not None:
+                matches = path.endswith(end) or path.rpartition(".")[0].endswith(end)
+                if not matches or snapshot.catalog.document_at(problem.path) is not None:
                     continue
                 folder = reader.folder
                 if reader.is_published or not is_private(
@@ -301,60 +306,60 @@ class NoteLookup:
                     yield problem
 
     def _similar_paths(self, path: str) -> list[str]:
-        """Return the paths with the most similar file names."""
+        """Return the visible paths with the most similar file names."""
         by_stem: dict[str, list[Document]] = defaultdict(list)
         for document in all_documents(self.readers):
             by_stem[_stem(document.path)].append(document)
-        close = get_close_matches(_stem(path), by_stem, n=_MOST_SIMILAR)
-        near = filter_visible((each for stem in close for each in by_stem[stem]), self.readers)
-        return list(islice(dict.fromkeys(each.path for each in near), SUGGESTED_NAMES))
+        close = get_close_matches(_stem(path), by_stem, n=_MAX_SIMILAR)
+        visible = filter_visible((note for stem in close for note in by_stem[stem]), self.readers)
+        return list(islice(dict.fromkeys(note.path for note in visible), SUGGESTED_NAMES))
 
 
-def unknown_path_error(written: str, nearest: Sequence[str] = ()) -> UnknownPathError:
-    """Return the error for a note that is not in the index, or hidden."""
+def unknown_path_error(text: str, nearest: Sequence[str] = ()) -> UnknownPathError:
+    """Return the error for a note that is not indexed or hidden."""
     hint = (
         f"Nearest: {', '.join(map(one_line, nearest))}."
         if nearest
         else "`outline` without a path lists all documents."
     )
-    return UnknownPathError(f"No document {written!r} in the index. {hint}")
+    return UnknownPathError(f"No document {text!r} in the index. {hint}")
 
 
-# ------------------------------------------------------------------ what is typed
+# ------------------------------------------------------------------ typed references
 
 
-def _parse_reference(written: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
+def _parse_reference(typed: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
     """Yield the ways to split a text into name, heading and lines, likeliest first."""
-    for text in dict.fromkeys((written, _strip_decoration(written))):
+    for text in dict.fromkeys((typed, _strip_decoration(typed))):
         cited, lines = parse_citation(text)
         yield cited, None, lines
         for file, heading in split_headings(cited):
             yield file, heading, lines
         parts = cited.split(HEADING_SEPARATOR)
-        for count in range(min(len(parts) - 1, _MOST_NAME_MARKS), 0, -1):
+        for count in range(min(len(parts) - 1, _MAX_NAME_MARKS), 0, -1):
             file, _, heading = HEADING_SEPARATOR.join(parts[:count]).partition("#")
             yield file, HEADING_SEPARATOR.join(filter(None, (heading, *parts[count:]))), lines
 
 
 def split_headings(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the parts before and after each `#`, last one first: names may contain one."""
+    """Yield the parts before and after each `#`, last `#` first: names may contain one."""
     marks = [at for at, letter in enumerate(text) if letter == "#"]
-    for at in dict.fromkeys((*reversed(marks[-_MOST_NAME_MARKS:]), *marks[:1])):
+    for at in dict.fromkeys((*reversed(marks[-_MAX_NAME_MARKS:]), *marks[:1])):
         yield text[:at], text[at + 1 :] or None
 
 
-def _strip_decoration(written: str) -> str:
-    """Return a text without quotes and without the decoration of paths in answers."""
-    found = _DECORATED.fullmatch(written.strip())
-    return (found[1] if found else written).strip(f"{_QUOTES} \t\n")
+def _strip_decoration(text: str) -> str:
+    """Strip quotes, and the marks around paths in answers."""
+    match = _DECORATED.fullmatch(text.strip())
+    return (match[1] if match else text).strip(f"{_QUOTES} \t\n")
 
 
 def _relative_to_suffix(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
-    """Yield the rest of a path that begins with the last parts of a folder's path."""
-    written, root = path.replace("\\", "/"), f"/{reader.folder.root.as_posix()}".casefold()
-    for at in (n for n, letter in enumerate(written) if letter == "/"):
-        if at and root.endswith(f"/{written[:at]}".casefold()):
-            yield reader, written[at + 1 :]
+    """If a path begins with the last parts of a folder's path, yield the path inside the folder."""
+    slashed, root = path.replace("\\", "/"), f"/{reader.folder.root.as_posix()}".casefold()
+    for at in (n for n, letter in enumerate(slashed) if letter == "/"):
+        if at and root.endswith(f"/{slashed[:at]}".casefold()):
+            yield reader, slashed[at + 1 :]
 
 
 def _stem(path: str) -> str:
@@ -362,23 +367,23 @@ def _stem(path: str) -> str:
     return file.rpartition(".")[0] or file
 
 
-# ------------------------------------------------------------------ notes as they are now
+# ------------------------------------------------------------------ current notes
 
 
-def _visible(found: Sequence[FoundNote]) -> list[FoundNote]:
+def _visible(notes: Sequence[FoundNote]) -> list[FoundNote]:
     """Return the first few visible notes."""
-    readers = list(dict.fromkeys(each.reader for each in found))
-    documents = islice(filter_visible((each.document for each in found), readers), MOST_NAMESAKES)
-    open_ones = {(document.folder, document.path) for document in documents}
-    return [each for each in found if (each.document.folder, each.document.path) in open_ones]
+    readers = list(dict.fromkeys(note.reader for note in notes))
+    documents = islice(filter_visible((note.document for note in notes), readers), MAX_NAMESAKES)
+    visible = {(document.folder, document.path) for document in documents}
+    return [note for note in notes if (note.document.folder, note.document.path) in visible]
 
 
-def read_sections(found: FoundNote) -> tuple[Section, ...]:
-    """Return the current sections of a note; none if it cannot be read or is hidden."""
-    if database := found.reader.database:
-        return database.store(found.document.folder).sections_at(found.document.path)
-    folder, path = found.reader.folder, found.document.path
-    data = read_visible(folder, path, found.reader.store)
+def read_sections(note: FoundNote) -> tuple[Section, ...]:
+    """Return a note's current sections; empty if it cannot be read or is hidden."""
+    if database := note.reader.database:
+        return database.store(note.document.folder).sections_at(note.document.path)
+    folder, path = note.reader.folder, note.document.path
+    data = read_visible(folder, path, note.reader.store)
     if data is None or isinstance(data, Problem):
         return ()
     return parse_document(path, data, folder.config.corpus).sections
@@ -390,94 +395,96 @@ def _current_passages(note: FoundNote) -> Iterator[tuple[str, FoundNote]]:
         yield text_digest(section.text), replace(note, lines=(section.start_line, section.end_line))
 
 
-# ------------------------------------------------------------------ one heading
+# ------------------------------------------------------------------ headings
 
 Headings = Sequence[tuple[int, str, int]]
 """Level, text and line of each heading of a note, in order."""
 
 
-def matching_headings(written: str, chains: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indexes of the headings that a text matches. A chain ends with its heading.
+def matching_headings(text: str, chains: Sequence[Sequence[str]]) -> list[int]:
+    """Return the indexes of the headings that a text matches.
 
-    It may be written below others, as in `Above > Heading`, behind the note's title, and as an
-    anchor writes it, without its signs (`set-up`).
+    Each chain lists a heading's ancestors, then the heading. The text may include ancestors
+    (`Above > Heading`) or the note's title, or be an anchor (`set-up`).
     """
-    wanted = one_line(written).lstrip("#").strip()
+    heading = one_line(text).lstrip("#").strip()
     for form in (str.casefold, name_key):
         folded = [[form(one_line(name)) for name in chain] for chain in chains]
         for parts in (
-            [wanted],
-            *(wanted.split(mark) for mark in (HEADING_SEPARATOR, "#") if mark in wanted),
+            [heading],
+            *(heading.split(mark) for mark in (HEADING_SEPARATOR, "#") if mark in heading),
         ):
-            *higher, own = (form(part.strip()) for part in parts)
-            meant = [
+            *higher, last = (form(part.strip()) for part in parts)
+            matches = [
                 n
                 for n, (*above, name) in enumerate(folded)
-                if own
-                and name == own
+                if last
+                and name == last
                 and (_is_subsequence(higher, above) or _is_subsequence(higher[1:], above))
             ]
-            if meant:
-                return meant
+            if matches:
+                return matches
     return []
 
 
 def _is_subsequence(some: Sequence[str], every: Sequence[str]) -> bool:
-    """Return whether `some` is a subsequence of `every`."""
-    rest = iter(every)
-    return all(each in rest for each in some)
+    remaining = iter(every)
+    return all(item in remaining for item in some)
 
 
 def _heading_paths(headings: Headings) -> list[list[str]]:
-    """Return the chain of each heading: its ancestors, then itself."""
-    found, open_ones = list[list[str]](), list[tuple[int, str]]()
+    """Return each heading's chain: its ancestors, then the heading."""
+    paths, ancestors = list[list[str]](), list[tuple[int, str]]()
     for level, name, _ in headings:
-        open_ones = [*(open_one for open_one in open_ones if open_one[0] < level), (level, name)]
-        found.append([name for _, name in open_ones])
-    return found
+        ancestors = [*(above for above in ancestors if above[0] < level), (level, name)]
+        paths.append([name for _, name in ancestors])
+    return paths
 
 
-def heading_ranges(written: str, headings: Headings, total: int) -> list[tuple[int, int]]:
-    """Return the line range of each matching heading, up to the next heading of its level."""
-    found = []
-    for n in matching_headings(written, _heading_paths(headings)):
+def heading_ranges(heading: str, headings: Headings, total: int) -> list[tuple[int, int]]:
+    """Return the lines under each matching heading, up to the next heading of its level."""
+    ranges = []
+    for n in matching_headings(heading, _heading_paths(headings)):
         level, _, line = headings[n]
-        following = (other for depth, _, other in headings[n + 1 :] if depth <= level)
-        found.append((line, next(following, total + 1) - 1))
-    return found
+        following = (next_line for depth, _, next_line in headings[n + 1 :] if depth <= level)
+        ranges.append((line, next(following, total + 1) - 1))
+    return ranges
 
 
-def unknown_heading_error(path: str, written: str, headings: Iterable[str]) -> UsageError:
-    """Return the error for a text that matches no heading, with similar ones."""
+def unknown_heading_error(path: str, heading: str, headings: Iterable[str]) -> UsageError:
+    """Return the error for an unknown heading, with similar ones."""
     names = list(dict.fromkeys(headings))
-    near = get_close_matches(written, names, n=3, cutoff=0.4) or names[:3]
-    hint = f" Nearest: {', '.join(map(one_line, near))}." if near else ""
-    return UsageError(f"{path} has no heading {written!r}.{hint}")
+    similar = get_close_matches(heading, names, n=3, cutoff=0.4) or names[:3]
+    hint = f" Nearest: {', '.join(map(one_line, similar))}." if similar else ""
+    return UsageError(f"{path} has no heading {heading!r}.{hint}")
 
 
-# ------------------------------------------------------------------ names typed so far
+# ------------------------------------------------------------------ completion
 
 
 def complete_names(typed: str, documents: Iterable[Document]) -> list[Document]:
-    """Return the documents that complete a typed name: exact names first, then names that begin
-    with it, then names with a word that does.
+    """Return the documents that complete a typed name.
+
+    Exact names come first, then names that begin with it, then names with a word that does.
     """
-    wanted = _fold_name(typed)
+    prefix = _fold_name(typed)
 
     def distance(document: Document) -> int:
-        called = [_fold_name(each) for each in (document.path, *names_of(document))]
-        if wanted in called:
+        names = [_fold_name(name) for name in (document.path, *names_of(document))]
+        if prefix in names:
             return 0
-        if any(each.startswith(wanted) for each in called):
+        if any(name.startswith(prefix) for name in names):
             return 1
-        return 2 if any(f" {wanted}" in each for each in called) else 3
+        return 2 if any(f" {prefix}" in name for name in names) else 3
 
-    near = [(at, document) for document in documents if (at := distance(document)) < 3]
-    near.sort(key=lambda pair: (pair[0], pair[1].path.count("/"), pair[1].folder, pair[1].path))
-    return [document for _, document in near]
+    completions = [(at, document) for document in documents if (at := distance(document)) < 3]
+    completions.sort(
+        key=lambda pair: (pair[0], pair[1].path.count("/"), pair[1].folder, pair[1].path)
+    )
+    return [document for _, document in completions]
 
 
 @lru_cache(maxsize=50_000)
 def _fold_name(name: str) -> str:
-    """Fold a name and separate its words. Cached: completion compares all names per keystroke."""
+    # cached: completion compares all names at each keystroke
     return re.sub(r"[-_/\s]+", " ", fold_line(name)).strip()

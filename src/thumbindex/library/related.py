@@ -1,12 +1,11 @@
-"""Related notes: what links to a note, what is near it by meaning, and which links are missing or
-broken.
-"""
+"""Related notes: links, backlinks, similar notes, and missing or broken links."""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -32,34 +31,34 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Matrix, Snapshot, Vector
 
-_MOST_COMPARED_NOTES = 20_000
-"""Maximum notes of a folder that are compared; the newest of a larger one."""
+_MAX_COMPARED_NOTES = 20_000
+"""Maximum notes compared in a folder; a larger folder's newest."""
 
 _NEIGHBORS = 5
-"""Nearest neighbors per note."""
+"""Number of nearest neighbors per note."""
 
-_LEAST_COSINE = 0.55
-"""Minimum cosine of a pair: below it most pairs have only their subject in common."""
+_MIN_COSINE = 0.55
+"""Minimum cosine of a pair. Below it, most pairs share only a general subject."""
 
 _COPY_COSINE = 0.98
-"""Minimum cosine of copies, for which no link is suggested."""
+"""Minimum cosine of copies. No links are suggested between copies."""
 
-_ROWS_AT_ONCE = 250
+_ROW_BATCH = 250
 
-_MOST_COPIES = 1_000
-"""Maximum places of a duplicated text whose notes count as copies."""
+_MAX_COPIES = 1_000
+"""Maximum texts of a duplicate cluster whose notes count as copies."""
 
 _LOCK = threading.Lock()
-"""One scan at a time: a large folder takes seconds and a core."""
+"""Allows one scan at a time: a large folder takes a core for seconds."""
 
 
-def related_to(found: FoundNote, limit: int) -> RelatedNotes:
-    """Return a document's links both ways and the nearest documents; hidden notes are left out."""
-    reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
+def related_to(note: FoundNote, limit: int) -> RelatedNotes:
+    """Return a document's outgoing links, backlinks and most similar visible documents."""
+    reader, snapshot, id_, document = note.reader, note.snapshot, note.id, note.document
     links = (link for _, _, link in reader.store.links([document.path]))
     dangling = {link.target for link in links if not link.resolved}
-    linked, linking = snapshot.graph.outgoing(own), snapshot.graph.incoming(own)
-    similar = _nearest_documents(snapshot, own, limit)
+    linked, linking = snapshot.graph.outgoing(id_), snapshot.graph.incoming(id_)
+    similar = _nearest_documents(snapshot, id_, limit)
     around = (*linked, *linking, *(n for n, _ in similar))
     paths = {n: snapshot.catalog.documents[n].path for n in around}
     hidden = hidden_paths(paths.values(), reader)
@@ -75,20 +74,20 @@ def related_to(found: FoundNote, limit: int) -> RelatedNotes:
 
 
 def _nearest_documents(
-    snapshot: Snapshot, own: DocumentId, limit: int
+    snapshot: Snapshot, document: DocumentId, limit: int
 ) -> list[tuple[DocumentId, float]]:
     """Return the documents with the highest cosine between mean vectors, best first."""
-    center = _mean_vector(snapshot, own)
+    center = _mean_vector(snapshot, document)
     if center is None:
         return []
-    found = {hit.document for hit in snapshot.vector.search(center, 20 * limit)} - {own}
-    means = {n: _mean_vector(snapshot, n) for n in found}
+    candidates = {hit.document for hit in snapshot.vector.search(center, 20 * limit)} - {document}
+    means = {n: _mean_vector(snapshot, n) for n in candidates}
     scored = [(n, float(center @ mean)) for n, mean in means.items() if mean is not None]
     return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
 def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
-    """Return the mean of a document's vectors at unit length; None if it has no vector."""
+    """Return the unit-length mean of a document's vectors; None without vectors."""
     vectors = snapshot.vector.vectors([ChunkId(n) for n in snapshot.catalog.chunk_ids(document)])
     vectors = vectors[~np.isnan(vectors).any(axis=1)]
     if not len(vectors):
@@ -102,7 +101,7 @@ def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
 
 
 def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
-    """List the notes that pass filters and that no other note links to."""
+    """List the notes that pass the filters and that no other note links to."""
     linked = {
         (folder, link.resolved)
         for folder, path, link, _ in _visible_links(readers)
@@ -112,21 +111,19 @@ def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
 
 
 def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
-    """List the broken links in the notes that pass filters; links to hidden notes are broken."""
+    """List broken links in the notes that pass the filters; links to hidden notes are broken."""
     notes = list_notes(filters, readers)
     sources = {(note.folder, note.path) for note in notes.notes}
-    found = (
+    broken = (
         BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
         for folder, path, link, hidden in _visible_links(readers)
         if (folder, path) in sources and (hidden or not link.resolved)
     )
-    return BrokenLinks(
-        tuple(sorted(found, key=lambda each: (each.folder, each.path, each.line))), notes.unmet
-    )
+    return BrokenLinks(tuple(sorted(broken, key=attrgetter("folder", "path", "line"))), notes.unmet)
 
 
 def _visible_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, bool]]:
-    """Yield the folder, path and link of visible notes, and whether the target is hidden."""
+    """Yield folder, path and link of visible notes, and whether the target is hidden."""
     for reader in readers:
         if reader.indexed:
             name, links = reader.folder.name, reader.store.links()
@@ -145,9 +142,9 @@ def _visible_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, 
 
 
 def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
-    """Return pairs of near notes that are not linked either way, nearest first.
+    """Return pairs of similar notes without a link between them, most similar first.
 
-    Copies, translations, and notes whose names differ only in a number are left out.
+    Leaves out copies, translations, and notes whose names differ only in a number.
     """
     if not reader.indexed:
         return ()
@@ -157,10 +154,10 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
         ids = {path: n for n, path in folder_snapshot.catalog.every_path()}
         documents: list[Document] = []
         means = []
-        for each in _newest(visible_documents([reader])):
-            mean = _mean_vector(snapshot, ids[each.path]) if each.path in ids else None
+        for document in _newest(visible_documents([reader])):
+            mean = _mean_vector(snapshot, ids[document.path]) if document.path in ids else None
             if mean is not None:
-                documents.append(each)
+                documents.append(document)
                 means.append(mean)
         nearest = _nearest_pairs(np.stack(means)) if means else {}
         copies = _copies(reader)
@@ -169,42 +166,43 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
         graph = snapshot.graph
         return second in graph.outgoing(first) or first in graph.outgoing(second)
 
-    found = []
+    pairs = []
     for (a, b), cosine in sorted(nearest.items(), key=lambda item: (-item[1], item[0])):
         first, second = documents[a], documents[b]
         if (
-            _LEAST_COSINE <= cosine < _COPY_COSINE
+            _MIN_COSINE <= cosine < _COPY_COSINE
             and _is_worth_a_link(first, second)
             and frozenset((first.path, second.path)) not in copies
             and not is_linked(ids[first.path], ids[second.path])
         ):
-            found.append(
+            pairs.append(
                 UnlinkedPair(reader.folder.name, first.path, second.path, round(cosine, 4))
             )
-    return tuple(found)
+    return tuple(pairs)
 
 
 def _newest(documents: Sequence[Document]) -> list[Document]:
-    """Return all documents, or the newest of a large folder."""
-    if len(documents) <= _MOST_COMPARED_NOTES:
+    """Return all documents of a small folder, the newest of a large one."""
+    if len(documents) <= _MAX_COMPARED_NOTES:
         return list(documents)
-    return sorted(documents, key=lambda each: iso_day(day_of(each)), reverse=True)[
-        :_MOST_COMPARED_NOTES
-    ]
+    newest = sorted(documents, key=lambda document: iso_day(day_of(document)), reverse=True)
+    return newest[:_MAX_COMPARED_NOTES]
 
 
 def _nearest_pairs(means: Matrix) -> dict[tuple[int, int], float]:
-    """Return the cosines of nearest neighbors by pair of rows."""
-    found: dict[tuple[int, int], float] = {}
+    """Return the cosines of nearest neighbors by row pair."""
+    pairs: dict[tuple[int, int], float] = {}
     count = min(_NEIGHBORS + 1, len(means))  # a row is its own nearest
-    for start in range(0, len(means), _ROWS_AT_ONCE):
-        cosines = means[start : start + _ROWS_AT_ONCE] @ means.T
+    for start in range(0, len(means), _ROW_BATCH):
+        cosines = means[start : start + _ROW_BATCH] @ means.T
         best = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
-        for own, others in enumerate(best.tolist(), start):
-            for other in others:
-                if own != other:
-                    found[min(own, other), max(own, other)] = float(cosines[own - start, other])
-    return found
+        for row, neighbors in enumerate(best.tolist(), start):
+            for neighbor in neighbors:
+                if row != neighbor:
+                    pairs[min(row, neighbor), max(row, neighbor)] = float(
+                        cosines[row - start, neighbor]
+                    )
+    return pairs
 
 
 _NUMBERS = re.compile(r"\d+(?:[._-]\d+)*")
@@ -214,17 +212,20 @@ _NUMBERS = re.compile(r"\d+(?:[._-]\d+)*")
 def _is_worth_a_link(first: Document, second: Document) -> bool:
     if first.language and second.language and first.language != second.language:
         return False
-    files = [_NUMBERS.sub("0", each.path.rpartition("/")[2].casefold()) for each in (first, second)]
-    titles = [_NUMBERS.sub("0", each.title.casefold()) for each in (first, second)]
+    files = [
+        _NUMBERS.sub("0", document.path.rpartition("/")[2].casefold())
+        for document in (first, second)
+    ]
+    titles = [_NUMBERS.sub("0", document.title.casefold()) for document in (first, second)]
     return files[0] != files[1] and titles[0] != titles[1]
 
 
 def _copies(reader: Reader) -> set[frozenset[str]]:
-    """Return the pairs of notes that share a text."""
+    """Return the pairs of notes with a duplicated text."""
     clusters = list_duplicates([reader], grey=False).clusters
     return {
         frozenset((a.path, b.path))
         for cluster in clusters
-        for a in cluster.texts[:_MOST_COPIES]
+        for a in cluster.texts[:_MAX_COPIES]
         for b in cluster.texts[:_NEIGHBORS]
     }

@@ -172,7 +172,7 @@ MAX_RENDERED_LINES = 4_000
 _MAX_RENDERED_CHARACTERS = 400_000
 """Maximum characters of those lines: one line may be a whole file."""
 
-_LONGEST_ADDRESS = 2_000
+_MAX_ADDRESS = 2_000
 
 _ALIGNMENTS = {
     "text-align:left": "left",
@@ -419,7 +419,7 @@ class _NoteRenderer(RendererHTML):
             said = f' <span class="quiet host">({escape(host)})</span>' if host else ""
             return f'<a class="foreign" href="{escape(address)}" {_LINK_ATTRIBUTE}>', f"</a>{said}"
         kind = "attachment" if is_attachment(target) else "dead"
-        return f'<span class="{kind}" title="{escape(target[:_LONGEST_ADDRESS])}">', "</span>"
+        return f'<span class="{kind}" title="{escape(target[:_MAX_ADDRESS])}">', "</span>"
 
     def _inner(self, link: Link) -> tuple[str, str]:
         if not link.target and (line := self._anchors.get(name_key(link.fragment))):
@@ -468,7 +468,7 @@ def external_address(target: str) -> str:
         return ""
     if (
         parts.scheme.lower() not in _EXTERNAL_SCHEMES
-        or len(address) > _LONGEST_ADDRESS
+        or len(address) > _MAX_ADDRESS
         or not address.isprintable()
     ):
         return ""

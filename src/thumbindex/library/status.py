@@ -79,7 +79,7 @@ def is_intact(folder: Folder) -> bool:
     return not find_damage(folder.index_paths)
 
 
-MOST_FLAGGED = 100
+MAX_FLAGGED = 100
 """Maximum flags that are listed."""
 
 _FAILURES = {
@@ -148,7 +148,7 @@ def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
         skipped=problems,
         links=store.link_counts(),
         ingestion=store.duplicates.ingestion() if is_measured else (),
-        flagged=flagged[:MOST_FLAGGED],
+        flagged=flagged[:MAX_FLAGGED],
         flagged_count=len({each.path for each in flagged}),
         # until a run has read its last file
         unfinished=store.meta("links") == "stale" and not status.writing,
