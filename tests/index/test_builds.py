@@ -53,7 +53,7 @@ def test_a_text_that_is_not_what_was_written_is_found_and_not_returned(places):
 def test_a_damaged_index_is_begun_anew_with_its_model_and_who_has_the_old_one_open_keeps_it(places):
     with closing(Store(places.store, read_only=True)) as old:
         execute(places.store, "UPDATE sections SET text = 'b' WHERE rowid = 1")
-        assert "built anew from the notes" in repair_index(places)
+        assert "rebuilt from the notes" in repair_index(places)
         assert (len(old.documents()), places.current_build, repair_index(places)) == (3, 2, "")
     with closing(Store(places.store)) as new:
         assert ({key: new.meta(key) for key in FACTS}, new.documents()) == (FACTS, [])

@@ -41,7 +41,7 @@ def test_a_file_of_decisions_that_cannot_be_read_is_told_of_and_never_written_ov
     path = tmp_path / "decisions.json"
     path.write_text(text, encoding="utf-8")
     for attempt in (lambda: read_decisions(path), lambda: write_decisions(path, [DECISION])):
-        with pytest.raises(StorageError, match="mend it, or delete it"):
+        with pytest.raises(StorageError, match="Repair the file, or delete it"):
             attempt()
     assert path.read_text(encoding="utf-8") == text
 

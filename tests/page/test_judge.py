@@ -124,13 +124,13 @@ def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(pa
     path.write_text("{broken", encoding="utf-8")
     assert mark(page, "2").status_code == 503
     answer = page.get("/?q=green+button")
-    assert (answer.status_code, "mend the file" in answer.text, 'id="card-1"' in answer.text) == (
+    assert (answer.status_code, "Repair the file" in answer.text, 'id="card-1"' in answer.text) == (
         200,
         True,
         True,
     )
     assert path.read_text(encoding="utf-8") == "{broken"
-    with pytest.raises(StorageError, match="mend the file") as found:
+    with pytest.raises(StorageError, match="Repair the file") as found:
         read_judgments(vault.opened[0].index_paths)
     # else the index would be taken for damaged, and built anew
     assert type(found.value) is StorageError

@@ -1,3 +1,1 @@
-"""Where is it kept? One SQLite file that is the truth, and views of it for words, vectors and
-links.
-"""
+"""Storage of an index: one SQLite file, and keyword, vector and link views derived from it."""

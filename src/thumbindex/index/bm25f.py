@@ -1,5 +1,5 @@
-"""BM25F over posting lists: term frequencies of all fields are merged before saturation, for every
-chunk and document at once.
+"""BM25F over posting lists, for all chunks and documents at once. The term frequencies of all
+fields are merged before saturation.
 
 Robertson, Zaragoza & Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
 """
@@ -22,11 +22,9 @@ MAX_DOCUMENTS = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostingList:
-    """The posting list of a term in a field: ids of chunks or documents, ascending, and the term's
-    frequency in each.
-    """
+    """A term's postings in a field: ascending ids of chunks or documents, and frequencies."""
 
-    # 32 bits where thousands of lists are cached
+    # 32 bits in lists that are cached
     ids: npt.NDArray[np.signedinteger[Any]]
     frequencies: Floats
     by_document: bool  # the ids are of documents, not of chunks
@@ -34,7 +32,7 @@ class PostingList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldLengths:
-    """The lengths of a field in words, by id, and their sums by document."""
+    """The lengths of a field in words, by id and summed by document."""
 
     by_id: Floats
     mean: float
@@ -54,34 +52,32 @@ class FieldLengths:
 
 
 def weighted_union(lists: Sequence[tuple[PostingList, float]]) -> PostingList:
-    """Merge posting lists of one field, their frequencies weighted: forms of one word are one
-    word.
-    """
+    """Merge weighted posting lists of one field, so that all forms of a word count as one word."""
     ids = np.concatenate([postings.ids for postings, _ in lists])
     frequencies = np.concatenate(
         [postings.frequencies * np.float32(weight) for postings, weight in lists]
     )
-    held, at = np.unique(ids, return_inverse=True)
+    unique, at = np.unique(ids, return_inverse=True)
     return PostingList(
-        held,
-        np.bincount(at, weights=frequencies, minlength=len(held)).astype(np.float32),
+        unique,
+        np.bincount(at, weights=frequencies, minlength=len(unique)).astype(np.float32),
         lists[0][0].by_document,
     )
 
 
 def max_union(lists: Sequence[PostingList]) -> PostingList:
-    """Merge the posting lists of a word's stems: the frequency is that of the most frequent one."""
+    """Merge the posting lists of a word's stems; the highest frequency counts."""
     filled = [postings for postings in lists if len(postings.ids)]
     if len(filled) < 2:
         return filled[0] if filled else lists[0]
-    held, at = np.unique(np.concatenate([postings.ids for postings in filled]), return_inverse=True)
-    frequencies = np.zeros(len(held), dtype=np.float32)
+    ids, at = np.unique(np.concatenate([postings.ids for postings in filled]), return_inverse=True)
+    frequencies = np.zeros(len(ids), dtype=np.float32)
     np.maximum.at(frequencies, at, np.concatenate([postings.frequencies for postings in filled]))
-    return PostingList(held, frequencies, lists[0].by_document)
+    return PostingList(ids, frequencies, lists[0].by_document)
 
 
 class Scorer:
-    """Adds up the scores of a query's terms. A document field counts for every chunk of it."""
+    """Sums the scores of a query's terms. A document field counts for all chunks of a document."""
 
     def __init__(
         self,
@@ -101,7 +97,7 @@ class Scorer:
     def add(self, weight: float, lists: Mapping[str, PostingList]) -> None:
         """Add a term with its posting lists by field."""
         chunk, document = np.zeros_like(self._chunk_scores), np.zeros_like(self._document_scores)
-        # document fields first: their sum counts for every chunk
+        # document fields first: their sum is part of every chunk's
         for by_document in (True, False):
             for field, postings in lists.items():
                 if postings.by_document is by_document and len(postings.ids):
@@ -125,8 +121,8 @@ class Scorer:
         chunk: Floats,
         document: Floats,
     ) -> None:
-        """Add the length-normalized frequencies of a field to those of documents, and for a chunk
-        field to those of chunks.
+        """Add a field's length-normalized frequencies to `document`, and to `chunk` if it is a
+        chunk field.
         """
         b = self._weights.b
         if postings.by_document:
@@ -144,17 +140,15 @@ class Scorer:
         summed = np.bincount(
             self._of[postings.ids], weights=postings.frequencies, minlength=len(document)
         ).astype(np.float32)
-        held = np.flatnonzero(summed)
-        document[held] += (
-            boost * summed[held] / _length_norm(lengths.documents[held], lengths.documents_mean, b)
+        at = np.flatnonzero(summed)
+        document[at] += (
+            boost * summed[at] / _length_norm(lengths.documents[at], lengths.documents_mean, b)
         )
 
     def best_chunks(
         self, limit: int, mask: Mask | None
     ) -> tuple[list[int], list[float], list[float]]:
-        """Return ids and scores of the best chunks (ties by id), and the share of the query's idf
-        that each matches.
-        """
+        """Return the best chunks (ties by id): ids, scores, matched shares of the query's idf."""
         shares = self._matched_idf / self._total_idf if self._total_idf else self._matched_idf
         coverage = self._weights.coverage
         scores = self._chunk_scores * (1 - coverage + coverage * shares)
@@ -173,15 +167,15 @@ class Scorer:
 
 def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
     """Return the ids of the best scores above 0, ties by id."""
-    found = np.flatnonzero(scores > 0)
-    if len(found) > limit:
-        bar = np.partition(scores[found], -limit)[-limit]
-        found = found[scores[found] >= bar]
-    return [int(n) for n in found[np.lexsort((found, -scores[found]))][:limit]]
+    ids = np.flatnonzero(scores > 0)
+    if len(ids) > limit:
+        cutoff = np.partition(scores[ids], -limit)[-limit]
+        ids = ids[scores[ids] >= cutoff]
+    return [int(n) for n in ids[np.lexsort((ids, -scores[ids]))][:limit]]
 
 
 def idf(frequency: int, total: int) -> float:
-    """Return the inverse document frequency of a term that `frequency` of `total` texts hold."""
+    """Return the inverse document frequency of a term in `frequency` of `total` texts."""
     return float(np.log(1 + (total - frequency + 0.5) / (frequency + 0.5)))
 
 
@@ -192,8 +186,8 @@ def _saturated(frequency: Floats, k1: float) -> Floats:
 
 
 def _mean(lengths: Floats) -> float:
-    held = lengths[lengths > 0]
-    return float(held.mean(dtype=np.float64)) if len(held) else 1.0
+    nonzero = lengths[lengths > 0]
+    return float(nonzero.mean(dtype=np.float64)) if len(nonzero) else 1.0
 
 
 def _length_norm(lengths: Floats, mean: float, b: float) -> Floats:

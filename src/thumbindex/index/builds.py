@@ -1,6 +1,4 @@
-"""Builds of an index: checked, repaired, made beside the current one and switched to; and the
-deletion of indexes and of vectors that no index needs.
-"""
+"""Builds of an index: verify, repair, start and switch; delete indexes and unused vectors."""
 
 from __future__ import annotations
 
@@ -29,22 +27,23 @@ from thumbindex.index.vector_store import VectorStore, repair_vectors
 _LOG = logging.getLogger(__name__)
 
 INCOMPLETE = "incomplete"
-"""The meta key of a build that does not hold all notes yet."""
+"""Meta key of a build that does not contain all notes yet."""
 
 CARRIED_META = ("model", "fingerprint", "dimensions", "model_setting", "root")
-"""Meta keys that the next build takes over: they cannot be read from the notes."""
+"""Meta keys copied to the next build: they cannot be derived from the notes."""
 
 
 def open_store(paths: IndexPaths) -> Store:
-    """Open the store of a build to write; raise IndexDamagedError."""
+    """Open the store of a build for writing. Raises IndexDamagedError."""
     with as_storage_errors(paths.folder):
         paths.build_folder.mkdir(exist_ok=True)
     return Store(paths.store)
 
 
 def find_damage(paths: IndexPaths) -> str:
-    """Read a whole index, without the lock, and return what is damaged; raise StorageError if it
-    cannot be read for another reason.
+    """Read a whole index without locking it; describe the first damage, or return "".
+
+    Raises StorageError if the index cannot be read for another reason.
     """
     paths = paths.of_build()
     if not paths.store.exists():
@@ -60,17 +59,17 @@ def find_damage(paths: IndexPaths) -> str:
                     verify_segments(store.segments_folder, store.segments(), from_disk=True)
                     return ""
                 except IndexDamagedError:
-                    if store.generation == generation:  # else a commit has deleted files
+                    if store.generation == generation:  # else a commit has replaced files
                         raise
     except IndexDamagedError as error:
         return str(error).partition(" (")[2].partition("): run")[0]
 
 
 def repair_index(paths: IndexPaths) -> str:
-    """Repair an index that is damaged, or of another schema: delete damaged vectors, and begin all
-    else again in the next build.
+    """Repair an index that is damaged or has another schema.
 
-    Return what was done as sentences, or "". The next run reads the notes.
+    Deletes damaged vectors, and switches to an empty build that the next run fills. Returns
+    sentences that describe this, or "".
     """
     sentences = []
     for path in sorted(paths.folder.with_name(VECTORS_FOLDER).glob("*.sqlite3")):
@@ -78,22 +77,22 @@ def repair_index(paths: IndexPaths) -> str:
             sentences.append(repair_vectors(path))
     if find_damage(paths):
         with hold_lock(paths.rebuild):
-            if what := find_damage(paths):  # else another process has repaired it
+            if damage := find_damage(paths):  # else another process has repaired it
                 switch_build(paths.folder, begin_build(paths.folder, keep=lambda store: False))
-                # the mark of a due erasure is lost with the store
+                # the store recorded whether an erasure is due
                 _request_vector_deletion(paths.folder.parent)
                 sentences.append(
-                    f"The index in {paths.folder} was damaged ({what}): it is built anew "
-                    "from the notes."
+                    f"The index in {paths.folder} was damaged ({damage}): it is rebuilt from "
+                    "the notes."
                 )
     return " ".join(filter(None, sentences))
 
 
 def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
-    """Make the build after the current one and return its number; one that was begun goes on if
-    `keep` returns True.
+    """Create the build after the current one, and return its number.
 
-    The caller of this and of `switch_build` holds the lock `rebuild`.
+    An unfinished one is continued if `keep` returns True for its store. The caller holds the
+    `rebuild` lock.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
@@ -113,7 +112,7 @@ def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
 
 
 def words_generation(folder: Path) -> str:
-    """Return the current build and the generation of its words; empty if it cannot be read."""
+    """Return the current build and the generation of its words; "" if it cannot be read."""
     paths = IndexPaths(folder).of_build()
     try:
         with closing(Store(paths.store, read_only=True)) as store:
@@ -123,18 +122,17 @@ def words_generation(folder: Path) -> str:
 
 
 def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
-    """Make a build the current one and delete the others; return whether it was done.
+    """Make a build the current one, and delete the others. The caller holds the `rebuild` lock.
 
-    It is not if the current one has changed since `words` (see `words_generation`), or if the
-    build does not exist.
+    Returns False without a change if the build does not exist, or if the current build is no
+    longer at `words` (see `words_generation`).
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
-        is_there = build == paths.build + 1 and paths.of_build(build).store.exists()
-        if not is_there or (words is not None and words != words_generation(folder)):
+        exists = build == paths.build + 1 and paths.of_build(build).store.exists()
+        if not exists or (words is not None and words != words_generation(folder)):
             return False
         if paths.of_build(build).segments_folder.exists():
-            # before the old build is deleted
             fsync_files(paths.of_build(build).segments_folder)
         paths.set_current_build(build)
         IndexPaths(folder).delete_other_builds()
@@ -142,13 +140,12 @@ def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
 
 
 def build_in_progress(paths: IndexPaths) -> int:
-    """Return the number of the build that a process is making now, or 0."""
+    """Return the number of the build that a process is writing now, or 0."""
     following = paths.of_build(paths.current_build + 1)
     return following.build if following.build_folder.exists() and is_held(paths.rebuild) else 0
 
 
 def _carried_meta(paths: IndexPaths) -> dict[str, str]:
-    """Return what is known of the model and of the folder, as far as that can be read."""
     try:
         with closing(Store(paths.store, read_only=True)) as store:
             return {key: value for key in CARRIED_META if (value := store.meta(key))}
@@ -156,18 +153,17 @@ def _carried_meta(paths: IndexPaths) -> dict[str, str]:
         return {}
 
 
-# ------------------------------------------------------------------ what is deleted
+# ------------------------------------------------------------------ deletion
 
 
 _DELETION_DUE = "unswept"
-"""The file that stays in the vectors' folder until unused vectors are deleted."""
+"""File in the vectors' folder while a deletion of unused vectors is due."""
 
 
 def delete_unused_vectors(indexes: Path) -> bool:
-    """Delete the vectors of texts that no index in this directory has, from the log, too; return
-    whether all of them are gone.
+    """Delete the vectors that no index in this directory uses; return whether all are erased.
 
-    None is deleted while an index cannot be read or is not complete.
+    Deletes nothing while an index is unreadable or incomplete.
     """
     if not _request_vector_deletion(indexes):
         return True
@@ -192,15 +188,13 @@ def delete_unused_vectors(indexes: Path) -> bool:
     is_clean = [_delete_unused(path, used) for path in vector_files]
     if all(is_clean):
         (indexes / VECTORS_FOLDER / _DELETION_DUE).unlink(missing_ok=True)
-        with suppress(OSError):  # there are vectors
+        with suppress(OSError):  # not empty
             (indexes / VECTORS_FOLDER).rmdir()
     return all(is_clean)
 
 
 def _request_vector_deletion(indexes: Path) -> bool:
-    """Create the file that requests the deletion of unused vectors; return whether there are any
-    vectors.
-    """
+    """Record that a deletion of unused vectors is due; return False if there are no vectors."""
     if not (indexes / VECTORS_FOLDER).is_dir():
         return False
     with as_storage_errors(indexes):
@@ -217,79 +211,78 @@ def _delete_unused(path: Path, used: Mapping[str, set[bytes]]) -> bool:
             vectors.set_meta("swept", str(vectors.count()))
         is_clean = vectors.truncate_log()
     if texts is None and fingerprint:
-        with suppress(StorageError):  # no index is of this model; somebody may have the file open
+        with suppress(StorageError):  # no index uses this model; the file may be open elsewhere
             delete_sqlite_file(path)
     return is_clean
 
 
 def finish_deleting_vectors(indexes: Path) -> None:
-    """Delete unused vectors if that was requested and not completed."""
+    """Delete unused vectors if that is still due."""
     if (indexes / VECTORS_FOLDER / _DELETION_DUE).exists():
         delete_unused_vectors(indexes)
 
 
 def delete_index(paths: IndexPaths) -> None:
-    """Delete one folder's index with the vectors that no other folder needs, the lock last; raise
-    IndexBusyError if another process is writing.
+    """Delete one folder's index, and the vectors that no other folder uses.
+
+    Raises IndexBusyError if another process is writing.
     """
 
     def busy() -> None:
         raise IndexBusyError(
-            f"The index in {paths.folder} is being written by another process: try again "
-            "when it is done."
+            f"Another process is writing the index in {paths.folder}: try again when it has "
+            "finished."
         )
 
     if not paths.folder.is_dir():
         return
     _request_vector_deletion(paths.folder.parent)
     with as_storage_errors(paths.folder), hold_lock(paths.lock, busy):
-        # Windows deletes no file that is open: the store goes last, so that `forget` finds the
-        # index again.
+        # Windows deletes no open file: the store goes last, so that `forget` can be repeated
         present = paths.of_build()
         if present.segments_folder.exists():
             shutil.rmtree(present.segments_folder)
-        kept = (paths.lock, *_files_of_active_runs(paths))
+        excluded = (paths.lock, *_files_of_active_runs(paths))
         for path in sorted(
-            paths.folder.iterdir(), key=lambda each: (each.is_file(), each == present.build_folder)
+            paths.folder.iterdir(), key=lambda path: (path.is_file(), path == present.build_folder)
         ):
             if path.name == REQUESTS:
-                with suppress(OSError):  # a deleted file would tell its reader that it is answered
+                with suppress(OSError):  # deleted request files would signal success to readers
                     path.rmdir()
             elif path.is_dir():
                 shutil.rmtree(path)
-            elif path in kept:
+            elif path in excluded:
                 continue
             elif path.suffix == ".lock":
-                # a server's, which takes a new one
-                delete_lock(path)
+                delete_lock(path)  # a server takes a new one
             else:
                 path.unlink(missing_ok=True)
-        is_gone = delete_lock(paths.lock)
-    # suppressed: another writer has begun there since
-    with suppress(OSError):
-        if not is_gone:
+        is_deleted = delete_lock(paths.lock)
+    with suppress(OSError):  # another writer may have started
+        if not is_deleted:
             paths.lock.unlink()
         paths.folder.rmdir()
-    with as_storage_errors(paths.folder.parent):  # a power cut does not bring the index back
-        for each in filter(Path.is_dir, (paths.folder, paths.folder.parent)):
-            fsync_folder(each)
+    with as_storage_errors(paths.folder.parent):  # a power cut must not restore the index
+        for folder in filter(Path.is_dir, (paths.folder, paths.folder.parent)):
+            fsync_folder(folder)
     if not delete_unused_vectors(paths.folder.parent):
         _LOG.warning(
-            "Vectors of %s may still lie in %s: another index there cannot be read, or is in use.",
+            "Vectors of %s may remain in %s: another index there is unreadable or in use.",
             paths.folder.name,
             paths.folder.parent,
         )
 
 
 def _files_of_active_runs(paths: IndexPaths) -> tuple[Path, ...]:
-    """Return the lock and progress files of runs in progress: they make the index again."""
+    """Return the lock and progress files of runs in progress, which will recreate the index."""
     locks = (paths.rebuild,), run_files(paths.folder)
-    return tuple(path for lock, *rest in locks if is_held(lock) for path in (lock, *rest))
+    return tuple(path for files in locks if is_held(files[0]) for path in files)
 
 
 def indexed_root(paths: IndexPaths) -> Path | None:
-    """Return the folder that an index was made of: None without an index, the name of the index's
-    folder if it is damaged.
+    """Return the folder that an index was built from; None if there is no index.
+
+    For a damaged index this is the name of its own folder.
     """
     if not paths.store.is_file():
         return None

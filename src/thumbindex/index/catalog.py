@@ -142,7 +142,7 @@ class StoreCatalog(CatalogLayout):
         return FilterIndex(self.documents)
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
-        return self.of_documents(self._filters.chunks_matching(condition))
+        return self.of_documents(self._filters.documents_matching(condition))
 
     def has_match(self, condition: TypedFilter) -> bool:
         return self._filters.has_match(condition)

@@ -1,4 +1,4 @@
-"""The dates of documents: of their files, of the edits that were seen, and of their commits."""
+"""Dates of documents: from their files, observed edits and Git commits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thumbindex.model import Document, DocumentTimes
 
 
 def document_versions(store: Store, paths: Iterable[str]) -> dict[str, tuple[str, DocumentTimes]]:
-    """Return the digest and the times of the documents at some paths."""
+    """Return the digest and times of some documents, by path."""
     sql = f"SELECT path, digest, {TIMES} FROM documents WHERE path IN ({{}})"
     return {
         path: (digest, DocumentTimes(*times))
@@ -20,18 +20,18 @@ def document_versions(store: Store, paths: Iterable[str]) -> dict[str, tuple[str
 
 
 def newest_time(store: Store) -> float:
-    """Return when the newest file was modified, in seconds; 0 without files."""
+    """Return the latest modification time of a file, in seconds; 0 if there is none."""
     return float(store.fetch("SELECT coalesce(max(modified), 0) FROM documents")[0][0])
 
 
 def with_history(
     document: Document, digest: str, version: tuple[str, DocumentTimes] | None, newest: float
 ) -> Document:
-    """Return a document with the dates known of its earlier version.
+    """Return a document with the edit and commit dates of its stored version.
 
-    A changed text was edited at the time of its file, unless that is older than before. A new
-    document is an edit if its file is newer than the `newest` known one: a folder's first index,
-    and files copied with their times, are none.
+    A changed text counts as an edit at the file's time, unless that is older than the stored one.
+    A new document counts as an edit only if its file is newer than `newest`, the newest indexed
+    file. So neither a first index nor files copied with old times count.
     """
     if version is None:
         if 0 < newest < document.modified:
@@ -46,20 +46,20 @@ def with_history(
 
 
 def set_commit_days(store: Store, days: Mapping[str, tuple[str, str]]) -> None:
-    """Save the days of first and last commits, by path; a new commit replaces a seen edit."""
-    for path, _, edited, *known in store.fetch(f"SELECT path, {TIMES} FROM documents"):
-        # macOS may store letters and accents apart
-        found = list(days.get(normalize("NFC", path), ("", "")))
-        if found != known:
-            is_new = found[1] not in ("", known[1])
+    """Store the days of first and last commits, by path; a new commit replaces an edit date."""
+    for path, _, edited, *stored in store.fetch(f"SELECT path, {TIMES} FROM documents"):
+        # macOS may decompose accented letters
+        commits = list(days.get(normalize("NFC", path), ("", "")))
+        if commits != stored:
+            is_new = commits[1] not in ("", stored[1])
             store.execute(
                 "UPDATE documents SET edited = ?, first_commit = ?, last_commit = ? WHERE path = ?",
-                (0.0 if is_new else edited, *found, path),
+                (0.0 if is_new else edited, *commits, path),
             )
 
 
 def mark_dates_unknown(store: Store) -> None:
-    """Mark the commits of documents as unknown if they were never read."""
+    """Mark documents whose commits were never read as having none."""
     store.execute(
         "UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL"
     )

@@ -1,4 +1,4 @@
-"""Which documents filters let through, and what comes near a name that none of them has."""
+"""Documents that match filters, and suggestions for values that match none."""
 
 from __future__ import annotations
 
@@ -19,55 +19,53 @@ _SUFFIX = re.compile(r"\.\w+$")
 _WILD = re.compile(r"\*\.\w+$|[*?]")
 
 _MAX_SUGGESTIONS, _MIN_SIMILARITY = 20, 60.0
-"""Names that come near, before those of private notes are left out; and how alike they are at
-least, of 100 (by edits).
-"""
+"""Maximum suggestions (before private notes are removed), and their minimum similarity in %."""
 
 
 class FilterIndex:
-    """What filters ask of documents: their tags, names and paths, folded when they are first asked
-    for.
-    """
+    """The folded tags, titles and paths of documents, computed on first use."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
 
-    def chunks_matching(self, condition: TypedFilter) -> Mask:
-        """Return the documents that match a condition on tags, path or title; case and accents
-        do not matter, `excludes` is ignored.
+    def documents_matching(self, condition: TypedFilter) -> Mask:
+        """Return a mask of the documents that match a condition, ignoring case, accents and
+        `excludes`.
         """
-        held, wanted = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
+        matches, value = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
         if condition.field in ("path", "file"):
-            wanted = wanted.replace("\\", "/")
+            value = value.replace("\\", "/")
         if condition.field == "tag":
             for tag, numbers in self._tags.items():
-                if f"{tag}/".startswith(f"{wanted}/"):
-                    held[numbers] = True
+                if f"{tag}/".startswith(f"{value}/"):
+                    matches[numbers] = True
         elif condition.field == "title":
-            asked = words(condition.value)
+            terms = words(condition.value)
             likely = (
-                title for title in self._titles if not asked[0].isalnum() or asked[0] in title[1]
+                title for title in self._titles if not terms[0].isalnum() or terms[0] in title[1]
             )
-            phrase = f" {' '.join(asked)} "
-            held[[n for n, _, name in likely if phrase in f" {' '.join(words(name))} "]] = True
+            phrase = f" {' '.join(terms)} "
+            matches[[n for n, _, name in likely if phrase in f" {' '.join(words(name))} "]] = True
         else:
             paths = self._files if condition.field == "file" else self._paths
-            glob, part = _glob(wanted) if "*" in wanted else None, wanted.removeprefix("./")
+            glob, part = _glob(value) if "*" in value else None, value.removeprefix("./")
             if glob:
                 numbers = [n for n, path in enumerate(paths) if glob.match(path)]
             else:
                 numbers = [n for n, path in enumerate(paths) if part in path]
-            held[numbers] = True
-        return held
+            matches[numbers] = True
+        return matches
 
     def has_match(self, condition: TypedFilter) -> bool:
-        """Return whether a document meets a condition."""
-        return bool(self.chunks_matching(condition).any())
+        """Return whether any document matches a condition."""
+        return bool(self.documents_matching(condition).any())
 
     def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or the directories and paths, that are most like a value."""
+        """Return the tags, or directories and paths, most similar to a value."""
         if field != "title":
-            return nearest(field, value, self._tag_names if field == "tag" else self._place_names)
+            return nearest(
+                field, value, self._tag_names if field == "tag" else self._folders_and_paths
+            )
         return ()
 
     @cached_property
@@ -101,19 +99,17 @@ class FilterIndex:
         )
 
     @cached_property
-    def _place_names(self) -> Mapping[str, str]:
+    def _folders_and_paths(self) -> Mapping[str, str]:
         return by_form("path", _path_names([document.path for document in self._documents]))
 
 
 @lru_cache(maxsize=256)
-def _glob(wanted: str) -> re.Pattern[str]:
-    return re.compile(translate(wanted))
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
 
 
 def newest_first(documents: Documents, numbers: Iterable[DocumentId]) -> list[DocumentId]:
-    """Return documents by their days, the newest first, those without one last; of one day by
-    path.
-    """
+    """Return documents by date, newest first and undated ones last; ties by path."""
 
     def key(n: DocumentId) -> tuple[int, str, str]:
         day = day_of(documents[n])
@@ -123,21 +119,21 @@ def newest_first(documents: Documents, numbers: Iterable[DocumentId]) -> list[Do
 
 
 def _form(path: str) -> str:
-    """Return by what paths are compared: without a suffix and slashes around them."""
+    """Return a folded path without its suffix and outer slashes."""
     return _SUFFIX.sub("", fold_line(path)).strip("/")
 
 
-def _tag_names(written: Iterable[str]) -> Sequence[str]:
-    """Return each tag, and what it is nested in, as it is first written; they come by their
-    documents' paths.
-    """
-    tags = dict.fromkeys(written)
-    above = ["/".join(tag.split("/")[:end]) for tag in tags for end in range(1, tag.count("/") + 1)]
-    return list(dict.fromkeys([*tags, *above]))
+def _tag_names(tags: Iterable[str]) -> Sequence[str]:
+    """Return the distinct tags, and their parent tags."""
+    unique = dict.fromkeys(tags)
+    parents = [
+        "/".join(tag.split("/")[:end]) for tag in unique for end in range(1, tag.count("/") + 1)
+    ]
+    return list(dict.fromkeys([*unique, *parents]))
 
 
 def _path_names(paths: Sequence[str]) -> Sequence[str]:
-    """Return each directory, with a slash behind it, and each of these paths of documents."""
+    """Return the directories of some paths, with a slash at the end, and the paths."""
     directories = dict.fromkeys(
         path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/"
     )
@@ -145,26 +141,29 @@ def _path_names(paths: Sequence[str]) -> Sequence[str]:
 
 
 def by_form(field: FilterField, names: Sequence[str]) -> Mapping[str, str]:
-    """Return names by the form in which they are compared; of names of one form the first."""
+    """Map each comparison form to the first name that has it."""
     form = fold_line if field == "tag" else _form
     return {form(name): name for name in reversed(names)}
 
 
 def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names (by their forms) that are most like a value, whole or by their last part."""
-    # Imported here: only for a name that no note has.
+    """Return the names most similar to a value, as a whole or in their last part.
+
+    `names` is keyed by comparison form (see `by_form`).
+    """
+    # imported here: needed only if a filter matches nothing
     from rapidfuzz.fuzz import ratio
     from rapidfuzz.process import extract
 
-    wanted = fold_line(value) if field == "tag" else _form(_WILD.sub("", value.replace("\\", "/")))
+    target = fold_line(value) if field == "tag" else _form(_WILD.sub("", value.replace("\\", "/")))
     forms, scores = list(names), dict[int, float]()
-    for asked, compared in (
-        (wanted, forms),
-        (wanted.rpartition("/")[2], [form.rpartition("/")[2] for form in forms]),
+    for query, choices in (
+        (target, forms),
+        (target.rpartition("/")[2], [form.rpartition("/")[2] for form in forms]),
     ):
         for _, score, at in extract(
-            asked,
-            compared,
+            query,
+            choices,
             scorer=ratio,
             processor=None,
             score_cutoff=_MIN_SIMILARITY,
@@ -178,16 +177,14 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 
 
 def matches_filters(document: Document, filters: Filters) -> bool:
-    """Return whether a document passes path globs (any), tags (all, nested ones too) and the
-    dates.
-    """
+    """Return whether a document matches any path glob, all tags (or nested ones) and the dates."""
     if document.path in filters.without:
         return False
     if filters.path and not any(matches_glob(glob, document.path) for glob in filters.path):
         return False
     tags = {fold(tag) for tag in document.tags} if filters.tag else ()
-    for wanted in (fold(tag.lstrip("#")) for tag in filters.tag):
-        if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
+    for required in (fold(tag.lstrip("#")) for tag in filters.tag):
+        if not any(tag == required or tag.startswith(f"{required}/") for tag in tags):
             return False
     if filters.since is None and filters.until is None:
         return True

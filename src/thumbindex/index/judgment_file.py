@@ -1,5 +1,5 @@
-"""The owner's judgments of answers: a file beside the index that no rebuild touches, and the same
-judgments as the labeled set that `eval` reads.
+"""The owner's judgments of answers, in a file that survives rebuilds, and as a labeled set for
+`eval`.
 """
 
 from __future__ import annotations
@@ -26,29 +26,26 @@ MAX_QUESTIONS = 10_000
 
 
 def read_judgments(paths: IndexPaths) -> tuple[JudgedQuery, ...]:
-    """Return all judgments, the oldest first.
-
-    Raises StorageError if the file cannot be read; it is not overwritten then.
-    """
+    """Return all judgments, oldest first. Raises StorageError."""
     path = paths.judged
     try:
-        return tuple(_judged(each) for each in json.loads(read_with_retry(path))["judged"])
+        return tuple(_judged(row) for row in json.loads(read_with_retry(path))["judged"])
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise storage_error(path.parent, error) from error
-    # Not IndexDamagedError, after which an index is rebuilt: judgments cannot be.
+    # not IndexDamagedError, which triggers a rebuild: judgments cannot be rebuilt
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(
-            f"{path}: what was judged cannot be read ({error}): mend the file, or move it "
-            "away to begin anew."
+            f"Cannot read the judgments in {path}: {error}. Repair the file, or move it away to "
+            "start over."
         ) from error
 
 
 def _judged(row: dict[str, Any]) -> JudgedQuery:
     judged = tuple(
-        RelevanceJudgment(str(each["path"]), str(each["heading"]), int(each["grade"]))
-        for each in row["places"]
+        RelevanceJudgment(str(place["path"]), str(place["heading"]), int(place["grade"]))
+        for place in row["places"]
     )
     return JudgedQuery(str(row["query"]), str(row["kind"]), judged, str(row["made"]))
 
@@ -56,36 +53,36 @@ def _judged(row: dict[str, Any]) -> JudgedQuery:
 def change_judgments(
     paths: IndexPaths, change: Callable[[list[JudgedQuery]], Sequence[JudgedQuery]]
 ) -> tuple[JudgedQuery, ...]:
-    """Change the judgments, one process at a time; return them.
+    """Replace the judgments by the result of `change`, under a lock; return them.
 
-    Raises StorageError, and UsageError if there would be too many.
+    Raises StorageError; UsageError if there is no index or there are too many questions.
     """
     if not paths.folder.is_dir():
-        raise UsageError("There is no index yet: what is judged is kept beside it.")
+        raise UsageError("There is no index yet: run `thumbindex index` before you judge answers.")
     with hold_lock(paths.folder / "judged.lock"), as_storage_errors(paths.folder):
-        kept = tuple(each for each in change(list(read_judgments(paths))) if each.judgments)
-        if len(kept) > MAX_QUESTIONS:
+        questions = tuple(q for q in change(list(read_judgments(paths))) if q.judgments)
+        if len(questions) > MAX_QUESTIONS:
             raise UsageError(
-                f"{MAX_QUESTIONS:,} questions are judged: take some out before others are added."
+                f"You have judged {MAX_QUESTIONS:,} questions, the maximum: remove some first."
             )
         rows = [
             {
-                "query": each.query,
-                "kind": each.kind,
-                "places": [asdict(judgment) for judgment in each.judgments],
-                "made": each.made,
+                "query": question.query,
+                "kind": question.kind,
+                "places": [asdict(judgment) for judgment in question.judgments],
+                "made": question.made,
             }
-            for each in kept
+            for question in questions
         ]
         write_atomically(
             paths.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True
         )
-        write_atomically(paths.judged_set, "".join(f"{line}\n" for line in labeled_set(kept)))
-    return kept
+        write_atomically(paths.judged_set, "".join(f"{line}\n" for line in labeled_set(questions)))
+    return questions
 
 
 def labeled_set(judged: Sequence[JudgedQuery]) -> list[str]:
-    """Return the questions with a relevant note, as lines of JSON for `eval`."""
+    """Return the questions that have a relevant note, as JSON lines for `eval`."""
     lines = []
     for question in judged:
         if relevant := [_label(place) for place in question.judgments if place.grade > 0]:
@@ -105,12 +102,12 @@ def _label(place: RelevanceJudgment) -> dict[str, Any]:
 
 
 def remove_judgments(paths: IndexPaths, note_paths: Sequence[str]) -> None:
-    """Remove the judgments of some notes, and the questions that only they answered."""
-    gone = set(note_paths)
-    if any(one.path in gone for judgment in read_judgments(paths) for one in judgment.judgments):
-        change_judgments(paths, lambda judged: [_without(each, gone) for each in judged])
+    """Remove all judgments of some notes, and questions without other judgments."""
+    removed = set(note_paths)
+    if any(j.path in removed for question in read_judgments(paths) for j in question.judgments):
+        change_judgments(paths, lambda judged: [_without(query, removed) for query in judged])
 
 
-def _without(judged: JudgedQuery, gone: set[str]) -> JudgedQuery:
-    kept = tuple(judgment for judgment in judged.judgments if judgment.path not in gone)
-    return replace(judged, judgments=kept)
+def _without(judged: JudgedQuery, removed: set[str]) -> JudgedQuery:
+    remaining = tuple(j for j in judged.judgments if j.path not in removed)
+    return replace(judged, judgments=remaining)

@@ -1,4 +1,4 @@
-"""The keyword index: BM25F over segments, and the writer that keeps them equal to the store."""
+"""The keyword index: BM25F over segments, and the writer that syncs them with the store."""
 
 from __future__ import annotations
 
@@ -24,31 +24,29 @@ from thumbindex.text import words
 _T = TypeVar("_T")
 
 Stems = tuple[str, ...]
-"""The stems of a word: the English one, then that of each other language of the index. An
-identifier is its own only stem.
-"""
+"""The stems of a word: English, then the index's other languages. An identifier is its own stem."""
 
 PHRASE_FIELDS = ("body", "headings", "title", "aliases")
-"""The fields that are searched for phrases."""
+"""Fields searched for phrases."""
 
 CACHED_LISTS = 2_000
-"""Maximum posting lists that a snapshot caches: merging one again takes under a millisecond."""
+"""Maximum cached posting lists of a snapshot: merging one takes under a millisecond."""
 
 MIN_SEGMENTS = 3
-"""Number of segments up to which nothing is merged."""
+"""Maximum number of segments that are not worth a merge."""
 
 MAX_SEGMENTS = 32
-"""Number of segments from which on a commit merges the smallest ones."""
+"""Number of segments at which a commit merges the smallest ones."""
 
 SEGMENTS_PER_MERGE = 8
-"""Number of segments that a commit merges."""
+"""Number of segments merged by a commit."""
 
 MERGE_ROWS: dict[IdleTime, int] = {"short": 16_000, "long": 100_000}
-"""Maximum rows of a merged segment in a merge between commits, by the writer's idle time."""
+"""Maximum rows of a segment merged between commits, by the writer's idle time."""
 
 
 def empty_posting_list(field: str) -> PostingList:
-    """Return the posting list of a term that a field does not have."""
+    """Return the posting list of a term that does not occur in a field."""
     no_ids, no_frequencies = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
     return PostingList(no_ids, no_frequencies, by_document=field in DOCUMENT_FIELDS)
 
@@ -56,8 +54,8 @@ def empty_posting_list(field: str) -> PostingList:
 class TermPostings:
     """Looks up the posting lists of a query's terms, and caches them.
 
-    `read_postings` returns the posting list of a stem in a field; `match_phrase` returns the ids of
-    the chunks or documents with these stems in a row in a field.
+    `read_postings` returns the posting list of a stem in a field. `match_phrase` returns the ids of
+    the chunks or documents that contain the stems consecutively in a field.
     """
 
     def __init__(
@@ -82,8 +80,8 @@ class TermPostings:
                     yield term, {field: self._with_forms(field, word, term) for field in fields}
 
     def analyze(self, text: str, fields: Collection[str]) -> Sequence[Stems]:
-        """Return the stems of each word of a text. The field "code" holds surface forms: if it is
-        among the fields, the whole text is one term and is not stemmed.
+        """Return the stems of each word of a text. If the fields include "code", the whole text is
+        one unstemmed term.
         """
         return [(text,)] if "code" in fields else self._stems(text)
 
@@ -114,16 +112,14 @@ class TermPostings:
         return [stems(word, self._languages) for word in words(text)]
 
     def _with_forms(self, field: str, word: Stems, term: Term) -> PostingList:
-        """Return the posting list of a term with its other forms, weighted."""
-        others = [(self.form_postings(field, other.text), other.weight) for other in term.forms]
-        if others:
-            return weighted_union([(self.posting_list(field, word), 1.0), *others])
+        """Return the merged posting list of a term and its forms, weighted."""
+        forms = [(self.form_postings(field, form.text), form.weight) for form in term.forms]
+        if forms:
+            return weighted_union([(self.posting_list(field, word), 1.0), *forms])
         return self.posting_list(field, word)
 
     def _phrase_ids(self, field: str, phrase: Sequence[Stems]) -> IntArray:
-        """Return the ids of the chunks or documents that contain a phrase in a field, with all of
-        its words stemmed in the same language.
-        """
+        """Return the ids that contain a phrase in a field, all words stemmed in one language."""
         most = max(map(len, phrase), default=0)
         variants = {
             tuple(word[n] if n < len(word) else word[0] for word in phrase) for n in range(most)
@@ -144,13 +140,12 @@ class TermPostings:
 
 
 class _SegmentPostings:
-    """The postings of all segments; `ids` has the catalog's id of each of their rows, or -1."""
+    """The postings of all segments; `ids` maps their rows to catalog ids, or -1 if deleted."""
 
     def __init__(self, segments: Sequence[Segment], offsets: Sequence[int], ids: IntArray) -> None:
         self._parts, self._ids = tuple(zip(segments, offsets, strict=False)), ids
 
     def posting_list(self, field: str, stem: str) -> PostingList:
-        """Return the posting list of a stem in a field over all segments."""
         parts = ((offset, *segment.field(field).postings(stem)) for segment, offset in self._parts)
         filled = [
             (offset + positions, frequencies.astype(np.float32))
@@ -169,7 +164,6 @@ class _SegmentPostings:
         )
 
     def match_phrase(self, field: str, phrase: Sequence[str]) -> IntArray:
-        """Return the ids of the chunks or documents with these stems in a row in a field."""
         matches = [
             offset + segment.field(field).phrase_matches(phrase) for segment, offset in self._parts
         ]
@@ -178,7 +172,7 @@ class _SegmentPostings:
 
 
 class SegmentKeywordIndex:
-    """KeywordIndex over one folder's segments, with the ids of a catalog."""
+    """KeywordIndex over one folder's segments, aligned with a catalog."""
 
     def __init__(self, opened: OpenSegments, catalog: StoreCatalog) -> None:
         self._lock = threading.Lock()
@@ -193,7 +187,7 @@ class SegmentKeywordIndex:
             self._ids[offset + deleted] = -1
         self._catalog = catalog
         self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
-        # methods of self would make a reference cycle, which is not freed at once
+        # methods of self would create a reference cycle, which is freed late
         postings = _SegmentPostings(self.segments, self._offsets, self._ids)
         self._terms = TermPostings(self.languages, postings.posting_list, postings.match_phrase)
         self._lengths: dict[str, FieldLengths] = {}
@@ -206,9 +200,7 @@ class SegmentKeywordIndex:
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases
-        must match.
-        """
+        """Score chunks and documents by BM25F. Terms are ORed, phrases are required."""
         term_lists, phrases = self._locked(
             lambda postings: (
                 list(postings.lookup(terms, weights.fields)),
@@ -253,7 +245,7 @@ class SegmentKeywordIndex:
         return len(self._locked(lambda postings: postings.form_postings("body", text)).ids)
 
     def _chunk_mask(self, ids_by_field: Mapping[str, Any]) -> Mask:
-        """Return a mask of the chunks with one of these ids, or with a document that has one."""
+        """Return a mask of the chunks that match by themselves or by their document."""
         chunks = np.zeros(len(self._catalog), dtype=np.bool_)
         documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
         for field, ids in ids_by_field.items():
@@ -264,10 +256,9 @@ class SegmentKeywordIndex:
         """Return the number of indexed chunks."""
         return int(np.count_nonzero(self._is_chunk & (self._ids >= 0)))
 
-    def _locked(self, read: Callable[[TermPostings], _T]) -> _T:
-        """Return the result of a read, while no other thread changes the cache."""
-        with self._lock:
-            return read(self._terms)
+    def _locked(self, lookup: Callable[[TermPostings], _T]) -> _T:
+        with self._lock:  # lookups change the cache
+            return lookup(self._terms)
 
     def lexicon(self, lengths: range) -> Collection[str]:
         with self._lock:
@@ -279,7 +270,6 @@ class SegmentKeywordIndex:
             return [word for length in lengths for word in self._lexicon.get(length, ())]
 
     def _field_lengths(self, field: str) -> FieldLengths:
-        """Return the lengths of a field, cached."""
         with self._lock:
             if field not in self._lengths:
                 self._lengths[field] = self._read_lengths(field)
@@ -298,9 +288,7 @@ class SegmentKeywordIndex:
 
 
 def word_counts(segments: Iterable[Segment]) -> Mapping[str, int]:
-    """Return the number of chunks with each word, in its surface form. Deleted chunks count until
-    their segment is merged.
-    """
+    """Return the chunk frequency of each surface form. Deleted chunks count until merged."""
     counted: Counter[str] = Counter()
     for segment in segments:
         counted.update(segment.words)
@@ -308,8 +296,9 @@ def word_counts(segments: Iterable[Segment]) -> Mapping[str, int]:
 
 
 class KeywordWriter:
-    """Keeps the segments equal to the store's rows, inside the store's transactions: a file counts
-    when the store's commit lists it.
+    """Syncs the segments with the store's rows, inside the store's transactions.
+
+    A segment file becomes part of the index when the store's commit lists it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -321,7 +310,7 @@ class KeywordWriter:
         documents: Iterable[tuple[int, Document]],
         chunks: Iterable[tuple[int, Chunk, str]],
     ) -> None:
-        """Remove and add rows by id (documents negative), chunks with their language."""
+        """Remove and add rows by signed id: documents negative, chunks with their language."""
         segments = self._store.segments()
         if removed:
             segments = [self._mark_deleted(segment, removed) for segment in segments]
@@ -330,13 +319,13 @@ class KeywordWriter:
             writer.add(row, analyze_document(document))
         for row, chunk, language in chunks:
             writer.add(row, analyze_chunk(chunk, language))
-        # a merge takes five times as long as the commit of an edit: few commits merge
+        # a merge is much slower than the commit of an edit: few commits merge
         is_due = len(segments) >= MAX_SEGMENTS
         by_size = sorted(segments, key=lambda segment: segment.live_rows)
         self._write(writer, segments, to_merge=by_size[: is_due * SEGMENTS_PER_MERGE])
 
     def _mark_deleted(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
-        """Return a segment with tombstones for those of these rows that it has."""
+        """Return a segment with additional tombstones."""
         positions = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
         return segment.with_deleted(positions) if len(positions) else segment
 
@@ -350,7 +339,7 @@ class KeywordWriter:
                 self._write(SegmentWriter(), segments, to_merge)
 
     def erase_deleted_rows(self) -> None:
-        """Rewrite the segments that have deleted rows, so that no file holds their words."""
+        """Rewrite all segments that contain deleted rows."""
         segments = self._store.segments()
         to_merge = [segment for segment in segments if len(segment.deleted)]
         self._write(SegmentWriter(), segments, to_merge)
@@ -358,35 +347,33 @@ class KeywordWriter:
     def _write(
         self, writer: SegmentWriter, segments: list[SegmentFile], to_merge: list[SegmentFile]
     ) -> None:
-        """Write one segment of new rows and of merged segments, and list it."""
+        """Write and list one segment of new rows and merged segments."""
         with as_storage_errors(self._folder):
             self._folder.mkdir(exist_ok=True)
             for segment in to_merge:
                 writer.merge(Segment.open(self._folder, segment.name), segment.deleted)
-            written = writer.write(self._folder)
-        left = [segment for segment in segments if segment not in to_merge]
-        self._store.set_segments([*left, *written])
+            new = writer.write(self._folder)
+        remaining = [segment for segment in segments if segment not in to_merge]
+        self._store.set_segments([*remaining, *new])
 
     def delete_unlisted_files(self) -> None:
-        """Delete unlisted files: replaced ones, and those of a killed writer."""
+        """Delete files that the store does not list: replaced, or left by a killed writer."""
         listed = {segment.name for segment in self._store.segments()}
         for path in self._folder.glob("*"):
             if path.name not in listed:
-                # a file that another process has open (Windows) is deleted by the next call
-                with suppress(OSError):
+                with suppress(OSError):  # open in another process (Windows): try next time
                     path.unlink()
 
 
 def _joined(arrays: Sequence[Any], dtype: Any) -> Any:
-    """Return the concatenation of any number of arrays, also of none."""
     return np.concatenate([np.zeros(0, dtype=dtype), *arrays])
 
 
 def _segments_to_merge(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
-    """Return the smallest segments to merge: at most `rows` live rows together, and no segment
-    that is larger than the smaller ones together.
+    """Return the smallest segments, up to `rows` live rows, none larger than the smaller ones
+    together.
 
-    So a row comes into a segment of at least twice the size, and is rewritten only a few times.
+    Each merge so at least doubles the size of a row's segment, and a row is rewritten rarely.
     """
     by_size = sorted(segments, key=lambda segment: segment.live_rows)
     sums = list(accumulate((segment.live_rows for segment in by_size), initial=0))

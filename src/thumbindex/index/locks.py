@@ -1,4 +1,4 @@
-"""Locks of an index, and the progress of an indexing run for other processes to read."""
+"""Locks of an index, and the published progress of an indexing run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from thumbindex.errors import StorageError
 from thumbindex.index.files import as_storage_errors, make_folder, storage_error, write_atomically
 
 _PROBE_SECONDS = 0.2
-"""How long to try for a lock that `is_held` of another process may take for a moment."""
+"""How long to retry a lock, which `is_held` in another process may take for a moment."""
 
 
 @contextmanager
 def hold_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold a lock; while another process has it, wait and call `on_wait` twice a second."""
+    """Hold a lock. While another process has it, wait and call `on_wait` twice a second."""
     lock = FileLock(path)
     while True:
         try:
@@ -30,7 +30,7 @@ def hold_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator
         except Timeout:
             if on_wait:
                 on_wait()
-        except FileNotFoundError:  # the index was deleted meanwhile
+        except FileNotFoundError:  # the index was deleted
             with as_storage_errors(path.parent):
                 make_folder(path.parent)
         except OSError as error:
@@ -44,25 +44,25 @@ def hold_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator
 def is_held(lock: Path) -> bool:
     """Return whether a process holds a lock.
 
-    This takes a free lock for a moment, so a second caller at that moment may get True.
+    Briefly takes a free lock, so a concurrent call may return True.
     """
     if not lock.exists():
         return False
-    held = FileLock(lock)
+    probe = FileLock(lock)
     try:
-        held.acquire(blocking=False)
+        probe.acquire(blocking=False)
     except Timeout:
         return True
     except OSError:
         return False
-    held.release()
+    probe.release()
     return False
 
 
 def delete_lock(path: Path) -> bool:
-    """Delete the file of a lock that the caller holds; waiting processes make a new one.
+    """Delete the file of a lock that the caller holds; return False if Windows refuses.
 
-    Return whether it is gone: Windows deletes no file that is open.
+    Waiting processes create a new file.
     """
     try:
         path.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def delete_lock(path: Path) -> bool:
 
 
 class WatchLock:
-    """The lock of the one server that indexes a folder; it is freed when the process ends."""
+    """The lock of the server that indexes a folder, released when the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,10 +80,10 @@ class WatchLock:
         self._inode = self._times = 0
 
     def try_lock(self) -> int:
-        """Return how often this process has taken the lock if it holds it now, else 0.
+        """Try to take the lock. Return how often this process has taken it; 0 if it is not held.
 
-        A lock whose file was deleted with the index is given up: another server may have taken the
-        new one. Raises StorageError if the index folder cannot be written.
+        If the index was deleted with the lock's file, this takes the new file's lock. Raises
+        StorageError.
         """
         if self._lock.is_locked and _inode(self._path) != self._inode:
             self._lock.release()
@@ -114,25 +114,25 @@ def _inode(path: Path) -> int:
 _LOCK, _FILE = "run.lock", "run.json"
 
 _ENTRY_SECONDS = 0.5
-"""Least time between two writes of the progress."""
+"""Minimum time between two writes of the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Progress of a run of indexing."""
+    """Progress of an indexing run."""
 
     pid: int
     run: int  # unique within the process
-    phase: str = ""  # as in model.Progress; empty while it compares
+    phase: str = ""  # as in model.Progress; "" while files are compared
     done: int = 0
     total: int = 0
 
 
 @contextmanager
 def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
-    """Publish the progress of a run in an index's folder; call the result with phase, done, total.
+    """Publish the progress of a run in an index's folder.
 
-    Of several runs only one is published.
+    Yields a function of phase, done and total. It does nothing if another run is published.
     """
     lock = FileLock(folder / _LOCK)
     began = RunProgress(os.getpid(), time.monotonic_ns())
@@ -142,7 +142,7 @@ def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
     except (Timeout, OSError):
         yield lambda phase, done, total: None
         return
-    last = 0.0  # when an entry was written
+    last = 0.0  # time of the last write
 
     def write_progress(phase: str, done: int, total: int) -> None:
         nonlocal last
@@ -161,20 +161,19 @@ def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def run_files(folder: Path) -> tuple[Path, Path]:
-    """Return the paths of a run's lock and of its progress."""
+    """Return the paths of a run's lock and progress."""
     return folder / _LOCK, folder / _FILE
 
 
 def current_run(folder: Path) -> RunProgress | None:
-    """Return the progress of the run in an index's folder, by any process, or None."""
+    """Return the progress of the run that any process has published for an index, or None."""
     try:
-        written = (folder / _FILE).read_text(encoding="utf-8")
-        progress = RunProgress(**json.loads(written))
+        text = (folder / _FILE).read_text(encoding="utf-8")
+        progress = RunProgress(**json.loads(text))
     except (OSError, ValueError, TypeError):
         return None
-    return (
-        progress if is_held(folder / _LOCK) else None
-    )  # a process that was killed leaves its file
+    # a killed process leaves its file
+    return progress if is_held(folder / _LOCK) else None
 
 
 def _write(folder: Path, progress: RunProgress) -> None:

@@ -1,4 +1,4 @@
-"""Private files: their states, so that they are not read again, and the removal of their notes."""
+"""Private files: their stored states, and the removal of notes that become private."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from thumbindex.text import text_key
 _LOG = logging.getLogger(__name__)
 
 ERASURE_DUE = "wipe_due"
-"""The meta key of an index whose files may still hold the texts of removed private notes."""
+"""Meta key of an index whose files may still contain texts of removed private notes."""
 
 
 def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
-    """Return the file states of the private files among some paths."""
+    """Return the stored states of the private files among some paths."""
     columns = "path_digest, size, mtime_ns, inode, digest, ctime_ns"
-    rows = {digest: rest for digest, *rest in store.fetch(f"SELECT {columns} FROM private")}
+    rows = {digest: state for digest, *state in store.fetch(f"SELECT {columns} FROM private")}
     digests = _path_digests(store, paths) if rows else {}
     return {
         path: state_from_row((path, *rows[digest]))
@@ -35,7 +35,7 @@ def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
 
 
 def add_private_states(store: Store, states: Sequence[FileState]) -> None:
-    """Save the states of private files, under digests of their paths."""
+    """Store the states of private files, by digests of their paths."""
     if states and not store.meta("salt"):
         store.set_meta("salt", secrets.token_hex(16))
     by_path = {state.path: state for state in states}
@@ -50,12 +50,14 @@ def add_private_states(store: Store, states: Sequence[FileState]) -> None:
 def remove_private_states(
     store: Store, *, public: Iterable[str] = (), listed: Iterable[str] | None
 ) -> None:
-    """Remove the states of files that are public now, or that are not listed any more."""
-    gone = set(_path_digests(store, public))
+    """Remove the states of files that are now public or, unless `listed` is None, not listed."""
+    removed = set(_path_digests(store, public))
     if listed is not None:
         digests = {digest for (digest,) in store.fetch("SELECT path_digest FROM private")}
-        gone |= digests.difference(_path_digests(store, listed) if digests else ())
-    store.execute_many("DELETE FROM private WHERE path_digest = ?", [(digest,) for digest in gone])
+        removed |= digests.difference(_path_digests(store, listed) if digests else ())
+    store.execute_many(
+        "DELETE FROM private WHERE path_digest = ?", [(digest,) for digest in removed]
+    )
 
 
 def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
@@ -64,13 +66,13 @@ def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
 
 
 def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
-    """Remove documents in a transaction, with the owner's decisions and judgments of them.
+    """Remove documents in a transaction, with the owner's decisions and judgments about them.
 
-    Their texts are still in the files: an erasure becomes due. `is_new`: a file is private for the
-    first time, and a document of its path may have been removed before.
+    Their texts remain in the files, so this marks an erasure as due. `is_new` means that a file
+    has become private: a document at its path may have been removed before.
     """
-    held = store.manifest(paths)
-    if not (held or is_new):
+    indexed = store.manifest(paths)
+    if not (indexed or is_new):
         return
     index_paths = IndexPaths(store.decisions_file.parent)
     for remove in (
@@ -79,9 +81,9 @@ def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = F
     ):
         try:
             remove(paths)
-        except StorageError as error:  # the owner's own file keeps no note from becoming private
-            _LOG.warning("%s It may name notes that are private now.", error)
-    store.remove_documents(list(held))
+        except StorageError as error:  # a damaged file must not block the removal
+            _LOG.warning("%s The file may still name notes that are private now.", error)
+    store.remove_documents(list(indexed))
     store.set_meta("vocabulary", "[]")
     store.set_meta("vocabulary_of", "")
     store.set_meta(ERASURE_DUE, "yes")
@@ -89,15 +91,15 @@ def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = F
 
 def _remove_decisions(store: Store, paths: Sequence[str]) -> None:
     texts, places = store.duplicates.texts_of(list(paths)), tuple(f"{path}:" for path in paths)
-    named = [
+    dropped = [
         (decision.first, decision.second)
         for decision in store.decisions()
         if {decision.first, decision.second} & texts
         or decision.first_place.startswith(places)
         or decision.second_place.startswith(places)
     ]
-    if named:
-        write_decisions(store.decisions_file, (), named)
+    if dropped:
+        write_decisions(store.decisions_file, (), dropped)
         store.duplicates.record_change()
 
 

@@ -1,7 +1,7 @@
-"""Requests of readers that a folder be indexed as it is on disk now.
+"""Requests by readers to index a folder's current files.
 
-A reader puts an empty file into the index's folder. The process that indexes deletes the files
-that it saw before it compared the folder with the disk, once all words are committed.
+A reader creates an empty file in the index's folder. The indexing process deletes it after a run
+that started later has committed all words.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from uuid import uuid4
 from thumbindex.index.files import as_storage_errors, make_folder
 
 MAX_WAIT_SECONDS = 60.0
-"""Longest wait of a reader: clients give up on an answer after 30 to 60 seconds."""
+"""Maximum wait of a reader: MCP clients time out after 30 to 60 seconds."""
 
 REQUESTS = "refresh"
-"""The folder of these files in an index's folder."""
+"""Name of the folder of request files."""
 
 
 def request_refresh(folder: Path) -> Path:
-    """Request a refresh; the file that this returns is gone once the folder is indexed.
+    """Request a refresh; return its file, which disappears once the folder is indexed.
 
-    Raises StorageError if the index's folder cannot be written.
+    Raises StorageError.
     """
     path = folder / REQUESTS / uuid4().hex
     with as_storage_errors(folder):
@@ -35,7 +35,7 @@ def request_refresh(folder: Path) -> Path:
 
 
 def pending_requests(folder: Path) -> list[Path]:
-    """Return the requests of an index's folder, without those that are older than any wait."""
+    """Return the requests in an index's folder whose readers may still be waiting."""
     try:
         paths = [folder / REQUESTS / name for name in os.listdir(folder / REQUESTS)]  # noqa: PTH208
         return [path for path in paths if time.time() - path.stat().st_mtime < MAX_WAIT_SECONDS]
@@ -44,7 +44,7 @@ def pending_requests(folder: Path) -> list[Path]:
 
 
 def complete_requests(requests: Iterable[Path]) -> None:
-    """Tell the readers that the folder is indexed."""
+    """Delete requests: their readers learn that the folder is indexed."""
     for path in requests:
-        with suppress(OSError):  # the reader has gone
+        with suppress(OSError):  # the reader has deleted it
             path.unlink()

@@ -1,4 +1,4 @@
-"""Records of the store as rows of its tables, and back."""
+"""Conversion of records to rows of the store, and back."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from thumbindex.text import embedded_text, text_key
 
 
 def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:
-    """Return the vector key of every chunk. This is half of the work of storing a document, and
-    needs no lock.
+    """Return the vector key of every chunk.
+
+    This is half of the work of storing a document: callers do it before they lock the store.
     """
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
@@ -42,10 +43,8 @@ def chunk_checksum(row: SqlRow) -> int:
 
 
 def aliases_from_attributes(attributes: str) -> tuple[str, ...]:
-    """Return a document's aliases from its attributes (JSON).
-
-    Most documents have none, and to decode the attributes of all would slow every edit by 10 ms.
-    """
+    """Return a document's aliases from its attributes (JSON)."""
+    # most documents have none: decoding the attributes of all would slow down every edit
     return tuple(json.loads(attributes).get("aliases", ())) if '"aliases": ' in attributes else ()
 
 
@@ -56,14 +55,13 @@ def state_from_row(row: SqlRow) -> FileState:
 
 
 def signed_inode(inode: int) -> int:
-    """Return an unsigned inode as SQLite's signed integer."""
+    """Return an unsigned inode as a signed 64-bit integer."""
     return inode - 2**64 if inode >= 2**63 else inode
 
 
 def text_span(text: str, section: str) -> tuple[int | None, int | None, str | None]:
-    """Return the offset and length of a text in its section's text, or the text itself if it is no
-    part of that. SQLite counts no characters after a NUL.
-    """
+    """Return the offset and length of a text in its section's text, else the text itself."""
+    # SQLite counts no characters after a NUL
     offset = section.find(text) if "\0" not in section else -1
     return (offset, len(text), None) if offset >= 0 else (None, None, text)
 
@@ -86,17 +84,19 @@ def chunk_values(chunk: Chunk) -> tuple[Any, ...]:
 
 def chunk_from_row(row: SqlRow) -> Chunk:
     """Build a chunk from its columns."""
-    ordinal, section, kind, path, *rest = row
-    return Chunk(ordinal, section, BlockKind(kind), tuple(json.loads(path)), *rest)
+    ordinal, section, kind, path, *columns = row
+    return Chunk(ordinal, section, BlockKind(kind), tuple(json.loads(path)), *columns)
 
 
 def document_from_row(
     path: str, title: str, times: DocumentTimes, attributes: str, folder: str
 ) -> Document:
-    """Build a document's record from its row."""
+    """Build a document from its columns."""
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in json.loads(attributes).items()
     }
-    values["abbreviations"] = tuple(Abbreviation(*each) for each in values.get("abbreviations", ()))
+    values["abbreviations"] = tuple(
+        Abbreviation(*fields) for fields in values.get("abbreviations", ())
+    )
     return Document(path=path, title=title, folder=folder, **times._asdict(), **values)

@@ -1,6 +1,4 @@
-"""Several folders' snapshots seen as one: documents and chunks stand one folder after the other,
-hits are merged by score, words are as rare as in all of them.
-"""
+"""One snapshot over several folders: ids are concatenated, hits merged by score, idf shared."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ _T = TypeVar("_T")
 
 
 def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """Return one snapshot over all of them; one alone is returned as it is."""
+    """Return one snapshot over all of them; a single one is returned unchanged."""
     if len(snapshots) == 1:
         return snapshots[0]
     catalog = UnionCatalog([s.catalog for s in snapshots])
@@ -74,14 +72,15 @@ class UnionDocuments:
 
     def __getitem__(self, document: DocumentId, /) -> Document:
         """Return a document."""
-        part, own = self._catalog.own_document(document)
-        return self._catalog.parts[part].documents[own]
+        part, local = self._catalog.locate_document(document)
+        return self._catalog.parts[part].documents[local]
 
 
 class UnionCatalog(CatalogLayout):
-    """Catalog over several: one longer catalog, which asks a folder's own for its texts and names.
+    """Catalog over several, which loads texts and names from theirs.
 
-    `chunks_before` and `documents_before` have a folder's first chunk and document, by its number.
+    A folder is identified by its position in `parts`, its documents and chunks by local ids.
+    `chunks_before` and `documents_before` are the offsets of local ids, by folder.
     """
 
     def __init__(self, parts: Sequence[Catalog]) -> None:
@@ -95,48 +94,46 @@ class UnionCatalog(CatalogLayout):
         self.documents_before = (0, *accumulate(len(part.sizes) for part in parts))
         self.documents = UnionDocuments(self)
 
-    # -------------------------------------------------------------- folders' own
+    # -------------------------------------------------------------- local ids
 
-    def chunk(self, part: int, own: int) -> ChunkId:
-        """Return the chunk that a folder has under a number."""
-        return ChunkId(self.chunks_before[part] + own)
+    def chunk(self, part: int, local: int) -> ChunkId:
+        """Return the id of a folder's chunk."""
+        return ChunkId(self.chunks_before[part] + local)
 
-    def document(self, part: int, own: int) -> DocumentId:
-        """Return the document that a folder has under a number."""
-        return DocumentId(self.documents_before[part] + own)
+    def document(self, part: int, local: int) -> DocumentId:
+        """Return the id of a folder's document."""
+        return DocumentId(self.documents_before[part] + local)
 
-    def own_document(self, document: DocumentId) -> tuple[int, DocumentId]:
-        """Return the folder of a document, by number, and its id in it."""
+    def locate_document(self, document: DocumentId) -> tuple[int, DocumentId]:
+        """Return a document's folder and local id."""
         part = int(np.searchsorted(self.documents_before, document, side="right")) - 1
         return part, DocumentId(document - self.documents_before[part])
 
     def split(self, ids: Sequence[ChunkId]) -> Iterator[tuple[int, IntArray, list[ChunkId]]]:
-        """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and
-        their ids in it.
-        """
+        """Group chunks by folder: yield the folder, positions in `ids`, and local ids."""
         numbers = np.array(ids, dtype=np.int64)
         of = np.searchsorted(self.chunks_before, numbers, side="right") - 1
         for part in np.unique(of).tolist():
             at = np.flatnonzero(of == part)
-            own = numbers[at] - self.chunks_before[part]
-            yield part, at, [ChunkId(n) for n in own.tolist()]
+            local = numbers[at] - self.chunks_before[part]
+            yield part, at, [ChunkId(n) for n in local.tolist()]
 
     def pieces(self, within: Selection | None) -> list[Selection | None]:
-        """Return each folder's piece of a selection."""
+        """Split a selection by folder."""
         if within is None:
             return [None] * len(self.parts)
         mask, pieces = within.mask, list[Selection | None]()
         for part, first in enumerate(self.documents_before[:-1]):
-            own = slice(*self.chunks_before[part : part + 2])
-            pieces.append(Selection(mask[own], self.document_ids[own] - first))
+            chunks = slice(*self.chunks_before[part : part + 2])
+            pieces.append(Selection(mask[chunks], self.document_ids[chunks] - first))
         return pieces
 
     def joined(self, pieces: Iterable[Selection]) -> Selection:
-        """Return one selection of the folders' own."""
+        """Concatenate the folders' selections."""
         return self.selection(np.concatenate([piece.mask for piece in pieces]))
 
     def in_union(self, hits: Iterable[Hit], part: int) -> list[Hit]:
-        """Give one folder's hits their ids in the union."""
+        """Replace local ids by ids of the union."""
         return [
             replace(
                 hit, chunk=self.chunk(part, hit.chunk), document=self.document(part, hit.document)
@@ -144,7 +141,7 @@ class UnionCatalog(CatalogLayout):
             for hit in hits
         ]
 
-    # -------------------------------------------------------------- as of one folder
+    # -------------------------------------------------------------- Catalog
 
     @property
     def languages(self) -> Mapping[str, int]:
@@ -161,18 +158,18 @@ class UnionCatalog(CatalogLayout):
         ids: Sequence[ChunkId],
         load: Callable[[Catalog], Callable[[Sequence[ChunkId]], Mapping[ChunkId, _T]]],
     ) -> dict[ChunkId, _T]:
-        found = ((part, load(self.parts[part])(own)) for part, _, own in self.split(ids))
+        loaded = ((part, load(self.parts[part])(local)) for part, _, local in self.split(ids))
         return {
-            self.chunk(part, n): record for part, records in found for n, record in records.items()
+            self.chunk(part, n): record for part, records in loaded for n, record in records.items()
         }
 
     def select(self, filters: Filters) -> Selection | None:
-        found = [part.select(filters) for part in self.parts]
-        if all(each is None for each in found):
+        selections = [part.select(filters) for part in self.parts]
+        if all(selection is None for selection in selections):
             return None
         return self.joined(
-            part.everything() if each is None else each
-            for each, part in zip(found, self.parts, strict=True)
+            part.everything() if selection is None else selection
+            for selection, part in zip(selections, self.parts, strict=True)
         )
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
@@ -213,36 +210,37 @@ class UnionKeywordIndex:
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Search each folder and merge by score; a word counts by its idf in all of them: in a
-        folder of three notes none is rare.
+        """Search each folder and merge by score, with the idf of a term over all folders.
 
-        How long texts usually are is each folder's own, and a document's score is corrected by the
-        idf of chunks.
+        Length normalization stays per folder. Document scores get the same idf correction as
+        chunk scores.
         """
-        held = [
-            [len(self._holding_any(part, term, weights.fields)) for term in terms]
+        frequencies = [
+            [len(self._containing_any(part, term, weights.fields)) for term in terms]
             for part in self._parts
         ]
-        known = [idf(sum(counts), len(self._catalog)) for counts in zip(*held, strict=True)]
+        global_idfs = [
+            idf(sum(counts), len(self._catalog)) for counts in zip(*frequencies, strict=True)
+        ]
         hits, documents = list[Hit](), dict[DocumentId, float]()
         pieces = self._catalog.pieces(within)
-        for n, (part, own) in enumerate(zip(self._parts, pieces, strict=True)):
-            asked = [
+        for n, (part, piece) in enumerate(zip(self._parts, pieces, strict=True)):
+            weighted = [
                 replace(term, weight=term.weight * rarity / idf(count, len(self._catalog.parts[n])))
-                for term, rarity, count in zip(terms, known, held[n], strict=True)
+                for term, rarity, count in zip(terms, global_idfs, frequencies[n], strict=True)
             ]
-            found = part.search(asked, weights, limit, own)
-            hits += self._catalog.in_union(found.hits, n)
+            results = part.search(weighted, weights, limit, piece)
+            hits += self._catalog.in_union(results.hits, n)
             documents |= {
-                self._catalog.document(n, d): score for d, score in found.documents.items()
+                self._catalog.document(n, d): score for d, score in results.documents.items()
             }
         return RankedList(_merged(hits, limit), documents)
 
     @staticmethod
-    def _holding_any(part: KeywordIndex, term: Term, fields: Collection[str]) -> Selection:
-        """Return the chunks of a folder that hold a term in any of its forms."""
+    def _containing_any(part: KeywordIndex, term: Term, fields: Collection[str]) -> Selection:
+        """Return the chunks of a folder that contain a term in any of its forms."""
         return reduce(
-            or_, [part.chunks_with_all_words(each.text, fields) for each in (term, *term.forms)]
+            or_, [part.chunks_with_all_words(form.text, fields) for form in (term, *term.forms)]
         )
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
@@ -260,18 +258,17 @@ class UnionKeywordIndex:
         return sum(part.phrase_frequency(text) for part in self._parts)
 
     def lexicon(self, lengths: range) -> Collection[str]:
-        """Return the words of these lengths in any folder."""
         return {word for part in self._parts for word in part.lexicon(lengths)}
 
 
 def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
-    """Return the best hits of all folders, ranked anew; ties by folder and position."""
+    """Return the best hits of all folders, reranked; ties by id."""
     best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
 
 
 class UnionVectorIndex:
-    """VectorIndex over several of one model, some of which may have no vectors yet."""
+    """VectorIndex over several of one model; some may have no vectors yet."""
 
     def __init__(self, parts: Sequence[VectorIndex], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
@@ -285,17 +282,17 @@ class UnionVectorIndex:
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Search each folder and merge by cosine."""
         hits, pieces = list[Hit](), self._catalog.pieces(within)
-        for n, (part, own) in enumerate(zip(self._parts, pieces, strict=True)):
+        for n, (part, piece) in enumerate(zip(self._parts, pieces, strict=True)):
             if len(part):
-                hits += self._catalog.in_union(part.search(query, limit, own), n)
+                hits += self._catalog.in_union(part.search(query, limit, piece), n)
         return _merged(hits, limit)
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
-        for part, at, own in self._catalog.split(chunks):
+        matrix = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
+        for part, at, local in self._catalog.split(chunks):
             if len(self._parts[part]):
-                found[at] = self._parts[part].vectors(own)
-        return found
+                matrix[at] = self._parts[part].vectors(local)
+        return matrix
 
 
 class UnionLinkGraph:
@@ -305,41 +302,39 @@ class UnionLinkGraph:
         self._parts, self._catalog = parts, catalog
 
     def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        part, own = self._catalog.own_document(document)
-        return tuple(self._catalog.document(part, n) for n in self._parts[part].outgoing(own))
+        part, local = self._catalog.locate_document(document)
+        return tuple(self._catalog.document(part, n) for n in self._parts[part].outgoing(local))
 
     def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        part, own = self._catalog.own_document(document)
-        return tuple(self._catalog.document(part, n) for n in self._parts[part].incoming(own))
+        part, local = self._catalog.locate_document(document)
+        return tuple(self._catalog.document(part, n) for n in self._parts[part].incoming(local))
 
 
 class UnionDuplicates(Duplicates):
-    """Duplicates over several: what one folder says again of another is found when it is asked for,
-    not before.
-    """
+    """Duplicates over several; duplicates across folders are found at query time."""
 
     def __init__(self, parts: Sequence[Duplicates], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
 
     def repeats(self) -> Selection | None:
-        found = [part.repeats() for part in self._parts]
-        if all(each is None for each in found):
+        selections = [part.repeats() for part in self._parts]
+        if all(selection is None for selection in selections):
             return None
         return self._catalog.joined(
-            own.only(()) if each is None else each
-            for each, own in zip(found, self._catalog.parts, strict=True)
+            catalog.only(()) if selection is None else selection
+            for selection, catalog in zip(selections, self._catalog.parts, strict=True)
         )
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        found = np.zeros(len(chunks))
-        for part, at, own in self._catalog.split(chunks):
-            found[at] = self._parts[part].salience(own)
-        return found
+        salience = np.zeros(len(chunks))
+        for part, at, local in self._catalog.split(chunks):
+            salience[at] = self._parts[part].salience(local)
+        return salience
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        ((part, _, own),) = self._catalog.split([chunk])
-        return tuple(self._catalog.chunk(part, n) for n in self._parts[part].copies(own[0]))
+        ((part, _, local),) = self._catalog.split([chunk])
+        return tuple(self._catalog.chunk(part, n) for n in self._parts[part].copies(local[0]))
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        found = list(self._catalog.split([first, second]))
-        return self._parts[found[0][0]].verdict(*found[0][2]) if len(found) == 1 else None
+        groups = list(self._catalog.split([first, second]))
+        return self._parts[groups[0][0]].verdict(*groups[0][2]) if len(groups) == 1 else None
