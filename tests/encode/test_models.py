@@ -55,11 +55,11 @@ def test_a_bundled_file_that_is_missing_or_changed_is_refused(tmp_path):
     folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "model")
     graph = folder / "model.onnx"
     written = graph.read_bytes()
-    assert bundled_folder(folder, read=True) == folder
+    assert bundled_folder(folder, check_digests=True) == folder
     graph.write_bytes(written[:-1] + bytes([written[-1] ^ 1]))
     advice = r"Install .* again, .*`uv tool install --reinstall \.`"
     with pytest.raises(ModelError, match=rf"model\.onnx is not the file that .*\. {advice}"):
-        bundled_folder(folder, read=True)
+        bundled_folder(folder, check_digests=True)
     graph.write_bytes(written[:-1])
     with pytest.raises(ModelError, match=r"model\.onnx is not the file that was published"):
         bundled_folder(folder)

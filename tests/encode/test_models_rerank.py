@@ -14,7 +14,7 @@ def test_a_stage_without_a_model_says_what_to_do():
 @pytest.mark.long
 def test_a_cross_encoder_that_cannot_be_had_is_refused_with_what_to_do():
     pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
-    with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE.*leave `rerank` out"):
+    with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE.*skip `rerank`"):
         CrossEncoderReranker("cross-encoder/ms-marco-MiniLM-L6-v2", offline=True)
 
 
@@ -42,5 +42,5 @@ def test_a_model_of_several_outputs_is_no_reranker(tiny_cross_encoder, tmp_path)
         folder, num_labels=3, ignore_mismatched_sizes=True
     )
     model.save_pretrained(folder)
-    with pytest.raises(ModelError, match=r"has 3 outputs, not one.*leave `rerank` out"):
+    with pytest.raises(ModelError, match=r"has 3 outputs, not one.*skip `rerank`"):
         CrossEncoderReranker(str(folder), offline=True)

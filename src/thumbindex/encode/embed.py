@@ -1,4 +1,4 @@
-"""Embed texts with onnxruntime on a CPU, or with torch on a GPU; and count tokens."""
+"""Embed texts with onnxruntime on a CPU or torch on a GPU; count tokens."""
 
 from __future__ import annotations
 
@@ -29,51 +29,51 @@ from thumbindex.text import has_cjk
 
 @lru_cache(maxsize=2)
 def open_tokenizer(path: Path, window: int) -> Any:
-    """Return a file's tokenizer, which truncates texts at `window` tokens; it is shared, so do not
-    change it.
+    """Return a file's tokenizer, which truncates texts at `window` tokens.
+
+    The tokenizer is shared: do not change it.
     """
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_padding()  # the file states what the model's makers padded to
+    tokenizer.no_padding()  # the file may set a padding
     tokenizer.enable_truncation(window)
     return tokenizer
 
 
 MAX_BYTES_PER_TOKEN = 6
-"""Maximum bytes counted as one token: WordPiece makes one token of a very long word, or of one in
-an unknown script.
+"""Maximum bytes counted as one token: WordPiece makes one token of any very long or unknown word.
 """
 
 _BUNDLED_WINDOW = 256
-"""The bundled model's window: with it the token counter shares the embedder's tokenizer."""
+"""Window of the bundled model; with it the token counter shares the embedder's tokenizer."""
 
 _MAX_CACHED_WORD = 100
 """Maximum characters of a word whose token count is cached."""
 
 _WORD_CACHE_SIZE = 1 << 13
-"""Words whose token counts are cached: an answer is counted several times while it is packed."""
+"""Entries of the cache of token counts: packing an answer counts the same words repeatedly."""
 
 
 @lru_cache(maxsize=1)
 def token_counter() -> Callable[[str], int]:
-    """Return a function that counts a text's tokens: at least as many as all-MiniLM-L6-v2 makes.
+    """Return a function that counts a text's tokens, at least as many as all-MiniLM-L6-v2 makes.
 
     Raises ModelError if that model's tokenizer is not installed.
     """
     tokenizer = open_tokenizer(bundled_folder() / "tokenizer.json", _BUNDLED_WINDOW)
 
-    def count_tokens(word: str) -> int:
-        found = tokenizer.encode(word, add_special_tokens=False)
-        return len(found.ids) + sum(len(rest.ids) for rest in found.overflowing)
+    def count_word_tokens(word: str) -> int:
+        encoding = tokenizer.encode(word, add_special_tokens=False)
+        return len(encoding.ids) + sum(len(overflow.ids) for overflow in encoding.overflowing)
 
-    cached = lru_cache(maxsize=_WORD_CACHE_SIZE)(count_tokens)
+    cached = lru_cache(maxsize=_WORD_CACHE_SIZE)(count_word_tokens)
 
     def count(text: str) -> int:
         least = -(-len(text.encode("utf-8", "replace")) // MAX_BYTES_PER_TOKEN)
         # WordPiece splits a text at blanks
         counts = [
-            cached(word) if len(word) <= _MAX_CACHED_WORD else count_tokens(word)
+            cached(word) if len(word) <= _MAX_CACHED_WORD else count_word_tokens(word)
             for word in text.split()
         ]
         return max(least, sum(counts))
@@ -82,17 +82,15 @@ def token_counter() -> Callable[[str], int]:
 
 
 _GPU_DRIVER_FILES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
-"""Files of the drivers of NVIDIA, AMD and WSL: without one there is no GPU, and torch need not be
-imported to find out.
-"""
+"""Driver files of NVIDIA, AMD and WSL; without any, has_gpu need not import torch."""
 
 
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
-    """Find and load the configured model; raise ModelError if it is not available.
+    """Load the configured model; raise ModelError if it is not available.
 
-    A `lean` embedder saves memory, for a process that embeds queries alone.
+    A `lean` embedder saves memory, for a process that embeds only queries.
     """
-    # the bundled model stays in onnxruntime, for its weights for torch would have to be fetched
+    # not the bundled model: its torch weights would have to be downloaded
     torch = settings.runtime == "torch" or (
         settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and has_gpu()
     )
@@ -105,13 +103,13 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return the number of usable cores, at most four: more would only share memory bandwidth."""
+    """Return the number of usable cores, at most four: memory bandwidth limits more."""
     return min(4, count_cores())
 
 
 def has_gpu() -> bool:
     """Return whether torch can use a GPU."""
-    if not any(Path(trace).exists() for trace in _GPU_DRIVER_FILES) or not has_extra():
+    if not any(Path(path).exists() for path in _GPU_DRIVER_FILES) or not has_extra():
         return False
     import torch
 
@@ -119,7 +117,7 @@ def has_gpu() -> bool:
 
 
 class _Embedder:
-    """The base of both runtimes: adds prefixes and embeds one text at a time."""
+    """Base of both runtimes: adds prefixes and embeds one text at a time."""
 
     def __init__(self, card: ModelCard, precision: str, workers: int = 1) -> None:
         self.name = card.name
@@ -134,7 +132,7 @@ class _Embedder:
         return self._matrix([self._card.passage_prefix + text for text in texts])
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a query."""
+        """Embed a query: shape (dimensions,)."""
         return self._embed(self._card.query_prefix + text)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
@@ -150,50 +148,50 @@ class _Embedder:
 
 
 _SHIPPED_GRAPH = "onnx-1"
-"""The precision, in a fingerprint, of an ONNX graph that the model ships."""
+"""Precision, in a fingerprint, of an ONNX graph that ships with the model."""
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 def _open_session(path: Path, lean: bool = False) -> Any:
-    """Open an inference session of one thread; raise ModelError if the file is no graph.
+    """Open a single-threaded inference session.
 
-    A `lean` session uses the weights as mapped from the file: 10 MB less memory of its own, half a
-    millisecond more a query.
+    A `lean` session uses the memory-mapped weights: 10 MB less memory, half a millisecond more a
+    query. Raises ModelError if the file is not a valid graph.
     """
     disable_telemetry()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # texts run side by side instead, which is faster
+    options.intra_op_num_threads = 1  # running texts in parallel is faster
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
     if lean:
         options.add_session_config_entry("session.disable_prepacking", "1")
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own have no common parent
+    except Exception as error:  # onnxruntime's errors have no common base
         raise ModelError(
-            f"{path} is no graph that onnxruntime can open, or is damaged ({error}). Fetch the "
-            "model again or name another."
+            f"onnxruntime cannot open {path} ({error}). Fetch the model again or name another."
         ) from error
 
 
 class OnnxEmbedder(_Embedder):
-    """Runs an ONNX graph on one text a call, several calls in parallel: in a batch, int8 scales
-    would depend on the other texts.
+    """Runs an ONNX graph on one text a call, several calls in parallel.
+
+    In a batch, int8 scales would depend on the other texts.
     """
 
     def __init__(self, card: ModelCard, workers: int, lean: bool = False) -> None:
         if card.graph is None:
             raise ModelError(
                 f"The model {card.name} has no ONNX file that onnxruntime can run. Name a model "
-                "that ships `onnx/model.onnx`, or leave out `encode.embed.runtime`: then it runs "
+                "that ships `onnx/model.onnx`, or remove `encode.embed.runtime` to run this one "
                 "in torch (extra `models`)."
             )
         if not card.portable:
             raise ModelError(
-                f"The model {card.name} has parts that onnxruntime cannot run. Take `--set "
+                f"The model {card.name} has parts that onnxruntime cannot run. Use `--set "
                 "encode.embed.runtime=torch`."
             )
         super().__init__(card, _SHIPPED_GRAPH, workers)
@@ -207,9 +205,8 @@ class OnnxEmbedder(_Embedder):
         }
         if not self._inputs <= _INPUTS or not outputs:
             raise ModelError(
-                f"{card.graph} takes other inputs than {', '.join(sorted(_INPUTS))}, or gives no "
-                "vector a token (an output of three axes)."
-                " Take `--set encode.embed.runtime=torch`."
+                f"{card.graph} has inputs besides {', '.join(sorted(_INPUTS))}, or no output of "
+                "token vectors (three axes). Use `--set encode.embed.runtime=torch`."
             )
         self._output = (
             "last_hidden_state" if "last_hidden_state" in outputs else next(iter(outputs))
@@ -222,15 +219,14 @@ class OnnxEmbedder(_Embedder):
         return _is_one_token(word, self._tokenizer.encode(word, add_special_tokens=False).tokens)
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window."""
+        """Count the texts that exceed the window."""
         encodings = self._tokenizer.encode_batch(
             [self._card.passage_prefix + text for text in texts]
         )
         return sum(bool(encoding.overflowing) for encoding in encodings)
 
     def _embed(self, text: str) -> Vector:
-        # a tokenizer without special tokens makes nothing of an empty text; some vector must come
-        # out
+        # a tokenizer without special tokens returns no ids for an empty text
         states = self._states(self._tokenizer.encode(text).ids or [0])
         return _normalized(states[0] if self._card.pooling == "cls" else states.mean(axis=0))
 
@@ -241,8 +237,10 @@ class OnnxEmbedder(_Embedder):
             "attention_mask": np.ones_like(row),
             "token_type_ids": np.zeros_like(row),
         }
-        found = self._session.run([self._output], {name: feed[name] for name in self._inputs})[0][0]
-        return np.asarray(found, dtype=np.float32)
+        output = self._session.run([self._output], {name: feed[name] for name in self._inputs})[0][
+            0
+        ]
+        return np.asarray(output, dtype=np.float32)
 
 
 class TorchEmbedder(_Embedder):
@@ -251,7 +249,7 @@ class TorchEmbedder(_Embedder):
     def __init__(self, card: ModelCard) -> None:
         if card.graph is not None:
             raise ModelError(
-                f"The model {card.name} holds no weights for torch, only ONNX. Take `--set "
+                f"The model {card.name} has no torch weights, only ONNX. Use `--set "
                 "encode.embed.runtime=onnx`."
             )
         super().__init__(card, "fp32")
@@ -263,7 +261,7 @@ class TorchEmbedder(_Embedder):
         )
         self._model.max_seq_length = card.window
         self.dimensions = int(self._model.get_embedding_dimension() or card.dimensions)
-        self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
+        self._lock = threading.Lock()  # the tokenizer is not thread-safe
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one token of the vocabulary."""
@@ -271,15 +269,15 @@ class TorchEmbedder(_Embedder):
             return _is_one_token(word, self._model.tokenizer.tokenize(word))
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window."""
+        """Count the texts that exceed the window."""
         with self._lock:
-            found = [
+            token_ids = [
                 self._model.tokenizer(
                     self._card.passage_prefix + text, truncation=False, verbose=False
                 )["input_ids"]
                 for text in texts
             ]
-        return sum(len(ids) > self.window for ids in found)
+        return sum(len(ids) > self.window for ids in token_ids)
 
     def _embed(self, text: str) -> Vector:
         with self._lock:
@@ -296,23 +294,26 @@ def _embed_in_parallel(
     try:
         return list(pool.map(embed, texts))
     finally:
-        # Ctrl-C waits for the texts in hand, not for those in the queue
+        # Ctrl-C waits only for running texts
         pool.shutdown(cancel_futures=True)
 
 
 _UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
-"""Tokens that stand for unknown words."""
+"""Tokens for unknown words."""
 
 
 def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
-    """Return whether the only token is the word itself, with or without the space before it.
+    """Return whether the only token is the word itself, with or without a space before it.
 
-    A byte-level vocabulary encodes a CJK character in its own way: any single token is it, unless
-    it stands for unknown words.
+    A byte-level vocabulary encodes CJK characters differently: any single token counts, unless it
+    is one for unknown words.
     """
-    found = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]
-    return found == [word.casefold()] or (
-        len(word) == 1 and has_cjk(word) and len(found) == 1 and found[0] not in _UNKNOWN
+    bare_tokens = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]
+    return bare_tokens == [word.casefold()] or (
+        len(word) == 1
+        and has_cjk(word)
+        and len(bare_tokens) == 1
+        and bare_tokens[0] not in _UNKNOWN
     )
 
 

@@ -1,6 +1,4 @@
-"""Find a model (bundled, in a folder, or on the Hugging Face hub) and read its card; load a
-cross-encoder.
-"""
+"""Find a model (bundled, in a folder or on the Hugging Face hub), read its card, load rerankers."""
 
 from __future__ import annotations
 
@@ -25,13 +23,11 @@ from thumbindex.settings import AUTO_MODEL
 
 
 def run_child(module: str, *arguments: str) -> str | None:
-    """Run a module as a program, in silence; return None when it went well, else its last
-    complaint.
-    """
-    # -P: the current folder is someone's vault, and a `token.py` in it must not be imported
+    """Run a module as a program, silently; return its last line of errors, or None on success."""
+    # -P: the current folder may be a vault, and a `token.py` in it must not be imported
     command = [sys.executable, "-P", "-m", module, *arguments]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -39,15 +35,15 @@ def run_child(module: str, *arguments: str) -> str | None:
             check=False,
         )
     except OSError as error:
-        return f"{sys.executable} could not be started: {error}"
-    if done.returncode == 0:
+        return f"cannot start {sys.executable}: {error}"
+    if result.returncode == 0:
         return None
-    complaints = done.stderr.decode(errors="replace").strip().splitlines()
-    return complaints[-1] if complaints else f"it ended with code {done.returncode}"
+    errors = result.stderr.decode(errors="replace").strip().splitlines()
+    return errors[-1] if errors else f"exit code {result.returncode}"
 
 
 def file_digest(path: Path) -> str:
-    """Return a file's sha256 in hex; that of a bundled one is known."""
+    """Return the hexadecimal sha256 of a file; those of bundled files are constants."""
     if path.parent == BUNDLED_FOLDER and path.name in BUNDLED_FILES:
         return BUNDLED_FILES[path.name][1]
     return _sha256(path)
@@ -63,8 +59,7 @@ BUNDLED = "all-MiniLM-L6-v2"
 BUNDLED_NAMES = (AUTO_MODEL, BUNDLED, f"sentence-transformers/{BUNDLED}")
 
 BUNDLED_FOLDER = Path(__file__).parent / "minilm"
-"""Part of this package; `scripts/build_model.py` makes it, and `origin.json` in it says from
-what.
+"""Folder of the bundled model; made by `scripts/build_model.py` from the sources in `origin.json`.
 """
 
 BUNDLED_FILES = {
@@ -81,21 +76,21 @@ BUNDLED_FILES = {
         "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     ),
 }
-"""Bytes and sha256 of the files that decide what vectors come out."""
+"""Size and sha256 of the files that determine the vectors."""
 
-_USE_BUNDLED = f"use the model that is installed with `--set encode.embed.model={BUNDLED}`"
+_USE_BUNDLED = f"use the bundled model: `--set encode.embed.model={BUNDLED}`"
 
 _PORTABLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _PORTABLE_POOLINGS = {"mean", "cls"}
-_OTHER_RUNTIMES = ("onnx", "openvino")  # folders that hold the same weights once more
-# in full precision; variants beside them are for processors that this one may not be
+_OTHER_RUNTIMES = ("onnx", "openvino")  # folders with further copies of the weights
+# full precision; other variants are for specific processors
 _GRAPHS = ("onnx/model.onnx", "model.onnx")
-# endings of the file that holds a graph's weights, beside the graph
+# endings of the file with a graph's weights
 _GRAPH_WEIGHTS = ("_data", ".data")
-_FALLBACK_WINDOW = 512  # what BERT and its kin were trained with, where a folder states nothing
+_FALLBACK_WINDOW = 512  # window of BERT models, if a folder states none
 
 _FAMILIES = (
-    # these families were trained with prefixes that their folders do not state
+    # families trained with prefixes that their folders omit
     (
         re.compile(r"bge-(small|base|large)-en"),
         "Represent this sentence for searching relevant passages: ",
@@ -107,24 +102,22 @@ _FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """The facts about an embedding model that are needed to run it."""
+    """The facts needed to run an embedding model."""
 
-    name: str  # as a user would write it
+    name: str  # as in the configuration
     folder: Path
     dimensions: int
     window: int  # tokens, special ones included
-    pooling: str  # "mean", "cls", or another that only sentence-transformers knows
+    pooling: str  # "mean", "cls", or another that only sentence-transformers supports
     query_prefix: str
     passage_prefix: str
-    # transformer, mean or cls pooling, normalization and nothing else: can run in onnxruntime
+    # can run in onnxruntime: only a transformer, mean or cls pooling and normalization
     portable: bool
     weights: str  # sha256 over weights and tokenizer
     graph: Path | None = None  # the ONNX file that the folder ships
 
     def fingerprint(self, precision: str) -> str:
-        """Name all that vectors depend on; the model's name is not part of it: a folder may
-        move.
-        """
+        """Identify everything that vectors depend on, but not the name: a folder may move."""
         facts = [
             self.weights,
             self.pooling,
@@ -137,22 +130,21 @@ class ModelCard:
 
 
 def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
-    """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not
+    """Read a model folder in the layout of sentence-transformers; raise ModelError if it is not
     one.
 
-    What the folder ships as ONNX is what runs; with `torch`, or where the model has further parts,
-    its weights for torch come first.
+    A shipped ONNX graph is preferred, unless `torch` is set or the model is not portable.
     """
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
     pooling_folder = next(
         (folder / module["path"] for kind, module in modules if kind == "Pooling"), None
     )
-    # a plain transformers checkpoint has no modules; sentence-transformers then takes the mean
-    stated = (
+    # without modules (a plain checkpoint) sentence-transformers uses mean pooling
+    pooling_config = (
         _read_json(pooling_folder / "config.json") if pooling_folder else {"pooling_mode": "mean"}
     )
-    pooling = _pooling(stated)
+    pooling = _pooling(pooling_config)
     settings = _read_optional(folder / "sentence_bert_config.json")
     query_prefix, passage_prefix = _prefixes(folder, name)
     portable = (
@@ -161,13 +153,13 @@ def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
         and not settings.get("do_lower_case")
     )
     portable = portable and (folder / "tokenizer.json").is_file()
-    graph = None if (torch or not portable) and _own_weights(folder) else _shipped_graph(folder)
+    graph = None if (torch or not portable) and _torch_weights(folder) else _shipped_graph(folder)
     return ModelCard(
         name=name,
         folder=folder,
         dimensions=int(
-            stated.get("word_embedding_dimension")
-            or stated.get("embedding_dimension")
+            pooling_config.get("word_embedding_dimension")
+            or pooling_config.get("embedding_dimension")
             or config.get("hidden_size")
             or 0
         ),
@@ -182,12 +174,10 @@ def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
 
 
 def _shipped_graph(folder: Path) -> Path | None:
-    """Return the ONNX file that a model's folder ships, if any."""
     return next((folder / name for name in _GRAPHS if (folder / name).is_file()), None)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; raise ModelError where there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -197,7 +187,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(content, dict):
         raise ModelError(
-            f"{path.parent} is not a complete model: {path.name} holds no JSON object. Fetch "
+            f"{path.parent} is not a complete model: {path.name} is not a JSON object. Fetch "
             "the model again."
         )
     return content
@@ -208,7 +198,7 @@ def _read_optional(path: Path) -> dict[str, Any]:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, dict[str, str]]]:
-    """Return the modules of sentence-transformers in order, each with the name of its class."""
+    """Return (class name, module) for each module of sentence-transformers, in order."""
     path = folder / "modules.json"
     try:
         modules = (
@@ -224,14 +214,14 @@ def _read_modules(folder: Path) -> list[tuple[str, dict[str, str]]]:
     return [(module.get("type", "").rpartition(".")[2], module) for module in modules]
 
 
-def _pooling(stated: dict[str, Any]) -> str:
-    if not stated.get("include_prompt", True):
+def _pooling(config: dict[str, Any]) -> str:
+    if not config.get("include_prompt", True):
         return "other"
-    if "pooling_mode" in stated:
-        return str(stated["pooling_mode"])
+    if "pooling_mode" in config:
+        return str(config["pooling_mode"])
     modes = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
     chosen = [
-        key for key, value in stated.items() if key.startswith("pooling_mode_") and value is True
+        key for key, value in config.items() if key.startswith("pooling_mode_") and value is True
     ]
     return modes.get(chosen[0], "other") if len(chosen) == 1 else "other"
 
@@ -239,13 +229,13 @@ def _pooling(stated: dict[str, Any]) -> str:
 def _window(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -> int:
     positions = int(config.get("max_position_embeddings") or _FALLBACK_WINDOW)
     if "roberta" in str(config.get("model_type", "")):
-        positions -= 2  # RoBERTa counts positions from the padding's id plus one
-    stated = (
+        positions -= 2  # RoBERTa's positions begin behind the padding id
+    maximum = (
         settings.get("max_seq_length")
         or _read_optional(folder / "tokenizer_config.json").get("model_max_length")
         or positions
     )
-    return min(int(stated), positions)
+    return min(int(maximum), positions)
 
 
 def _prefixes(folder: Path, name: str) -> tuple[str, str]:
@@ -262,10 +252,10 @@ def _prefixes(folder: Path, name: str) -> tuple[str, str]:
 
 
 def _weights(folder: Path, graph: Path | None) -> str:
-    files = _own_weights(folder) if graph is None else [graph, *_beside(graph)]
+    files = _torch_weights(folder) if graph is None else [graph, *_weight_files(graph)]
     if not files:
         raise ModelError(
-            f"{folder} is not a complete model: it holds no weights (onnx/model.onnx or "
+            f"{folder} is not a complete model: it has no weights (onnx/model.onnx or "
             "*.safetensors). Fetch the model again."
         )
     tokenizers = [
@@ -279,7 +269,7 @@ def _weights(folder: Path, graph: Path | None) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
-def _beside(graph: Path) -> list[Path]:
+def _weight_files(graph: Path) -> list[Path]:
     return [
         path
         for ending in _GRAPH_WEIGHTS
@@ -287,11 +277,11 @@ def _beside(graph: Path) -> list[Path]:
     ]
 
 
-def _own_weights(folder: Path) -> list[Path]:
-    return sorted(_own(folder, "*.safetensors") or _own(folder, "*.bin"))
+def _torch_weights(folder: Path) -> list[Path]:
+    return sorted(_torch_files(folder, "*.safetensors") or _torch_files(folder, "*.bin"))
 
 
-def _own(folder: Path, pattern: str) -> list[Path]:
+def _torch_files(folder: Path, pattern: str) -> list[Path]:
     return [
         path
         for path in folder.rglob(pattern)
@@ -300,7 +290,7 @@ def _own(folder: Path, pattern: str) -> list[Path]:
 
 
 _EXTRA_PACKAGES = ("sentence_transformers", "torch")
-"""The packages of the extra `models`, imported only for a model that needs them."""
+"""Packages of the extra `models`, imported only for a model that needs them."""
 
 
 def has_extra() -> bool:
@@ -308,29 +298,28 @@ def has_extra() -> bool:
     return all(importlib.util.find_spec(name) for name in _EXTRA_PACKAGES)
 
 
-def require_extra(what: str) -> None:
-    """Raise ModelError, beginning with `what`, if the extra `models` is not installed."""
+def require_extra(subject: str) -> None:
+    """Raise ModelError about the subject if the extra `models` is not installed."""
     if not has_extra():
         raise ModelError(
-            f"{what} needs the extra `models`: {install_hint('models')}. Without a GPU, first "
+            f"{subject} needs the extra `models`: {install_hint('models')}. Without a GPU, first "
             "install torch's build for CPUs."
         )
 
 
 def fetch(repository: str, *, torch: bool) -> None:
-    """Fetch a model as ONNX where it ships that, else (or with `torch`) as weights for torch; these
-    come last, so that what has them is complete.
+    """Download a model as ONNX if it ships that, or else (or with `torch`) as torch weights.
 
-    Raises ModelError, before anything large is fetched, where the model needs the extra and that is
-    not installed.
+    The weights come last: a model that has them is complete. Raises ModelError before large
+    downloads if the model needs the extra and that is not installed.
     """
     from huggingface_hub import hf_hub_download, list_repo_files
     from huggingface_hub.errors import EntryNotFoundError
 
     files = set(list_repo_files(repository))
-    own = sorted(name for name in files if name.partition("/")[0] not in _OTHER_RUNTIMES)
-    weights = [name for name in own if name.endswith(".safetensors")] or [
-        name for name in own if name.endswith(".bin")
+    torch_names = sorted(name for name in files if name.partition("/")[0] not in _OTHER_RUNTIMES)
+    weights = [name for name in torch_names if name.endswith(".safetensors")] or [
+        name for name in torch_names if name.endswith(".bin")
     ]
     graph = next((name for name in _GRAPHS if name in files), None)
     if torch and (weights or graph is None):
@@ -339,12 +328,11 @@ def fetch(repository: str, *, torch: bool) -> None:
         require_extra(f"The model {repository}, which ships no ONNX file,")
     else:
         weights = [name for end in _GRAPH_WEIGHTS if (name := graph + end) in files] + [graph]
-    # asked for by name, the cache remembers that there is none: a plain checkpoint is complete
-    # without
+    # requested by name, so that the cache records its absence: plain checkpoints have none
     with contextlib.suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
-    described = [name for name in own if name.endswith((".json", ".txt", ".model"))]
-    for name in (*described, *weights):
+    metadata = [name for name in torch_names if name.endswith((".json", ".txt", ".model"))]
+    for name in (*metadata, *weights):
         hf_hub_download(repository, name)
 
 
@@ -352,11 +340,10 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def find_model(name: str, *, offline: bool, torch: bool = False) -> ModelCard:
-    """Find an embedding model by name or folder, the bundled one where it is `auto`; raise
-    ModelError where it cannot be had.
+    """Find an embedding model by name or folder; raise ModelError if it is unavailable.
 
-    The bundled one is for onnxruntime alone: with `torch` it is the model of the hub from which it
-    was made.
+    `auto` is the bundled model. That is for onnxruntime only: with `torch` it is its original on
+    the hub.
     """
     if name in BUNDLED_NAMES and not torch:
         return read_card(bundled_folder(), BUNDLED)
@@ -367,20 +354,21 @@ def find_model(name: str, *, offline: bool, torch: bool = False) -> ModelCard:
     return read_card(folder, name, torch=torch)
 
 
-def bundled_folder(folder: Path = BUNDLED_FOLDER, *, read: bool = False) -> Path:
-    """Return the folder of the model that is part of this package, after a look at its files: at
-    their sizes, and with `read` at every byte. Raises ModelError.
+def bundled_folder(folder: Path = BUNDLED_FOLDER, *, check_digests: bool = False) -> Path:
+    """Return the bundled model's folder after checking its files' sizes, and digests on request.
+
+    Raises ModelError if a file is missing or damaged.
     """
     for name, (size, digest) in BUNDLED_FILES.items():
         path = folder / name
         if not path.is_file():
-            wrong = "missing"
-        elif path.stat().st_size != size or (read and _sha256(path) != digest):
-            wrong = "not the file that was published"
+            problem = "missing"
+        elif path.stat().st_size != size or (check_digests and _sha256(path) != digest):
+            problem = "not the file that was published"
         else:
             continue
         raise ModelError(
-            f"The bundled model is damaged: {path} is {wrong}. Install thumbindex again, in its "
+            f"The bundled model is damaged: {path} is {problem}. Install thumbindex again, in its "
             "checkout: `uv tool install --reinstall .` (with pip: `pip install --force-reinstall "
             "--no-deps .`)."
         )
@@ -390,8 +378,9 @@ def bundled_folder(folder: Path = BUNDLED_FOLDER, *, read: bool = False) -> Path
 def locate_model(
     name: str, *, offline: bool, remedy: str, proof: str = "modules.json", torch: bool = False
 ) -> Path:
-    """Return the folder of a model by its path or hub name, fetching it if that is allowed; for
-    `proof` and `torch` see `cached_model`.
+    """Return a model's folder by its path or hub name, and download it if allowed.
+
+    `proof` and `torch` are those of `cached_model`.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -399,39 +388,38 @@ def locate_model(
     if not _HUB_NAME.fullmatch(name) or name.startswith("."):
         raise ModelError(f"There is no model folder {name}. Correct the path, or {remedy}.")
     repository = name if "/" in name else f"sentence-transformers/{name}"
-    found = cached_model(repository, proof, torch=torch)
-    if found:
-        return found
+    cached = cached_model(repository, proof, torch=torch)
+    if cached:
+        return cached
     if offline:
         raise ModelError(
             f"The model {repository} is not on this machine and HF_HUB_OFFLINE forbids "
             f"fetching it. Go online once, or {remedy}."
         )
-    complaint = run_child("thumbindex.encode.models", repository, *(["torch"] if torch else []))
-    found = cached_model(repository, proof, torch=torch)
-    if not found:
+    error = run_child("thumbindex.encode.models", repository, *(["torch"] if torch else []))
+    cached = cached_model(repository, proof, torch=torch)
+    if not cached:
         raise ModelError(
             f"The model {repository} could not be fetched "
-            f"({complaint or 'it holds no weights'}). Check its name, or {remedy}."
+            f"({error or 'it has no weights'}). Check its name, or {remedy}."
         )
-    return found
+    return cached
 
 
 def cached_model(
     repository: str, proof: str = "modules.json", *, torch: bool = False
 ) -> Path | None:
-    """Return the folder of a model that is complete in the Hugging Face cache, else None; no
-    network is used.
+    """Return the folder of a complete model in the Hugging Face cache, or None; uses no network.
 
-    `proof` is the file without which a folder that holds weights may still be half of a model. With
-    `torch` an ONNX file is not enough.
+    `proof` is a file that only a complete download has, besides weights. With `torch`, an ONNX file
+    is not enough.
     """
     from huggingface_hub import snapshot_download, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        # None is neither there nor known to be absent: another program fetched only some files, and
-        # pooling would be a guess
+        # None: neither cached nor known to be absent. Another program fetched only some files, and
+        # pooling would be a guess.
         if try_to_load_from_cache(repository, proof) is None:
             return None
         folder = Path(snapshot_download(repository, local_files_only=True))
@@ -451,11 +439,12 @@ def _has_weights(folder: Path) -> bool:
     return all((folder / part).is_file() for part in parts)
 
 
-def open_in_torch(kind: str, folder: Path, what: str, remedy: str) -> Any:
-    """Load a model with a class of sentence-transformers, without progress bars or network; raise
-    ModelError where that cannot be.
+def open_in_torch(kind: str, folder: Path, label: str, remedy: str) -> Any:
+    """Load a model with a class of sentence-transformers, without progress bars or network.
+
+    Raises ModelError if that fails.
     """
-    require_extra(f"The {what}")
+    require_extra(f"The {label}")
     disable_telemetry()
     import sentence_transformers
     from transformers.utils import logging as transformers_logging
@@ -465,17 +454,17 @@ def open_in_torch(kind: str, folder: Path, what: str, remedy: str) -> Any:
     try:
         return getattr(sentence_transformers, kind)(str(folder), local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise ModelError(f"The {what} in {folder} cannot be loaded ({error}). {remedy}") from error
+        raise ModelError(f"The {label} in {folder} cannot be loaded ({error}). {remedy}") from error
 
 
-_SKIP_RERANK = "leave `rerank` out with `query.skip`"
+_SKIP_RERANK = "skip `rerank` with `query.skip`"
 
 
 class CrossEncoderReranker:
     """Scores with a sentence-transformers CrossEncoder of one output, through a sigmoid."""
 
     def __init__(self, model: str, *, offline: bool) -> None:
-        if model in {"", "late-interaction"}:  # the latter was the default, without a model
+        if model in {"", "late-interaction"}:  # an earlier default, without a model
             raise ModelError(
                 "The stage `rerank` needs a model: name a CrossEncoder in `encode.rerank.model`, "
                 f"or {_SKIP_RERANK}."
@@ -493,13 +482,13 @@ class CrossEncoderReranker:
         )
         if self._model.num_labels != 1:
             raise ModelError(
-                f"{model} is no reranker: it has {self._model.num_labels} outputs, not one. "
+                f"{model} is not a reranker: it has {self._model.num_labels} outputs, not one. "
                 f"Name another, or {_SKIP_RERANK}."
             )
-        self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
+        self._lock = threading.Lock()  # the tokenizer is not thread-safe
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage for the query, in the passages' order: 0 to 1."""
+        """Score each passage for the query from 0 to 1, in the passages' order."""
         if not passages:
             return []
         from torch.nn import Sigmoid

@@ -52,7 +52,7 @@ def examine_model(name: str) -> ModelHealth:
     """Find a model on this machine and verify its files. Raises ModelError."""
     card = find_model(name, offline=True)
     if card.name == BUNDLED:
-        bundled_folder(read=True)
+        bundled_folder(check_digests=True)
     verified = len(BUNDLED_FILES) if card.name == BUNDLED else verify_named(card.folder)
     return ModelHealth(card.name, card.folder, card.dimensions, verified)
 
