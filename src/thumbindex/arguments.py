@@ -1,32 +1,28 @@
-"""Limits and formats of the arguments that a tool, a form or a command takes."""
+"""Limits and formats of arguments shared by tools, forms and commands."""
 
 from __future__ import annotations
 
 from thumbindex.errors import UsageError
 
 LONGEST_ARGUMENT = 4_096
-"""Characters: no path is longer."""
-
+"""Maximum characters of an argument; no path is longer."""
 
 MOST_VALUES = 100
-"""Values of a list, as of globs or tags."""
-
+"""Maximum values of a list, e.g. of globs or tags."""
 
 _DIGITS = 9
-"""Digits of a line's number: no file has so many lines."""
+"""Maximum digits of a line number."""
 
 
-def read_lines(written: str) -> tuple[int, int]:
-    """Read `12-40` or `12` as first and last line."""
-    first, dash, last = written.partition("-")
+def read_lines(text: str) -> tuple[int, int]:
+    """Parse `12-40` or `12` into first and last line. Raises UsageError."""
+    first, dash, last = text.partition("-")
     numbers = [part.strip() for part in ((first, last) if dash else (first, first))]
     if not all(
         number.isascii() and number.isdigit() and len(number) <= _DIGITS for number in numbers
     ):
-        raise UsageError(f"`lines` must be written as 12-40, not {written!r}.")
+        raise UsageError(f"Write `lines` as 12-40, not {text!r}.")
     start, end = int(numbers[0]), int(numbers[1])
     if not 1 <= start <= end:
-        raise UsageError(
-            f"`lines` must run from a line to a later one, counted from 1, not {written!r}."
-        )
+        raise UsageError(f"`lines` must start at 1 or later and not run backward: {text!r}.")
     return start, end

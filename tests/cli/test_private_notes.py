@@ -188,7 +188,7 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
     vault.write("diary/day.md", BY_GLOB)
     vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
     said = server_instructions(vault.folders, nameable_directories(vault.opening, vault.folders))
-    assert said.splitlines()[-1] == "- vault: documents without directories"
+    assert said.splitlines()[-1] == "- vault: no directories"
 
 
 async def test_the_instructions_name_no_directory_that_a_glob_makes_private(vault: Vault) -> None:

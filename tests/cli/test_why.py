@@ -135,6 +135,6 @@ def test_why_stays_within_its_budget_in_both_forms_and_says_what_is_left_out(
     assert reply_tokens(reply, library.count_tokens) <= tokens
     assert reply.structured["why"]["outcome"]
     assert ("left_out" in reply.structured["why"]) is (tokens < 6000)
-    assert reply.text.endswith("(lines left out: 1; raise `max_tokens` to see them)") is (
+    assert reply.text.endswith("(1 line left out: raise `max_tokens` to see more)") is (
         tokens < 6000
     )

@@ -60,7 +60,9 @@ def answer(texts: list[str]) -> Answer:
 def test_text_and_structured_content_each_stay_within_the_budget(
     texts: list[str], tokens: int
 ) -> None:
-    frame = AnswerFrame(answer(texts), lacking="12 changed files on disk are not indexed yet.")
+    frame = AnswerFrame(
+        answer(texts), index_warning="12 changed files on disk are not indexed yet."
+    )
     reply = fit_answer(tokens, COUNT, frame, PassageFormat())
     assert reply_tokens(reply, COUNT) <= tokens
     assert len(reply.structured["results"]) + reply.structured.get("left_out", 0) == len(texts)
@@ -75,7 +77,7 @@ def test_a_frame_of_any_length_stays_within_the_smallest_budget() -> None:
         nearest=(Place("f", "y" * 4000, 1, 2),),
         freshness=lost,
     )
-    frame = AnswerFrame(found, lacking="missing " * 1000, explain=True)
+    frame = AnswerFrame(found, index_warning="missing " * 1000, explain=True)
     for each in (found, replace(found, answerable=False, passages=())):
         reply = fit_answer(500, COUNT, replace(frame, answer=each), PassageFormat())
         assert reply_tokens(reply, COUNT) <= 500
@@ -112,7 +114,7 @@ def test_the_smallest_budget_shows_the_best_lines_of_the_first_passage_with_thei
             for passage in found.passages
         ),
     )
-    frame = AnswerFrame(whole, lacking="12 changed files on disk are not indexed yet.")
+    frame = AnswerFrame(whole, index_warning="12 changed files on disk are not indexed yet.")
     reply = fit_answer(500, COUNT, frame, PassageFormat(), (), marked)
     first, *_ = reply.structured["results"]
     assert first["citation"].startswith("1.md#H1 (line")

@@ -200,7 +200,7 @@ async def test_what_the_caller_has_seen_comes_as_a_pointer(server: Server) -> No
         True,
         first["citation"],
     )
-    assert f"## 1. {first['citation']}\n(you hold it: {first['id']})" in text
+    assert f"## 1. {first['citation']}\n(already seen: {first['id']})" in text
     assert (await call(server, "query", **question))[1]["results"][0] == first
 
 
@@ -236,7 +236,7 @@ def crowded(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iter
 async def test_a_cut_reading_goes_on_at_the_next_line(crowded: Server) -> None:
     text, part = await call(crowded, "read", path="long.md")
     _, next_line = await call(crowded, "read", path="long.md", lines=str(part["end_line"] + 1))
-    assert f"go on with lines {part['end_line'] + 1}-" in text
+    assert f"continue with lines {part['end_line'] + 1}-" in text
     whole = (await call(crowded, "read", path="long.md", lines=f"1-{part['end_line']}"))[1]["text"]
     assert (part["text"], next_line["text"]) == (whole, next_line["text"])
     assert len(part["text"].split("\n")) == part["end_line"]
@@ -252,7 +252,7 @@ async def test_several_documents_are_read_in_order_until_the_budget_ends(
     assert second["rest"] == {"start_line": second["end_line"] + 1, "end_line": 1606}
     assert list(read["errors"]) == ["nowhere.md"]
     assert read["left_out"] == ["long.md:27-30"]
-    assert "(left out: long.md:27-30; read them apart)" in text
+    assert "(left out: long.md:27-30; call `read` again for these)" in text
     assert max(map(library.count_tokens, (text, compact_json(read)))) <= 1000
 
 
@@ -281,7 +281,7 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
-        ("query", {"query": "word " * 2001}, "10,000 characters"),
+        ("query", {"query": "word " * 2001}, "the maximum is 10,000"),
         ("query", {"query": "x", "limt": 3}, "Unknown argument `limt`: did you mean `limit`?"),
         ("query", {}, "`query` needs `query`"),
         ("query", {"query": "x", "limit": 0}, "limit is 0: give a whole number from 1 to 100"),
@@ -291,8 +291,8 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
-        ("read", {"path": "sync.md", "lines": "9-3"}, "from a line to a later one"),
-        ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values, more than 20"),
+        ("read", {"path": "sync.md", "lines": "9-3"}, "not run backward: '9-3'"),
+        ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values; the maximum is 20"),
         ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],
 )
@@ -428,7 +428,7 @@ async def test_what_is_being_indexed_is_in_answers_and_in_the_status(
         {"folder": "notes", "phase": "words", "done": 300, "total": 1000}
     ]
     assert (await refused(server, "read", path="new.md")).endswith(
-        " It may come yet: indexed 300 of 1,000 files so far; ask again in a moment."
+        " It may not be indexed yet (indexed 300 of 1,000 files so far): try again in a moment."
     )
     text, status = await call(server, "status")
     assert "\nindexed 300 of 1,000 files so far" in text

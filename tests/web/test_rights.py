@@ -400,7 +400,7 @@ async def test_a_note_that_is_not_seen_cannot_be_subscribed_to(running: Any) -> 
     assert (
         said["salaries"]
         == said["nowhere"]
-        == "thumbindex://x/bands.md: no folder 'x' here: there is handbook."
+        == "thumbindex://x/bands.md: unknown folder 'x'. The folders are handbook."
     )
 
 

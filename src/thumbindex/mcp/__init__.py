@@ -1,1 +1,1 @@
-"""The MCP server: tools, resources and what they reply."""
+"""The MCP server: its tools, resources and replies."""

@@ -1,7 +1,7 @@
 """Fit an answer into a token budget.
 
-Passages come in rank order: whole, as their best lines, or as a citation alone. Rows and parts come
-in their order.
+Passages are kept in rank order: whole, as their best lines, or as a citation alone. Rows and parts
+are kept from the first.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from thumbindex.present.best_lines import (
 from thumbindex.text import text_digest
 
 MIN_TEXT_TOKENS = 40
-"""Minimum tokens for the text of a passage or a note; with fewer, only its citation is shown."""
+"""Minimum tokens for a text; if fewer are left, only its citation is shown."""
 
 _MAX_TOKEN_CHARS = 6
-"""Maximum characters of a token (`encode.embed`)."""
+"""Upper bound for the characters of one token, to skip counting texts that cannot fit."""
 
 _COUNTED_CHARS = 4_000
-"""Characters of a text whose tokens are counted; the rest is estimated."""
+"""Characters of a text in which tokens are counted; the rest is extrapolated."""
 
 CountTokens = Callable[[str], int]
-"""Counts the tokens of a text."""
+"""Function that counts a text's tokens."""
 
 _Item = TypeVar("_Item")
 
 
 _ShownForm = Literal["text", "citation", "seen"]
-"""With its text, as a citation alone, or as the id of a passage that the caller has."""
+"""A passage with its text, its citation alone, or the id of a passage that the caller has."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPassage:
-    """A passage as an answer shows it: `passage` has the shown text and its lines."""
+    """A passage as shown in an answer; `passage` holds the shown text and its lines."""
 
     passage: Passage
     id: str
-    section: tuple[int, int]  # first and last line of the whole
-    left_out: int = 0  # tokens of it that are not shown
+    section: tuple[int, int]  # first and last line of the whole section
+    left_out: int = 0  # tokens of the section that are not shown
     form: _ShownForm = "text"
 
     @property
     def digest(self) -> str:
-        """The digest of the whole text, also if it is cut."""
+        """Digest of the whole text, even if the shown text is cut."""
         return self.id.partition(":")[0]
 
 
@@ -70,27 +70,26 @@ def fit_passages(
 ) -> tuple[ShownPassage, ...]:
     """Return the passages that fit, best first.
 
-    `cost` counts a passage as it is written, `size` a text. `seen` are ids of passages that the
-    caller has; `marked` returns a passage with the query's words, called only if it is cut.
+    `cost` counts the tokens of a formatted passage, `size` those of a text. `seen` holds ids of
+    passages that the caller has. `marked` adds the query's words to a passage; it is called only
+    if the passage is cut.
     """
-    of = line_counter(size)
-    taken = list[
-        tuple[Passage, ShownPassage, int]
-    ]()  # with what is kept of the tokens for its text
+    line_size = line_counter(size)
+    fitting = list[tuple[Passage, ShownPassage, int]]()  # the last: tokens reserved for the text
     for passage in passages:
-        for bare, text in _fallback_forms(passage, seen, of):
-            if cost(bare) + text <= tokens:
-                taken.append((passage, bare, text))
-                tokens -= cost(bare) + text
+        for bare, reserved in _fallback_forms(passage, seen, line_size):
+            if cost(bare) + reserved <= tokens:
+                fitting.append((passage, bare, reserved))
+                tokens -= cost(bare) + reserved
                 break
         else:
             break
     shown = list[ShownPassage]()
-    for passage, bare, text in taken:
+    for passage, bare, reserved in fitting:
         if bare.form == "text":
-            tokens += text
-            lines = _fitting_lines(passage, tokens, of, marked)
-            tokens -= _tokens_of(lines, of)
+            tokens += reserved
+            lines = _fitting_lines(passage, tokens, line_size, marked)
+            tokens -= _tokens_of(lines, line_size)
             explained = replace(passage, explanation=bare.passage.explanation)
             shown.append(_shown_passage(explained, lines, size))
         else:
@@ -99,56 +98,57 @@ def fit_passages(
 
 
 def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: bool = False) -> str:
-    """Return the id of a passage's text, or of some of its lines, counted from 0.
+    """Return the id of a passage's text, or of some of its lines (counted from 0).
 
-    The id depends on the text alone. It is `broken` if the text was cut inside a line.
+    The id depends on the text alone. Set `broken` if the text is cut inside a line.
     """
     digest = text_digest(passage.text)
     return f"{digest}:{lines[0] + 1}-{lines[1] + 1}{'~' if broken else ''}" if lines else digest
 
 
 def _fallback_forms(
-    passage: Passage, seen: Collection[str], of: CountTokens
+    passage: Passage, seen: Collection[str], line_size: CountTokens
 ) -> Sequence[tuple[ShownPassage, int]]:
-    """Return the forms of a passage, the fullest first, with the tokens to reserve for its text."""
+    """Return a passage's forms, fullest first, with the tokens to reserve for its text."""
     bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
     if _has_seen(seen, passage):
         return [(ShownPassage(bare, passage_id(passage), section, form="seen"), 0)]
     matched = matched_lines(passage)
-    own = passage_id(passage, (matched[0], matched[-1]), broken=True)
-    cut = ShownPassage(bare, own, section, max(1, _estimate_tokens(passage.text, of)))
-    text = min(MIN_TEXT_TOKENS, _tokens_of(matched_part(passage), of))
+    cut_id = passage_id(passage, (matched[0], matched[-1]), broken=True)
+    cut = ShownPassage(bare, cut_id, section, max(1, _estimate_tokens(passage.text, line_size)))
+    reserved = min(MIN_TEXT_TOKENS, _tokens_of(matched_part(passage), line_size))
     unexplained = replace(cut, passage=replace(bare, explanation=None))
-    return [(cut, text), (unexplained, text), (replace(cut, form="citation"), 0)]
+    return [(cut, reserved), (unexplained, reserved), (replace(cut, form="citation"), 0)]
 
 
 def _has_seen(seen: Collection[str], passage: Passage) -> bool:
-    """Return whether the ids that a caller has cover the passage's whole match."""
+    """Return whether the `seen` ids cover the passage's whole match."""
     match = matched_lines(passage)
     whole_or_lines = re.compile(rf"{passage_id(passage)}(?::(\d{{1,9}})-(\d{{1,9}}))?")
-    for each in filter(None, map(whole_or_lines.fullmatch, seen)):
-        if each[1] is None or (int(each[1]) <= match.start + 1 and match.stop <= int(each[2])):
+    for seen_id in filter(None, map(whole_or_lines.fullmatch, seen)):
+        first, last = seen_id.groups()
+        if first is None or (int(first) <= match.start + 1 and match.stop <= int(last)):
             return True
     return False
 
 
 def _fitting_lines(
-    passage: Passage, room: int, of: CountTokens, marked: Callable[[Passage], Passage]
+    passage: Passage, room: int, line_size: CountTokens, marked: Callable[[Passage], Passage]
 ) -> ShownLines:
-    """Return the first that fits: a whole section, its match, or the best lines of its match."""
-    for each in (all_lines(passage), matched_part(passage)):
-        # a section that is much too long is not even counted
-        if len(each.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(each, of) <= room:
-            return each
-    return best_lines(marked(passage), lambda each: _tokens_of(each, of) <= room)
+    """Return the whole section if it fits, else its match, else the best lines of the match."""
+    for lines in (all_lines(passage), matched_part(passage)):
+        # skip counting if the text is far too long
+        if len(lines.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(lines, line_size) <= room:
+            return lines
+    return best_lines(marked(passage), lambda lines: _tokens_of(lines, line_size) <= room)
 
 
-def _tokens_of(chosen: ShownLines, of: CountTokens) -> int:
-    return sum(map(of, chosen.text.split("\n")))
+def _tokens_of(chosen: ShownLines, line_size: CountTokens) -> int:
+    return sum(map(line_size, chosen.text.split("\n")))
 
 
 def _shown_passage(passage: Passage, chosen: ShownLines, size: CountTokens) -> ShownPassage:
-    """Return a passage cut to the chosen lines, with their citation."""
+    """Cut a passage to the chosen lines."""
     section, text = (passage.start_line, passage.end_line), chosen.text
     if text == passage.text:
         return ShownPassage(passage, passage_id(passage), section)
@@ -161,9 +161,8 @@ def _shown_passage(passage: Passage, chosen: ShownLines, size: CountTokens) -> S
 
 
 def _estimate_tokens(text: str, size: CountTokens) -> int:
-    """Return about how many tokens a text has."""
-    counted = text[:_COUNTED_CHARS]
-    return size(counted) * len(text) // max(1, len(counted))
+    sample = text[:_COUNTED_CHARS]
+    return size(sample) * len(text) // max(1, len(sample))
 
 
 # ------------------------------------------------------------------ rows, parts and lines
@@ -179,26 +178,28 @@ def fit_rows(rows: Sequence[_Item], room: int, cost: Callable[[_Item], int]) -> 
 
 
 def fit_parts(parts: Mapping[str, Any], room: int, size: CountTokens) -> dict[str, Any]:
-    """Return the parts of structured content that fit, the first ones before others."""
-    taken = {}
+    """Return the parts of structured content that fit; earlier parts have priority."""
+    fitting = {}
     for name, value in parts.items():
         cost = size(compact_json({name: value}))
         if cost <= room:
-            taken[name] = value
+            fitting[name] = value
             room -= cost
-    return taken
+    return fitting
 
 
-def fit_lines(text: str, room: int, of: CountTokens) -> str:
-    """Return the first lines that fit, or the beginning of a first one that is too long."""
+def fit_lines(text: str, room: int, line_size: CountTokens) -> str:
+    """Return the first lines that fit, or the start of the first line if it is too long."""
     lines, longest = text.split("\n"), _MAX_TOKEN_CHARS * room
-    # a line that is much too long is not even counted
-    fitting = fit_rows(lines, room, lambda line: of(line) if len(line) <= longest else room + 1)
-    return "\n".join(fitting) if fitting else fit_line(lines[0], room, of)
+    # skip counting if a line is far too long
+    fitting = fit_rows(
+        lines, room, lambda line: line_size(line) if len(line) <= longest else room + 1
+    )
+    return "\n".join(fitting) if fitting else fit_line(lines[0], room, line_size)
 
 
 def fit_line(line: str, room: int, size: CountTokens) -> str:
-    """Return a line, or as much of it as fits with an ellipsis."""
+    """Return a line, cut with an ellipsis if it does not fit."""
     if len(line) <= _MAX_TOKEN_CHARS * room and size(line) <= room:
         return line
     lengths = range(1, min(len(line), _MAX_TOKEN_CHARS * max(room, 0)) + 1)
@@ -207,17 +208,17 @@ def fit_line(line: str, room: int, size: CountTokens) -> str:
 
 
 def line_counter(size: CountTokens) -> CountTokens:
-    """Return a function that counts a line and its end in JSON, and remembers the count."""
-    counted: dict[str, int] = {}
+    """Return a cached counter of the tokens of a line, with its line break, as JSON."""
+    counts: dict[str, int] = {}
 
-    def of(line: str) -> int:
-        if line not in counted:
-            counted[line] = size(compact_json(f"\n{line}")[1:-1])
-        return counted[line]
+    def line_size(line: str) -> int:
+        if line not in counts:
+            counts[line] = size(compact_json(f"\n{line}")[1:-1])
+        return counts[line]
 
-    return of
+    return line_size
 
 
 def compact_json(payload: Any) -> str:
-    """Return structured content as it is sent."""
+    """Return structured content as it is sent: JSON without spaces."""
     return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""The answer of the tool `query`: compact Markdown and structured content within a token budget."""
+"""Replies of the `query` tool: compact Markdown and structured content in a token budget."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 _MAX_DROPPED = 5
-"""Maximum candidates dropped by a stage that are listed; `query --json` has all."""
+"""Maximum dropped candidates listed per stage; `query --json` lists all."""
 
 _WHY_OVERHEAD = 100
 """Tokens reserved for the frame around an explanation."""
@@ -60,7 +60,7 @@ _EXPLAIN_FACTOR = 4
 """Factor by which the default budget grows for an explained answer."""
 
 _QUERY_ARGUMENTS = ("also", "passage", "limit", "folder", "path", "tag", "since", "until")
-"""Arguments of the tool `query` that make the search; the others format the answer."""
+"""Arguments of the `query` tool that define the search; the others format the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,21 @@ class Reply:
 
     text: str
     structured: dict[str, Any]
-    links: tuple[dict[str, Any], ...] = ()  # to the documents that it speaks of
+    links: tuple[dict[str, Any], ...] = ()  # to the documents in the answer
 
 
 @dataclass(frozen=True, slots=True)
 class PassageFormat:
-    """How the passages of one answer are written."""
+    """Formatting of the passages of one answer."""
 
-    several: bool = False  # folders: then each is named
+    several: bool = False  # name the folder of each passage
     explain: bool = False
-    # about what each note costs to read, by folder and path
+    # approximate tokens of each whole note, by folder and path
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    link: Callable[[Passage], str] = lambda _: ""  # what opens it in a program
+    link: Callable[[Passage], str] = lambda _: ""  # a link that opens the note in an editor
 
     def cost(self, shown: ShownPassage, size: CountTokens) -> int:
-        """Return the tokens of a passage in the larger of its two forms, with its link."""
+        """Return a passage's tokens with its link, in the larger of the two forms."""
         passage = shown.passage
         link = (
             size(compact_json(resource_link(passage.folder, passage.path)))
@@ -98,32 +98,30 @@ class PassageFormat:
         folder = f"{passage.folder}: " if self.several else ""
         head = f"## {passage.rank}. {one_line(folder + passage.citation)}"
         if shown.form == "seen":
-            return f"{head}\n(you hold it: {shown.id})"
+            return f"{head}\n(already seen: {shown.id})"
         first, last = shown.section
         if shown.form == "citation":
-            said = [
+            remarks = [
                 *passage_flag_lines(passage),
                 *disagreement_lines(passage),
-                f"no room for its text, {plural(shown.left_out, 'token')}: `read` it",
+                f"text left out, {plural(shown.left_out, 'token')}: `read` it",
             ]
-            return "\n".join([head, *(f"({one_line(line)})" for line in said)])
+            return "\n".join([head, *(f"({one_line(line)})" for line in remarks)])
         cut = (
-            f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; "
+            f"excerpt of {line_range(first, last)}, {shown.left_out:,} tokens left out; "
             if shown.left_out
             else ""
         )
-        link = f"; {written}" if (written := self.link(passage)) else ""
-        cost = (
-            f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens{link}"
-        )
-        explained = explanation_lines(passage.explanation) if passage.explanation else []
-        lines = (*passage_flag_lines(passage), *passage_context_lines(passage), *explained, cost)
+        link = f"; {url}" if (url := self.link(passage)) else ""
+        cost = f"id {shown.id}; {cut}whole note: about {self._note_tokens(passage):,} tokens{link}"
+        explanation = explanation_lines(passage.explanation) if passage.explanation else []
+        lines = (*passage_flag_lines(passage), *passage_context_lines(passage), *explanation, cost)
         return "\n".join([head, fenced(passage.text), *(f"({one_line(line)})" for line in lines)])
 
     def as_payload(self, shown: ShownPassage) -> dict[str, Any]:
         """Return a passage as structured content."""
         passage = shown.passage
-        place: dict[str, Any] = {
+        source: dict[str, Any] = {
             "citation": passage.citation,
             "id": shown.id,
             "address": format_address(passage.folder, passage.path, passage.heading, shown.digest),
@@ -132,32 +130,34 @@ class PassageFormat:
         }
         lines = {"start_line": passage.start_line, "end_line": passage.end_line}
         if shown.form == "seen":
-            return {**place, **lines, "seen": True}
+            return {**source, **lines, "seen": True}
         first, last = shown.section
         rest = {"start_line": first, "end_line": last, "tokens": shown.left_out}
         if shown.form == "citation":
-            del place["address"]
-            return {**place, "rest": rest} | self._warnings(passage)
+            del source["address"]
+            return {**source, "rest": rest} | self._warnings(passage)
         cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
         if link := self.link(passage):
             cost["link"] = link
         if shown.left_out:
             cost["rest"] = rest
         if self.explain:
-            return {**place, **passage_payload(passage), **cost}
-        found = {**place, **lines, "text": passage.text, **cost}
+            return {**source, **passage_payload(passage), **cost}
+        payload = {**source, **lines, "text": passage.text, **cost}
         if passage.cluster_size > 1:
-            found["dedup"] = dedup_payload(passage)
-        found |= self._warnings(passage)
+            payload["dedup"] = dedup_payload(passage)
+        payload |= self._warnings(passage)
         if passage.also_in:
-            found["also_in"] = as_json(passage.also_in[:MAX_COPIES])
-            if more := len(passage.also_in) - len(found["also_in"]):
-                found["also_in_more"] = more
+            payload["also_in"] = as_json(passage.also_in[:MAX_COPIES])
+            if more := len(passage.also_in) - len(payload["also_in"]):
+                payload["also_in_more"] = more
         if passage.also_in or passage.disagrees:
-            found |= {name: value for name in PASSAGE_METADATA if (value := getattr(passage, name))}
+            payload |= {
+                name: value for name in PASSAGE_METADATA if (value := getattr(passage, name))
+            }
         elif day := passage.updated or passage.created:
-            found["date"] = day
-        return found
+            payload["date"] = day
+        return payload
 
     def _warnings(self, passage: Passage) -> dict[str, Any]:
         warnings = {
@@ -172,36 +172,40 @@ class PassageFormat:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFrame:
-    """The text around an answer's passages."""
+    """The text and fields around an answer's passages."""
 
     answer: Answer
     progress: tuple[Progress, ...] = ()
-    narrowed: Sequence[str] = ()  # the filters that were given
-    lacking: str = ""  # of what is on disk, in words
+    narrowed: Sequence[str] = ()  # names of the filters
+    index_warning: str = ""  # says that files on disk are not indexed
     explain: bool = False
     has_model: bool = False
 
     def reply(
         self, shown: Sequence[ShownPassage], form: PassageFormat, room: int, size: CountTokens
     ) -> Reply:
-        """Return the answer with as much of the frame as fits."""
+        """Return the shown passages with as much of the frame as fits into `room`."""
         first, *rest = self._head()
         first = fit_line(first, room, size)
         head = [first, *fit_rows(rest, room - size(first), size)]
         foot = fit_rows(self._foot(), room - sum(map(size, head)), size)
         left_out = len(self.answer.passages) - len(shown)
-        more = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
+        more = (
+            [f"{plural(left_out, 'passage')} left out: raise `max_tokens` to see more."]
+            if left_out
+            else []
+        )
         structured = self._structured(room, size)
-        structured["results"] = [form.as_payload(each) for each in shown]
+        structured["results"] = [form.as_payload(item) for item in shown]
         if left_out:
             structured["left_out"] = left_out
-        links = dict.fromkeys(
-            (each.passage.folder, each.passage.path) for each in shown if each.form == "text"
+        notes = dict.fromkeys(
+            (item.passage.folder, item.passage.path) for item in shown if item.form == "text"
         )
         return Reply(
             "\n\n".join(["\n".join(head), *map(form.as_text, shown), *more, *foot]),
             structured,
-            tuple(resource_link(*place) for place in links),
+            tuple(resource_link(folder, path) for folder, path in notes),
         )
 
     def _head(self) -> list[str]:
@@ -209,22 +213,22 @@ class AnswerFrame:
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
         advice = "" if answer.answerable else " Say so, or try other words."
         filters = filter_lines(answer.filters, answer.unmet, answer.undated)
-        sure = f"{corrected}{confidence_sentence(answer, self.narrowed)}{advice}"
-        return [sure, *filter(None, [self.lacking]), *filters]
+        first = f"{corrected}{confidence_sentence(answer, self.narrowed)}{advice}"
+        return [first, *filter(None, [self.index_warning]), *filters]
 
     def _foot(self) -> list[str]:
         trace = self.answer.trace
         steps = [
-            f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in trace
+            f"{step.stage}: {step.size_in} -> {step.size_out}, {step.moved} moved" for step in trace
         ]
-        explained = ["\n".join([*steps, dedup_sentence(trace)])] if self.explain else []
+        explanation = ["\n".join([*steps, dedup_sentence(trace)])] if self.explain else []
         model: ModelState = "loaded" if self.has_model else "loading"
-        return [*explained, answer_footer(self.answer, self.progress, model)]
+        return [*explanation, answer_footer(self.answer, self.progress, model)]
 
     def _structured(self, room: int, size: CountTokens) -> dict[str, Any]:
-        """Return the structured content beside the results, the most important first."""
+        """Return the structured content around the results, most important first."""
         answer = self.answer
-        sure: dict[str, Any] = {
+        required: dict[str, Any] = {
             "answerable": answer.answerable,
             "confidence": round(answer.confidence, 4),
             "confidence_level": answer.confidence_level,
@@ -232,7 +236,7 @@ class AnswerFrame:
             "results": [],
             "index": as_json(answer.index),
         }
-        given = {
+        details = {
             "corrected": answer.corrected,
             "undated": answer.undated,
             "listed": answer.listed,
@@ -243,16 +247,17 @@ class AnswerFrame:
         state = freshness_payload(answer.freshness)
         if self.progress:
             state["progress"] = as_json(self.progress)
-        explained: dict[str, Any] = {}
+        explanation: dict[str, Any] = {}
         if self.explain:
-            explained["deduplication"] = deduplication_payload(answer.trace)
-            explained["trace"] = [
+            explanation["deduplication"] = deduplication_payload(answer.trace)
+            explanation["trace"] = [
                 as_json(replace(step, dropped=step.dropped[:_MAX_DROPPED])) for step in answer.trace
             ]
-        given = {name: value for name, value in given.items() if value}
-        parts = fit_parts({**state, **given, **explained}, room - size(compact_json(sure)), size)
+        details = {name: value for name, value in details.items() if value}
+        optional = {**state, **details, **explanation}
+        parts = fit_parts(optional, room - size(compact_json(required)), size)
         index = {name: parts.pop(name) for name in state if name in parts}
-        return sure | {"index": sure["index"] | index} | parts
+        return required | {"index": required["index"] | index} | parts
 
 
 def reply_query(
@@ -264,19 +269,19 @@ def reply_query(
     has_indexer: Callable[[], bool] = never,
     index_failures: Sequence[str] = (),
 ) -> Reply:
-    """Answer a query; `progress` returns what is being indexed, `tell` receives the progress of a
-    wait, `interrupted` ends it.
+    """Answer a query.
 
-    `has_indexer` returns whether a process indexes, `index_failures` why folders have no
-    index. Links that open notes are for callers on this machine.
+    `progress` returns the current indexing progress. A wait reports its progress to `tell` and
+    ends if `interrupted` returns true. `has_indexer` returns whether a process is indexing.
+    `index_failures` says why folders have no index.
     """
-    given: Any = {name: arguments.get(name) for name in _QUERY_ARGUMENTS}
-    asked = Query.of(arguments["query"], **given)
+    search: Any = {name: arguments.get(name) for name in _QUERY_ARGUMENTS}
+    query = Query.of(arguments["query"], **search)
     if "why" in arguments:
-        return _reply_why(library, asked, arguments)
+        return _reply_why(library, query, arguments)
     explain, has_model = bool(arguments.get("explain")), library.has_model
     answer = library.query(
-        asked,
+        query,
         wait_fresh=arguments.get("wait_fresh", 0.0),
         explain=explain,
         progress=tell,
@@ -284,13 +289,13 @@ def reply_query(
         indexer_starting=has_indexer,
     )
     several = len(library.folders) > 1
-    narrowed = [f"`{name}`" for name in dict(asked.filters.as_pairs()) if name != "folder"]
-    lacking = (
+    narrowed = [f"`{name}`" for name in dict(query.filters.as_pairs()) if name != "folder"]
+    index_warning = (
         freshness_sentence(answer.freshness)
         if answer.freshness
         else missing_folders_sentence(library.missing_folders())
     )
-    lacking = " ".join(filter(None, (lacking, *index_failures)))
+    index_warning = " ".join(filter(None, (index_warning, *index_failures)))
     roots, links = (
         dict(library.folders),
         library.config.serve.editor_links if library.is_local else "none",
@@ -299,13 +304,15 @@ def reply_query(
         several,
         explain,
         library.note_tokens(answer.passages),
-        lambda each: passage_link(each, roots[each.folder], links),
+        lambda passage: passage_link(passage, roots[passage.folder], links),
     )
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (
         _EXPLAIN_FACTOR if explain else 1
     )
-    frame = AnswerFrame(answer, tuple(progress()), narrowed, lacking, explain, has_model)
-    with_marks = cache(lambda: {each.rank: each for each in library.with_marks(answer).passages})
+    frame = AnswerFrame(answer, tuple(progress()), narrowed, index_warning, explain, has_model)
+    with_marks = cache(
+        lambda: {passage.rank: passage for passage in library.with_marks(answer).passages}
+    )
     return fit_answer(
         tokens,
         library.count_tokens,
@@ -324,48 +331,48 @@ def fit_answer(
     seen: Collection[str] = (),
     marked: Callable[[Passage], Passage] = lambda passage: passage,
 ) -> Reply:
-    """Return an answer of at most this many tokens."""
+    """Return an answer of at most `tokens` tokens."""
     size, passages = cache(size), frame.answer.passages
-    around = tokens // 2
-    room = tokens - reply_tokens(frame.reply((), form, around, size), size)
+    frame_room = tokens // 2
+    room = tokens - reply_tokens(frame.reply((), form, frame_room, size), size)
     while room > 0:
-        shown = fit_passages(passages, room, lambda each: form.cost(each, size), size, seen, marked)
-        reply = frame.reply(shown, form, around, size)
-        over = reply_tokens(reply, size) - tokens
-        if over <= 0:
+        shown = fit_passages(passages, room, lambda item: form.cost(item, size), size, seen, marked)
+        reply = frame.reply(shown, form, frame_room, size)
+        excess = reply_tokens(reply, size) - tokens
+        if excess <= 0:
             return reply
-        room -= over  # a token may go over a seam: the whole is counted
-    return frame.reply((), form, around, size)
+        room -= excess  # tokens may span two parts, so the sum of the parts may be too low
+    return frame.reply((), form, frame_room, size)
 
 
 def reply_tokens(reply: Reply, size: CountTokens) -> int:
-    """Return the tokens of a reply in the larger of its two forms."""
+    """Return a reply's tokens in the larger of its two forms."""
     return max(
         size(reply.text) + sum(size(compact_json(link)) for link in reply.links),
         size(compact_json(reply.structured)),
     )
 
 
-def _reply_why(library: Library, asked: Query, arguments: Mapping[str, Any]) -> Reply:
-    """Explain why a note is, or is not, among the passages of an answer."""
-    found = library.why(arguments["why"], asked)
+def _reply_why(library: Library, query: Query, arguments: Mapping[str, Any]) -> Reply:
+    """Explain why a note is, or is not, in an answer."""
+    report = library.why(arguments["why"], query)
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAIN_FACTOR
     size = library.count_tokens
-    lines = [*map(one_line, why_lines(found, len(library.folders) > 1))]
+    lines = [*map(one_line, why_lines(report, len(library.folders) > 1))]
     if not library.has_model:
-        lines.append("keywords only this time: the model is still being loaded")
+        lines.append("keywords only this time: the model is still loading")
     room = tokens - _WHY_OVERHEAD
     first = fit_line(lines[0], room, size)
     shown = [first, *fit_rows(lines[1:], room - size(first), size)]
     if left_out := len(lines) - len(shown):
-        shown.append(f"(lines left out: {left_out}; raise `max_tokens` to see them)")
-    parts = as_json(found)
+        shown.append(f"({plural(left_out, 'line')} left out: raise `max_tokens` to see more)")
+    parts = as_json(report)
     why = fit_parts(parts, room, size)
-    if gone := [name for name in parts if name not in why]:
-        why["left_out"] = gone
+    if missing := [name for name in parts if name not in why]:
+        why["left_out"] = missing
     return Reply(
         "\n".join(shown),
-        {"answerable": found.answerable, "results": [], "index": {}, "why": why},
+        {"answerable": report.answerable, "results": [], "index": {}, "why": why},
     )
 
 
@@ -376,7 +383,7 @@ def reply_when_ready(
     interrupted: Callable[[], bool] = never,
     is_local: bool = True,
 ) -> Reply:
-    """Answer a query once the index can be searched and the model is loaded, if that is in time."""
+    """Answer a query; first wait, up to the time limits, for the index and the model."""
     library_host.await_words(tell=tell, interrupted=interrupted)
     library_host.await_model(interrupted)
     return reply_query(

@@ -1,4 +1,4 @@
-"""The answers of the other tools."""
+"""Replies of the tools `read`, `outline`, `related`, `verify` and `status`."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _VERIFY_OVERHEAD = 60
 """Tokens reserved for the frame around verified citations."""
 
 _MAX_ERROR_CHARS = 200
-"""Maximum characters of a path that cannot be read; its error has twice as many."""
+"""Maximum characters of an unreadable path; its error may have twice as many."""
 
 _MAX_PROBLEMS = 5
-"""Maximum problems of a folder that are listed; `thumbindex status --json` has all."""
+"""Maximum problems listed per folder; `thumbindex status --json` lists all."""
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Read a document, a part of it, or several, within one budget."""
+    """Read one or several documents or parts of them within one budget."""
     paths, folder, heading, lines = (
         arguments["path"],
         *(arguments.get(name) for name in ("folder", "heading", "lines")),
@@ -59,7 +59,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     if len(paths) > 1:
         if heading is not None or lines is not None:
             raise UsageError(
-                "`heading` and `lines` go with one path: of several, write each as "
+                "`heading` and `lines` need a single path. For several, write each as "
                 "path#heading or path:12-40."
             )
         return _read_several(library, paths, folder)
@@ -73,10 +73,10 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def _read_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
-    """Read several documents in order until the budget ends, and name the rest."""
+    """Read documents in order until the budget is used up, and list the rest."""
     size, several = library.count_tokens, len(library.folders) > 1
-    found, errors = library.read_each(paths, folder=folder)
-    if not found:
+    excerpts, errors = library.read_each(paths, folder=folder)
+    if not excerpts:
         raise next(iter(errors.values()))
     failed = {
         path[:_MAX_ERROR_CHARS]: one_line(f"{path[:_MAX_ERROR_CHARS]}: {error}")[
@@ -84,10 +84,9 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
         ]
         for path, error in errors.items()
     }
-    places = [f"{each.path}:{each.start_line}-{each.end_line}" for each in found]
-    room = (
-        library.config.serve.read_tokens - size(compact_json(failed)) - size(compact_json(places))
-    )
+    citations = [f"{item.path}:{item.start_line}-{item.end_line}" for item in excerpts]
+    overhead = size(compact_json(failed)) + size(compact_json(citations))
+    room = library.config.serve.read_tokens - overhead
     texts, notes = list[str](), list[dict[str, Any]]()
 
     def cost(excerpt: Excerpt, shown: Excerpt) -> int:
@@ -95,11 +94,11 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
         text = size(_excerpt_text(excerpt, shown, several))
         return max(text + link, size(compact_json(_excerpt_payload(excerpt, shown))))
 
-    for excerpt in found:
-        left = room - cost(excerpt, replace(excerpt, text=""))
-        if left < MIN_TEXT_TOKENS:
+    for excerpt in excerpts:
+        text_room = room - cost(excerpt, replace(excerpt, text=""))
+        if text_room < MIN_TEXT_TOKENS:
             break
-        shown = _cut_excerpt(excerpt, left, size)
+        shown = _cut_excerpt(excerpt, text_room, size)
         room -= cost(excerpt, shown)
         texts.append(_excerpt_text(excerpt, shown, several))
         notes.append(_excerpt_payload(excerpt, shown))
@@ -109,11 +108,13 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
     texts += failed.values()
     if failed:
         structured["errors"] = failed
-    if rest := places[len(notes) :]:
-        structured["left_out"] = rest
-        texts.append(one_line(f"(left out: {', '.join(rest)}; read them apart)"))
-    links = dict.fromkeys((each.folder, each.path) for each in found[: len(notes)])
-    return Reply("\n\n".join(texts), structured, tuple(resource_link(*each) for each in links))
+    if left_out := citations[len(notes) :]:
+        structured["left_out"] = left_out
+        texts.append(one_line(f"(left out: {', '.join(left_out)}; call `read` again for these)"))
+    links = dict.fromkeys((item.folder, item.path) for item in excerpts[: len(notes)])
+    return Reply(
+        "\n\n".join(texts), structured, tuple(resource_link(folder, path) for folder, path in links)
+    )
 
 
 def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
@@ -125,18 +126,18 @@ def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
 
 
 def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
-    """Return the shown lines of an excerpt under their citation, and where the rest is."""
+    """Return an excerpt's shown lines under their citation, and the lines to continue with."""
     head = (
         f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} "
         f"({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
     )
-    warned = "".join(f"\n({one_line(line)})" for line in excerpt_payload(shown).get("flagged", ()))
-    rest = (
-        f"\n\n(cut here: go on with {line_range(shown.end_line + 1, excerpt.end_line)})"
+    flags = "".join(f"\n({one_line(line)})" for line in excerpt_payload(shown).get("flagged", ()))
+    more = (
+        f"\n\n(cut here: continue with {line_range(shown.end_line + 1, excerpt.end_line)})"
         if shown.end_line < excerpt.end_line
         else ""
     )
-    return f"{one_line(head)}{warned}\n\n{fenced(shown.text)}{rest}"
+    return f"{one_line(head)}{flags}\n\n{fenced(shown.text)}{more}"
 
 
 def _excerpt_payload(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
@@ -145,18 +146,19 @@ def _excerpt_payload(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
 
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """List a document's headings, or the documents of a directory, or its directories if it has too
-    many documents.
+    """List a document's headings or a directory's documents.
+
+    A directory with too many documents is listed as its subdirectories.
     """
     path = arguments.get("path", "")
-    is_glob = "*" in path and not parse_citation(path)[1]  # a heading may have a star in it
+    is_glob = "*" in path and not parse_citation(path)[1]  # a heading may contain a star
     if any(name in arguments for name in ("tag", "since", "until")) or is_glob:
         return _reply_listing(library, arguments)
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))
     room, cost = library.config.serve.read_tokens, _row_tokens(library.count_tokens)
     shown = fit_rows(entries, room, cost)
-    # A document's own entries begin with its title, at level 0 too.
+    # all at level 0: documents, not one document's headings
     if len(shown) < len(entries) and all(entry.level == 0 for entry in entries):
         entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
         shown = fit_rows(entries, room, cost)
@@ -171,32 +173,33 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
 def _reply_listing(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List the documents that match filters, newest first, with dates and tags."""
     path, folder = arguments.get("path"), arguments.get("folder")
-    given: Any = {name: arguments.get(name) for name in ("tag", "since", "until")}
-    found = library.listing(
-        path=(path,) if path else (), folder=(folder,) if folder else (), **given
+    filters: Any = {name: arguments.get(name) for name in ("tag", "since", "until")}
+    listing = library.listing(
+        path=(path,) if path else (), folder=(folder,) if folder else (), **filters
     )
     room, cost = library.config.serve.read_tokens, _row_tokens(library.count_tokens)
-    shown = fit_rows(found.notes, room, cost)
+    shown = fit_rows(listing.notes, room, cost)
     entries = [
         {
-            "folder": each.folder,
-            "path": each.path,
-            "heading": each.title,
-            "date": each.date,
-            "tags": list(each.tags),
+            "folder": note.folder,
+            "path": note.path,
+            "heading": note.title,
+            "date": note.date,
+            "tags": list(note.tags),
         }
-        for each in shown
+        for note in shown
     ]
-    left_out = len(found.notes) - len(shown)
+    left_out = len(listing.notes) - len(shown)
     lines = [
         *list_lines(shown, len(library.folders) > 1),
-        *filter_lines((), found.unmet, found.undated),
+        *filter_lines((), listing.unmet, listing.undated),
     ]
-    rest = [f"… {left_out} more: give `path`, `tag`, `since` or `until`."] if left_out else []
-    about = {"left_out": left_out, "unmet": as_json(found.unmet), "undated": found.undated}
+    if left_out:
+        lines.append(f"… {left_out} more: narrow by `path`, `tag`, `since` or `until`.")
+    details = {"left_out": left_out, "unmet": as_json(listing.unmet), "undated": listing.undated}
     return Reply(
-        "\n".join([*lines, *rest]),
-        {"entries": entries} | {name: value for name, value in about.items() if value},
+        "\n".join(lines),
+        {"entries": entries} | {name: value for name, value in details.items() if value},
     )
 
 
@@ -204,10 +207,10 @@ def _row_tokens(size: CountTokens) -> Callable[[OutlineEntry | ListedNote], int]
     return lambda row: size(compact_json(as_json(row)) + ",")
 
 
-def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineEntry, ...]:
-    """Return the directories below `inside` with the number of their documents."""
-    below = ((entry.folder, entry.path[len(inside) :].partition("/")) for entry in entries)
-    counts = Counter((folder, inside + name + slash) for folder, (name, slash, _) in below)
+def _directories(entries: Sequence[OutlineEntry], parent: str) -> tuple[OutlineEntry, ...]:
+    """Return the directories in `parent` with their numbers of documents."""
+    parts = ((entry.folder, entry.path[len(parent) :].partition("/")) for entry in entries)
+    counts = Counter((folder, parent + name + slash) for folder, (name, slash, _) in parts)
     return tuple(
         OutlineEntry(folder, path, 0, plural(count, "document"), 1)
         for (folder, path), count in counts.items()
@@ -215,7 +218,7 @@ def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineE
 
 
 def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """List the neighbors of a document."""
+    """List a document's links, backlinks and similar documents."""
     limit = arguments.get("limit", 10)
     related = library.related(arguments["path"], folder=arguments.get("folder"), limit=limit)
     structured = related_payload(related, limit)
@@ -231,7 +234,7 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
             (
                 *structured["links"],
                 *structured["backlinks"],
-                *(each.path for each in related.similar),
+                *(note.path for note in related.similar),
             )
         )
     )[:limit]
@@ -241,32 +244,30 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Return the state of the citations in a text, with details of those that do not hold."""
-    found = library.verify(arguments["text"])
+    """Return the state of each citation in a text, with details if it no longer holds."""
+    verification = library.verify(arguments["text"])
     several, size = len(library.folders) > 1, library.count_tokens
-    head = verification_sentence(found)
+    head = verification_sentence(verification)
     rows = [
         (f"{number}. {citation_check_line(check, several)}", _check_payload(check))
-        for number, check in enumerate(found.citations, 1)
+        for number, check in enumerate(verification.citations, 1)
     ]
     room = library.config.serve.max_tokens - size(head) - _VERIFY_OVERHEAD
     shown = fit_rows(rows, room, lambda row: 1 + max(size(row[0]), size(compact_json(row[1]))))
-    left_out = found.left_out + len(found.citations) - len(shown)
-    rest = (
-        [f"… {plural(left_out, 'citation')} left out: verify a part of the text at a time."]
-        if left_out
-        else []
-    )
-    about = {"left_out": left_out, "uncited": found.uncited}
+    left_out = verification.left_out + len(verification.citations) - len(shown)
+    lines = [head, *(line for line, _ in shown)]
+    if left_out:
+        lines.append(f"… {plural(left_out, 'citation')} left out: verify the text in parts.")
+    details = {"left_out": left_out, "uncited": verification.uncited}
     return Reply(
-        "\n".join([head, *(line for line, _ in shown), *rest]),
+        "\n".join(lines),
         {"citations": [payload for _, payload in shown]}
-        | {name: value for name, value in about.items() if value},
+        | {name: value for name, value in details.items() if value},
     )
 
 
 def _check_payload(check: CitationCheck) -> dict[str, Any]:
-    """Return the state of a citation, and the details unless it holds."""
+    """Return a citation's state, with details if it does not hold."""
     payload = {
         name: value
         for name, value in as_json(check).items()
@@ -280,14 +281,14 @@ def _check_payload(check: CitationCheck) -> dict[str, Any]:
 def reply_status(
     library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()
 ) -> Reply:
-    """Return the state of each folder's index, and the library host's notes."""
+    """Return the state of each folder's index, and the library host's messages."""
     folders = library.status()
     notes = [*notes, *filter(None, [missing_folders_sentence(library.missing_folders())])]
     structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}
-    for each in structured["folders"]:
-        each["skipped"] = each["skipped"][:_MAX_PROBLEMS]
-        each["flagged"] = each["flagged"][:_MAX_PROBLEMS]
-        each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
+    for payload in structured["folders"]:
+        payload["skipped"] = payload["skipped"][:_MAX_PROBLEMS]
+        payload["flagged"] = payload["flagged"][:_MAX_PROBLEMS]
+        payload.pop("database", None)  # for the server's operator: its counts span all users
     lines = [
         one_line(
             f"{folder.folder} ({folder.root}): {index_sentence(folder.index)}; model "
@@ -307,8 +308,8 @@ def reply_status(
             one_line(f"{flag.path}:{flag.line}: {flag.reason}")
             for flag in status.flagged[:_MAX_PROBLEMS]
         ]
-    now = progress or [
+    current = progress or [
         folder.progress for folder in folders if folder.progress and folder.progress.total
     ]
-    lines += [indexing_sentence(now)] if now else []
+    lines += [indexing_sentence(current)] if current else []
     return Reply("\n".join([*lines, *map(one_line, notes)]), structured)

@@ -1,4 +1,4 @@
-"""Documents as resources: addresses, the list, completion, and subscriptions to changes."""
+"""Documents as MCP resources: addresses, listing, completion and subscriptions."""
 
 from __future__ import annotations
 
@@ -35,29 +35,28 @@ _MAX_URI_CHARS = 16_384
 """Maximum characters of an address: a path of 4,096 bytes, percent-encoded."""
 
 _RESOURCES_PER_PAGE = 200
-"""Resources in one page of the list: about 40 KB."""
+"""Resources per page of the list (about 40 KB)."""
 
 _MAX_COMPLETIONS = 100
-"""Maximum completions that the protocol allows in one answer."""
+"""Maximum completions the protocol allows in one answer."""
 
 
 def parse_uri(uri: str) -> tuple[str, str]:
     """Return the folder and path of a resource or passage. Raises UsageError."""
     if len(uri) > _MAX_URI_CHARS:
         raise UsageError(
-            f"An address of {len(uri):,} characters is not a resource of this server: the "
-            f"longest has {_MAX_URI_CHARS:,}."
+            f"The address has {len(uri):,} characters; the maximum is {_MAX_URI_CHARS:,}."
         )
     address = parse_address(uri)
     if address is None:
         raise UsageError(
-            f"{uri} is not a resource of this server: their addresses read {RESOURCE_TEMPLATE}."
+            f"{uri} is not a resource of this server: addresses look like {RESOURCE_TEMPLATE}."
         )
     return address.folder, address.path
 
 
 def resource_link(folder: str, path: str) -> dict[str, Any]:
-    """Return a link to a document, as the protocol writes it."""
+    """Return an MCP link to a document."""
     return {
         "type": "resource_link",
         "uri": format_address(folder, path),
@@ -69,11 +68,11 @@ def resource_link(folder: str, path: str) -> dict[str, Any]:
 def list_resources(
     library: Library, cursor: str | None
 ) -> tuple[tuple[OutlineEntry, ...], str | None]:
-    """Return one page of documents, and the cursor of the next: its last document's address."""
+    """Return one page of documents, and its last document's address as the next cursor."""
     after = ("", "") if cursor is None else parse_uri(cursor)
-    # By comparing, not by position: documents come and go between two pages.
+    # by address, not by position: documents come and go between pages
     page = library.browse(
-        lambda every: (each for each in every if (each.folder, each.path) > after),
+        lambda entries: (entry for entry in entries if (entry.folder, entry.path) > after),
         _RESOURCES_PER_PAGE + 1,
     )
     more = len(page) > _RESOURCES_PER_PAGE
@@ -85,17 +84,17 @@ def list_resources(
 def complete_argument(
     library: Library, argument: str, value: str, folder: str | None = None
 ) -> tuple[list[str], bool]:
-    """Return completions of the template's `folder` or `path`, and whether there are more."""
+    """Return completions for the template's `folder` or `path`, and whether there are more."""
     folders = [name for name, _ in library.folders]
     values: Iterable[str] = ()
     if argument == "folder":
-        values = sorted(each for each in folders if value.casefold() in each.casefold())
+        values = sorted(name for name in folders if value.casefold() in name.casefold())
     if argument == "path":
-        most = len(folders) * (_MAX_COMPLETIONS + 1)
-        found = library.suggest_notes(value, most, folder=folder if folder in folders else None)
-        values = (each.path for each in found)
-    first = list(dict.fromkeys(values))  # a path of two folders comes once
-    return first[:_MAX_COMPLETIONS], len(first) > _MAX_COMPLETIONS
+        limit = len(folders) * (_MAX_COMPLETIONS + 1)
+        notes = library.suggest_notes(value, limit, folder=folder if folder in folders else None)
+        values = (note.path for note in notes)
+    unique = list(dict.fromkeys(values))  # two folders may have the same path
+    return unique[:_MAX_COMPLETIONS], len(unique) > _MAX_COMPLETIONS
 
 
 # ------------------------------------------------------------------ subscriptions
@@ -104,17 +103,18 @@ _DocumentKey = tuple[str, str]
 """Folder and path."""
 
 MAX_SUBSCRIBED = 1_000
-"""Maximum subscribed documents of one client or stream; all are checked with each change."""
+"""Maximum documents one client or stream can subscribe to; each change checks all of them."""
 
 
 class Subscriber:
-    """A client of a protocol before 2026-07-28, used on the event loop only. Changes that it has
-    not been sent yet are merged.
+    """A client with a protocol before 2026-07-28. Its unsent changes are merged.
+
+    Use it on the event loop only.
     """
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
-        self._subscribed: dict[_DocumentKey, str] = {}  # as the client wrote it
+        self._subscribed: dict[_DocumentKey, str] = {}  # to the URI as the client wrote it
         self._updated: dict[str, None] = {}
         self._listed = False
         self._wake = anyio.Event()
@@ -123,25 +123,25 @@ class Subscriber:
         """Notify the client when a document changes or appears. Raises UsageError."""
         if address not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIBED:
             raise UsageError(
-                f"A client subscribes to {MAX_SUBSCRIBED:,} documents at most: unsubscribe "
-                "from one, or listen to the list of all."
+                f"You can subscribe to at most {MAX_SUBSCRIBED:,} documents: unsubscribe from "
+                "one, or listen for changes of the list."
             )
         self._subscribed[address] = uri
 
     def unsubscribe(self, address: _DocumentKey) -> None:
-        """End a subscription."""
+        """Stop notifying the client about a document."""
         self._subscribed.pop(address, None)
 
     def add_changes(self, changed: Iterable[_DocumentKey], listed: bool) -> None:
         """Queue changes for the client."""
-        uris = (self._subscribed[each] for each in changed if each in self._subscribed)
+        uris = (self._subscribed[address] for address in changed if address in self._subscribed)
         self._updated |= dict.fromkeys(uris)
         self._listed = self._listed or listed
         if self._updated or self._listed:
             self._wake.set()
 
     async def send_notifications(self) -> None:
-        """Send queued changes, without end."""
+        """Send queued changes until cancelled."""
         while True:
             await self._wake.wait()
             self._wake = anyio.Event()
@@ -154,8 +154,9 @@ class Subscriber:
 
 
 class Subscribers:
-    """The clients of a server: connections of earlier protocols, and streams of later ones. A slow
-    client delays no other one.
+    """Subscribed clients: connections of earlier protocols, and streams of later ones.
+
+    A slow client delays no other.
     """
 
     def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup) -> None:
@@ -164,8 +165,8 @@ class Subscribers:
         self._bus = InMemorySubscriptionBus()
 
     def for_session(self, session: ServerSession) -> Subscriber:
-        """Return a session's client, subscribed to the list of documents."""
-        # the package shows it to nobody, and nothing else lasts as long as the client
+        """Return the session's subscriber, created on first use."""
+        # private in the SDK, but nothing else lives as long as the client
         connection = session._connection
         if connection not in self._subscribers:
             self._subscribers[connection] = subscriber = Subscriber(session)
@@ -180,24 +181,24 @@ class Subscribers:
         return self._subscribers[connection]
 
     async def listen(
-        self, ctx: Any, asked: types.SubscriptionFilter
+        self, ctx: Any, requested: types.SubscriptionFilter
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of the requested changes until the client ends it."""
+        """Stream the requested changes until the client ends the stream."""
         uris: dict[str, None] = {}
-        for uri in asked.resource_subscriptions or ():
+        for uri in requested.resource_subscriptions or ():
             with suppress(UsageError):
                 uris[format_address(*self.document_key(uri))] = None
         honored = types.SubscriptionFilter(
-            resources_list_changed=asked.resources_list_changed,
+            resources_list_changed=requested.resources_list_changed,
             resource_subscriptions=list(uris)[:MAX_SUBSCRIBED],
         )
-        # a handler of its own: so many streams of one client are no limit to another
+        # one handler per stream, so that one client's streams do not limit another's
         return await ListenHandler(self._bus)(
             ctx, types.SubscriptionsListenRequestParams(notifications=honored)
         )
 
     async def publish(self, changes_by_folder: Mapping[str, Changes]) -> None:
-        """Queue the indexes' changes for every client."""
+        """Queue index changes for every client."""
         changed = [
             (name, path)
             for name, changes in changes_by_folder.items()
@@ -212,19 +213,17 @@ class Subscribers:
             await self._bus.publish(ResourceUpdated(format_address(*address)))
 
     def document_key(self, uri: str) -> _DocumentKey:
-        """Return the folder and path of an address. Raises UsageError for other servers'
-        addresses.
-        """
+        """Return an address's folder and path. Raises UsageError if it is not of this server."""
         folder, path = parse_uri(uri)
         if folder not in (folders := self._folders()):
             raise UnknownFolderError(
-                f"{uri}: no folder {folder!r} here: there is {', '.join(folders)}."
+                f"{uri}: unknown folder {folder!r}. The folders are {', '.join(folders)}."
             )
         return folder, path
 
 
 async def _notify_until_closed(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
-    # the connection of a client that is about to be gone may be closed already
+    # the client may have closed its connection
     with scope, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
         await subscriber.send_notifications()
 
@@ -234,13 +233,13 @@ async def subscriptions_lifespan(
     listen: Callable[[Listener], Callable[[], object]],
     folders: Callable[[], Collection[str]],
 ) -> AsyncIterator[Subscribers]:
-    """Notify clients of changes until this is left."""
+    """Notify clients of changes while the context is open."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
         subscribers = Subscribers(folders, group)
 
         def publish_from_thread(changes_by_folder: Mapping[str, Changes]) -> None:
-            """Publish changes from the follower's thread on the event loop."""
-            with suppress(RuntimeError):  # the client has just left
+            """Hand changes from the follower's thread to the event loop."""
+            with suppress(RuntimeError):  # the portal has just closed
                 portal.start_task_soon(subscribers.publish, changes_by_folder)
 
         leave = listen(publish_from_thread)

@@ -1,4 +1,4 @@
-"""MCP over standard input and output, until the client closes the input."""
+"""MCP over standard input and output."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from thumbindex.text import one_line
 
 
 def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) -> int:
-    """Serve one client until its end of standard input closes; the process ends here."""
+    """Serve one client until it closes standard input, then exit the process."""
     outgoing = claim_output()
-    limit_numeric_threads()  # the child that indexes, too
+    limit_numeric_threads()  # inherited by the indexing child
     switch_threads_often()
     config = opening.load()
     folders, about = served_folders(opening, config)
     if sys.stdin.isatty():
         _print_terminal_hint(folders)
-    # The input is read by a thread that no Python-level exception would wake: let signals end the
-    # process at once.
+    # A Python exception would not wake the thread that reads stdin: let signals end the process.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = nameable_directories(opening, folders)
@@ -35,33 +34,33 @@ def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) 
         opening, start_command_server=None if database else start_command_server
     )
     return_freed_memory()
-    # Imported here: only a server over standard input needs it, and it takes half a second.
+    # imported here: it takes half a second
     from thumbindex.mcp.server import serve_client
 
     serve_client(library_host, folders, may_name, about, outgoing)
     sys.stderr.flush()
-    # Threads that load a model or search must not keep a server whose client is gone.
+    # do not wait for threads that load a model or search
     os._exit(0)
 
 
 def _print_terminal_hint(folders: Sequence[tuple[str, Path]]) -> None:
-    """Tell a user in a terminal, on stderr, what the server waits for and how to try it."""
+    """Print to stderr how to use the server, for a user who started it in a terminal."""
     named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
     lines = (
         (
-            f"The MCP server for {', '.join(name for name, _ in folders)} waits for messages of "
-            "an MCP client: a client starts this command itself."
+            f"MCP server for {', '.join(name for name, _ in folders)}, waiting for an MCP client. "
+            "You need not start it: your client runs this command itself."
         ),
         f"To set up a client:  thumbindex install CLIENT {named}",
-        f'To ask right here:   thumbindex query "your question" {named}',
-        "Ctrl-C ends the server.",
+        f'To search from here: thumbindex query "your question" {named}',
+        "Press Ctrl-C to stop the server.",
     )
     sys.stderr.write("\n".join(map(one_line, lines)) + "\n")
     sys.stderr.flush()
 
 
 def claim_output() -> io.TextIOWrapper:
-    """Return standard output for the protocol alone; other output goes to stderr."""
+    """Reserve standard output for the protocol; redirect all other output to stderr."""
     sys.stdout.flush()
     protocol = os.dup(1)
     os.dup2(2, 1)
