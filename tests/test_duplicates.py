@@ -61,7 +61,7 @@ def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) 
     same, grey = clusters(library).values()
     assert (same.zone, same.rule, same.differs, same.verdict) == (
         "same",
-        "equal but for markup",
+        "equal except for markup",
         "",
         None,
     )

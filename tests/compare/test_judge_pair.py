@@ -116,7 +116,7 @@ def test_another_form_of_unicode_leaves_a_text_the_same() -> None:
         "schön zurücklegen können."
     )
     assert judged(text, unicodedata.normalize("NFD", text)) == PairJudgment(
-        "same", "equal but for markup"
+        "same", "equal except for markup"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
         chunk("Optional, 30 by default.", headings=("B", "retries")),
     )
     assert judge_pair(first, second, 0.99, SETTINGS) == PairJudgment(
-        "grey", "a short text under `A > timeout` and under `B > retries`"
+        "grey", "short texts under `A > timeout` and `B > retries`"
     )
     assert (
         judge_pair(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone
@@ -175,7 +175,7 @@ def test_a_translation_is_not_even_grey() -> None:
     assert (
         judged(english, german)
         == judged(english, german, None)
-        == PairJudgment("distinct", "another language: en against de")
+        == PairJudgment("distinct", "different languages: en against de")
     )
 
 

@@ -1,4 +1,1 @@
-"""Do two texts say the same?
-
-Pure: words, letters, paths and what differs; seen by query and library.
-"""
+"""Decide whether two texts say the same; pure functions for query and library."""

@@ -1,6 +1,4 @@
-"""Judge two similar texts: a different number, version, unit, name or negation makes them
-distinct.
-"""
+"""Judge two similar texts: a different number, version, unit, name or negation sets them apart."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
 
 _NEARLY_EQUAL = 0.8
-"""Minimum share of common words of texts that contradict each other."""
+"""Minimum share of common words in texts that contradict each other."""
 
 _VALUES = frozenset((NUMBER, DATE))
 _PLAIN = frozenset((WORD, FUNCTION))
@@ -47,9 +45,7 @@ def chunk_difference(first: Chunk, second: Chunk) -> str | None:
 
 
 def language_difference(first: Chunk, second: Chunk) -> str | None:
-    """Return the two natural or programming languages of two chunks; None if they are one, or
-    unknown.
-    """
+    """Return the natural or programming languages of two chunks if both are known and differ."""
     if first.kind is BlockKind.CODE and second.kind is BlockKind.CODE:
         mine, yours = fence_language(first.language), fence_language(second.language)
     elif first.text == second.text:
@@ -61,80 +57,85 @@ def language_difference(first: Chunk, second: Chunk) -> str | None:
 
 def text_difference(first: str, second: str) -> str | None:
     """Return the code, number, date, name, negation or word that differs between two Markdown
-    texts; None if only one of them has additional words, and these are plain.
+    texts.
 
-    In a language with unknown negations any word may be one.
+    Returns None if only one text has additional words and these are plain. In a language with
+    unknown negations, any word may be a negation.
     """
     if first == second:
         return None
-    left, right = tokenize(first), tokenize(second)
+    first_tokens, second_tokens = tokenize(first), tokenize(second)
     return (
-        _code_difference(left, right)
-        or _exact_token_difference(left, right)
-        or _word_difference(left, right)
-        or (_additional_words(left, right) if _has_unknown_negations(first, second) else None)
+        _code_difference(first_tokens, second_tokens)
+        or _exact_token_difference(first_tokens, second_tokens)
+        or _word_difference(first_tokens, second_tokens)
+        or (
+            _additional_words(first_tokens, second_tokens)
+            if _has_unknown_negations(first, second)
+            else None
+        )
     )
 
 
 def is_same_text(first: str, second: str) -> bool:
-    """Return whether two Markdown texts have the same words: only markup, line breaks and
-    typography differ.
+    """Return whether two Markdown texts have equal words; markup, line breaks and typography may
+    differ.
     """
     if first == second:
         return True
-    left, right = (tokenize(text) for text in (first, second))
+    first_tokens, second_tokens = (tokenize(text) for text in (first, second))
     return (
-        bool(left.tokens)
-        and _token_texts(left.tokens) == _token_texts(right.tokens)
-        and _code_difference(left, right) is None
+        bool(first_tokens.tokens)
+        and _token_texts(first_tokens.tokens) == _token_texts(second_tokens.tokens)
+        and _code_difference(first_tokens, second_tokens) is None
     )
 
 
 def is_same_wording(first: str, second: str) -> bool:
-    """Return whether two texts differ in articles and suffixes alone; a spelling mistake may be
-    another word (protected, projected).
+    """Return whether two texts differ only in articles and suffixes.
+
+    Misspelled words count as different words (protected, projected).
     """
     return _token_texts(tokenize(first).stems) == _token_texts(tokenize(second).stems)
 
 
 @lru_cache(maxsize=1024)
 def contradiction(first: str, second: str) -> str:
-    """Name the numbers, versions, dates and negations in which two texts differ that are otherwise
-    nearly equal; empty where they do not contradict each other.
+    """Return the numbers, versions, dates and negations that differ between two nearly equal texts.
+
+    Empty if the texts do not contradict each other.
     """
-    left, right = tokenize(first), tokenize(second)
-    mine, yours = left.subjects, right.subjects
+    first_tokens, second_tokens = tokenize(first), tokenize(second)
+    mine, yours = first_tokens.subjects, second_tokens.subjects
     shared, joined = (mine & yours).total(), (mine | yours).total()
     if not shared or shared < _NEARLY_EQUAL * joined or (mine - yours and yours - mine):
         return ""
     negations = NEGATIONS.get(_language(first) or _language(second) or "en", frozenset())
     matcher = SequenceMatcher(
-        None, _token_texts(left.stems), _token_texts(right.stems), autojunk=False
+        None, _token_texts(first_tokens.stems), _token_texts(second_tokens.stems), autojunk=False
     )
-    found = dict.fromkeys(
-        _value_contradiction(left.stems[a:b], right.stems[c:d], negations)
+    values = dict.fromkeys(
+        _value_contradiction(first_tokens.stems[a:b], second_tokens.stems[c:d], negations)
         for kind, a, b, c, d in matcher.get_opcodes()
         if kind != "equal"
     )
-    return ", ".join(each for each in found if each)
+    return ", ".join(value for value in values if value)
 
 
 def _value_contradiction(
     mine: Sequence[Token], yours: Sequence[Token], negations: frozenset[str]
 ) -> str | None:
-    """Name the values that stand for each other in one replacement, or a negation that one text
-    lacks; None for anything else.
-    """
-    values = [[token for sort, token in side if sort in _VALUES] for side in (mine, yours)]
-    if all(values):
-        return " against ".join(map(_quoted, values))
-    denials = [
-        [token for sort, token in side if sort == NEGATION and token in negations]
+    """Return the values that replace each other, or a negation that one text lacks."""
+    value_lists = [[token for kind, token in side if kind in _VALUES] for side in (mine, yours)]
+    if all(value_lists):
+        return " against ".join(map(_quoted, value_lists))
+    negation_lists = [
+        [token for kind, token in side if kind == NEGATION and token in negations]
         for side in (mine, yours)
     ]
-    is_denial = all(sort in (NEGATION, FUNCTION) for sort, _ in (*mine, *yours))
-    if is_denial and bool(denials[0]) != bool(denials[1]):
-        return " against ".join(map(_quoted, denials))
+    is_negation = all(kind in (NEGATION, FUNCTION) for kind, _ in (*mine, *yours))
+    if is_negation and bool(negation_lists[0]) != bool(negation_lists[1]):
+        return " against ".join(map(_quoted, negation_lists))
     return None
 
 
@@ -148,7 +149,6 @@ def _language(text: str) -> str:
 
 
 def _has_unknown_negations(*texts: str) -> bool:
-    """Return whether a text is in a language with unknown negations."""
     return any(language and language not in NEGATIONS for language in map(_language, texts))
 
 
@@ -156,30 +156,30 @@ def _token_texts(tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(token for _, token in tokens)
 
 
-# ------------------------------------------------------------------ what must be equal
+# ------------------------------------------------------------------ differences
 
 
-def _code_difference(left: TokenizedText, right: TokenizedText) -> str | None:
-    """Say where code differs in more than its words; a text without markup for code is compared by
-    its words.
-    """
-    if left.blocks and right.blocks:
-        languages = zip(left.blocks, right.blocks, strict=False)
+def _code_difference(first: TokenizedText, second: TokenizedText) -> str | None:
+    """Return how code spans or blocks differ; code without markup is compared as words."""
+    if first.blocks and second.blocks:
+        languages = zip(first.blocks, second.blocks, strict=False)
         if any(mine and yours and mine != yours for (mine, _), (yours, _) in languages):
-            return "code in another language"
-        if [code for _, code in left.blocks] != [code for _, code in right.blocks]:
-            return "another code block"
-    mine, yours = Counter(left.spans), Counter(right.spans)
+            return "code in different languages"
+        if [code for _, code in first.blocks] != [code for _, code in second.blocks]:
+            return "different code blocks"
+    mine, yours = Counter(first.spans), Counter(second.spans)
     if mine - yours and yours - mine:
         return f"`{min(mine - yours)}` against `{min(yours - mine)}`"
     return None
 
 
-def _exact_token_difference(left: TokenizedText, right: TokenizedText) -> str | None:
-    """Return the first tokens that differ and are no plain words."""
-    exact = {token for sort, token in (*left.tokens, *right.tokens) if sort not in _PLAIN}
-    exact |= left.code | right.code
-    mine, yours = ([token for _, token in each.tokens if token in exact] for each in (left, right))
+def _exact_token_difference(first: TokenizedText, second: TokenizedText) -> str | None:
+    """Return the first tokens that differ and are not plain words."""
+    exact = {token for kind, token in (*first.tokens, *second.tokens) if kind not in _PLAIN}
+    exact |= first.code | second.code
+    mine, yours = (
+        [token for _, token in text.tokens if token in exact] for text in (first, second)
+    )
     if mine == yours:
         return None
     matcher = SequenceMatcher(None, mine, yours, autojunk=False)
@@ -187,63 +187,64 @@ def _exact_token_difference(left: TokenizedText, right: TokenizedText) -> str | 
     return f"{_quoted(mine[a:b][:1])} against {_quoted(yours[c:d][:1])}"
 
 
-def _word_difference(left: TokenizedText, right: TokenizedText) -> str | None:
-    """Say which word of one text stands for which of the other, or that they stand in another order
-    around something exact.
+def _word_difference(first: TokenizedText, second: TokenizedText) -> str | None:
+    """Return two words that replace each other, or that the words have another order around a
+    value.
     """
-    stems = [_token_texts(each.stems) for each in (left, right)]
+    stems = [_token_texts(text.stems) for text in (first, second)]
     mine, yours = Counter(stems[0]), Counter(stems[1])
     if mine - yours and yours - mine:
         return f"`{min(mine - yours)}` against `{min(yours - mine)}`"
-    is_plain = all(sort in _PLAIN for sort, _ in (*left.stems, *right.stems))
+    is_plain = all(kind in _PLAIN for kind, _ in (*first.stems, *second.stems))
     if is_plain or _is_subsequence(*sorted(stems, key=len)):
         return None
     return "the same words in another order"
 
 
-def _is_subsequence(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Return whether a text contains all words of another, in order."""
-    rest = iter(whole)
-    return all(word in rest for word in part)
+def _is_subsequence(part: Sequence[str], full_text: Sequence[str]) -> bool:
+    remaining = iter(full_text)
+    return all(word in remaining for word in part)
 
 
-def _additional_words(left: TokenizedText, right: TokenizedText) -> str | None:
-    """Say which words one text has and the other has not, or that they stand in another order."""
-    mine, yours = _token_texts(left.tokens), _token_texts(right.tokens)
+def _additional_words(first: TokenizedText, second: TokenizedText) -> str | None:
+    """Return the words that only one text has, or that the order differs."""
+    mine, yours = _token_texts(first.tokens), _token_texts(second.tokens)
     if mine == yours:
         return None
     counts = Counter(mine), Counter(yours)
-    more = (counts[0] - counts[1]) + (counts[1] - counts[0])
-    told = " ".join(dict.fromkeys(token for token in (*mine, *yours) if token in more))
-    return f"only one says `{told}`" if told else "the same words in another order"
+    surplus = (counts[0] - counts[1]) + (counts[1] - counts[0])
+    extra = " ".join(dict.fromkeys(token for token in (*mine, *yours) if token in surplus))
+    return f"only one says `{extra}`" if extra else "the same words in another order"
 
 
 # ------------------------------------------------------------------ judgment
 
 _NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
 
-_SHORT = 8
-"""Texts with fewer words need their heading: "Optional, 30 by default." means another thing under
-another one.
+_MIN_STANDALONE_WORDS = 8
+"""Minimum words of a text that is understood without its heading.
+
+"Optional, 30 by default." depends on it.
 """
 
-_FORM = 6
-"""Texts whose lines all have fewer words are forms ("Desk: 12", "Joined in 2019.")."""
+_MAX_FORM_WORDS = 6
+"""Lines of a form have fewer words ("Desk: 12", "Joined in 2019.")."""
 
 _MIN_OVERLAP = 0.5
-"""Minimum share of common words to compare two texts; others resemble each other in meaning or
-headings only.
+"""Minimum share of common words to compare two texts; others resemble each other only in meaning or
+headings.
 """
 
-_FEW = 12
-"""Texts of at most so many words are always compared: there one word is a large share."""
+_MAX_SHORT_WORDS = 12
+"""Texts with at most this many words are always compared: one word is a large share."""
 
 
 def is_form(text: str) -> bool:
-    """Return whether all lines, items and rows of a text are short, as in a form: its subject is on
-    the page around it.
+    """Return whether all lines, items and rows of a text are short, as in a form.
+
+    The subject of a form is on the page around it.
     """
-    return all(_has_fewer_words(line, _FORM) for line in _NEW_LINE.split(text))
+    return all(_has_fewer_words(line, _MAX_FORM_WORDS) for line in _NEW_LINE.split(text))
 
 
 def _has_fewer_words(text: str, count: int) -> bool:
@@ -253,56 +254,57 @@ def _has_fewer_words(text: str, count: int) -> bool:
 def judge_pair(
     first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings
 ) -> PairJudgment:
-    """Judge two chunks by their texts, the cosine of their vectors (None where one has none) and
-    the guards (spec/dedup.md, section 4).
+    """Judge two chunks by their texts, the cosine of their vectors, and the guards (spec/dedup.md,
+    4).
 
-    A vector stands for the headings as well, and for no more than the model's window: whole texts
-    decide what is the same, and a copy under other headings is alike by its 3-grams where its
-    cosine is not.
+    `cosine` is None if a chunk has no vector. A vector covers the headings too, and only the
+    model's window. So the full texts decide whether chunks are equal, and a copy under other
+    headings is recognized by its 3-grams.
     """
-    shared = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
-    if shared < _MIN_OVERLAP and (cosine or 0.0) < settings.review_similarity:
-        return PairJudgment("distinct", "not alike")
+    overlap = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
+    if overlap < _MIN_OVERLAP and (cosine or 0.0) < settings.review_similarity:
+        return PairJudgment("distinct", "not similar")
     languages = language_difference(first, second)
     if languages:
-        return PairJudgment("distinct", f"another language: {languages}")
-    if shared < _MIN_OVERLAP:
-        return PairJudgment("grey", f"cosine {cosine:.2f}, in other words")
+        return PairJudgment("distinct", f"different languages: {languages}")
+    if overlap < _MIN_OVERLAP:
+        return PairJudgment("grey", f"cosine {cosine:.2f}, different wording")
     headings = _heading_difference(first, second)
     if is_same_text(first.text, second.text):
         guard = _kind_difference(first, second) or headings
         if guard:
             return PairJudgment("grey", guard)
         return PairJudgment(
-            "same", "equal text" if first.text == second.text else "equal but for markup"
+            "same", "equal text" if first.text == second.text else "equal except for markup"
         )
-    found = _judge_alike(first, second, cosine or 0.0, settings)
-    return PairJudgment("distinct", headings) if headings and found.zone == "grey" else found
+    judgment = _judge_unequal(first, second, cosine or 0.0, settings)
+    return PairJudgment("distinct", headings) if headings and judgment.zone == "grey" else judgment
 
 
-def _judge_alike(
+def _judge_unequal(
     first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings
 ) -> PairJudgment:
-    """Judge texts that have words in common and are not equal."""
+    """Judge unequal texts that have words in common."""
     grams = trigram_similarity(first.text, second.text)
-    alike = max(cosine, grams)
-    if alike < settings.review_similarity:
-        return PairJudgment("distinct", "not alike")
-    how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
+    similarity = max(cosine, grams)
+    if similarity < settings.review_similarity:
+        return PairJudgment("distinct", "not similar")
+    measure = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
     guard = _kind_difference(first, second) or text_difference(first.text, second.text)
     if guard:
-        differs = (
+        contradicted = (
             ""
             if _have_unrelated_headings(first, second)
             else contradiction(first.text, second.text)
         )
-        return PairJudgment("grey", f"{how}, but {guard}", differs)
+        return PairJudgment("grey", f"{measure}, but {guard}", contradicted)
     if is_same_wording(first.text, second.text):
         return PairJudgment(
-            "same" if alike >= settings.merge_similarity else "grey", f"{how}, in the same words"
+            "same" if similarity >= settings.merge_similarity else "grey",
+            f"{measure}, same wording",
         )
-    more = _additional_words(tokenize(first.text), tokenize(second.text))
-    return PairJudgment("grey", f"{how}, but {more}")
+    surplus = _additional_words(tokenize(first.text), tokenize(second.text))
+    return PairJudgment("grey", f"{measure}, but {surplus}")
 
 
 def _kind_difference(first: Chunk, second: Chunk) -> str | None:
@@ -310,17 +312,17 @@ def _kind_difference(first: Chunk, second: Chunk) -> str | None:
 
 
 def _heading_difference(first: Chunk, second: Chunk) -> str | None:
-    """Return the headings of two short texts if these name different things."""
-    if not _has_fewer_words(first.text, _SHORT):
+    """Return the headings of two short texts if they name different things."""
+    if not _has_fewer_words(first.text, _MIN_STANDALONE_WORDS):
         return None
-    mine, yours = (" > ".join(each.heading_path) for each in (first, second))
+    mine, yours = (" > ".join(chunk.heading_path) for chunk in (first, second))
     if mine and yours and text_difference(mine, yours):
-        return f"a short text under `{mine}` and under `{yours}`"
+        return f"short texts under `{mine}` and `{yours}`"
     return None
 
 
 def _have_unrelated_headings(first: Chunk, second: Chunk) -> bool:
-    """Return whether the headings of two chunks, titles aside, have no word in common."""
+    """Return whether the last headings of two chunks, titles aside, have no word in common."""
     if len(first.heading_path) < 2 or len(second.heading_path) < 2:
         return False
     mine, yours = set(words(first.heading_path[-1])), set(words(second.heading_path[-1]))
@@ -328,6 +330,12 @@ def _have_unrelated_headings(first: Chunk, second: Chunk) -> bool:
 
 
 def _word_overlap(first: str, second: str) -> float:
-    """Return the Jaccard similarity of the words of two Markdown texts, without tokenizing them."""
-    left, right = (set(words(unicodedata.normalize("NFC", text))) for text in (first, second))
-    return len(left & right) / len(left | right) if min(len(left), len(right)) > _FEW else 1.0
+    """Return the Jaccard similarity of two Markdown texts' words, without tokenizing them."""
+    first_words, second_words = (
+        set(words(unicodedata.normalize("NFC", text))) for text in (first, second)
+    )
+    return (
+        len(first_words & second_words) / len(first_words | second_words)
+        if min(len(first_words), len(second_words)) > _MAX_SHORT_WORDS
+        else 1.0
+    )

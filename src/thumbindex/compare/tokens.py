@@ -1,4 +1,4 @@
-"""Tokenize a text for comparison: its words, numbers, dates, names, negations, code and signs."""
+"""Tokenize a text for comparison: words, numbers, dates, names, negations, code and signs."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ _NEGATION_WORDS = {
 """Words that negate or restrict (`only`), by language."""
 
 _ACCENTED = frozenset("né só".split())
-"""Without their accents these are other, frequent words."""
+"""Negations that are other, frequent words without their accents."""
 
 
 def _forms(listed: Iterable[str]) -> frozenset[str]:
     """Return words in lower case, with their accents and without."""
-    found = {word.casefold() for each in listed for word in each.split()}
-    return frozenset(found | {fold(word) for word in found - _ACCENTED})
+    forms = {word.casefold() for line in listed for word in line.split()}
+    return frozenset(forms | {fold(word) for word in forms - _ACCENTED})
 
 
 NEGATIONS = {language: _forms([listed]) for language, listed in _NEGATION_WORDS.items()}
-"""Negations by language; in another language any word may be one."""
+"""Negations by language."""
 
 _NEGATIONS = frozenset[str]().union(*NEGATIONS.values())
 
@@ -103,7 +103,7 @@ _DAYS_AND_MONTHS = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday january february april june july "
     "august september october november december".split()
 )
-"""Days of the week, and months that are no other word."""
+"""Weekdays, and months that are not also other words."""
 
 _FENCE_NAMES = (
     "javascript js node mjs cjs", "typescript ts", "python py python3",
@@ -115,13 +115,13 @@ _FENCE_NAMES = (
 _FENCE_LANGUAGES = {
     name: group.split()[0] for group in _FENCE_NAMES for name in group.split()
 } | dict.fromkeys(("text", "txt", "plain", "plaintext"), "")
-"""One name for each that a code fence's language goes by."""
+"""One language for each of its names in code fences."""
 
 _TEXT_CACHE_SIZE = 512
-"""Tokenized texts that are cached: more than a query compares, and a few megabytes."""
+"""Entries of the cache of tokenized texts, more than a query compares."""
 
 NUMBER, DATE, NEGATION, CODE, NAME, SIGN, FUNCTION, WORD = "ndpcmsfw"
-"""Kinds of tokens, one letter to save memory. A number includes its unit."""
+"""Kinds of tokens, one letter each to save memory. A number includes its unit."""
 
 _TYPOGRAPHY = {
     ord(sign): plain
@@ -142,16 +142,16 @@ _FENCE = re.compile(
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 
 _CELL, _STRUCK_OUT, _DONE, _ITEM = "¦", "⊘", "☑", "№"
-"""Signs for markup that means something: a table's cell, struck out, done, a list's number."""
+"""Signs that replace meaningful markup: a table cell, struck out, done, a list number."""
 
 _MARKUP = (
     (re.compile(r"(?s)<!--(?:(?!<!--).)*?-->|%%.*?%%"), ""),
-    (re.compile(r"(?m)^[ \t>]*\[(?!\^)[^\[\]\n]+\]:[ \t]*\S+[^\n]*$"), ""),  # a link's definition
+    (re.compile(r"(?m)^[ \t>]*\[(?!\^)[^\[\]\n]+\]:[ \t]*\S+[^\n]*$"), ""),  # link definitions
     (re.compile(r"(?m)^([ \t>]*)(\d{1,9}[.)])(?=[ \t])"), rf"\1{_ITEM}\2"),
     (re.compile(r"(?m)^([ \t>]*(?:[-*+]|№\d+[.)])[ \t]+)\[[xX]\][ \t]"), rf"\1{_DONE} "),
     (re.compile(r"(?<!~)~~(?!~)"), f" {_STRUCK_OUT} "),
     (re.compile(r"(\[\[[^\[\]\n]*\]\])|\|"), lambda match: match[1] or f" {_CELL} "),
-    (re.compile(r"<(/?[A-Za-z][^<>]{0,300})>"), r" \1 "),  # it may be a placeholder: <name>
+    (re.compile(r"<(/?[A-Za-z][^<>]{0,300})>"), r" \1 "),  # may be a placeholder: <name>
     (re.compile(r"(?m)\[\^[^\]\[\s]+\]:?|(?:^|[ \t])\^[\w-]+$"), ""),  # footnotes, block ids
 )
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d])-[ \t]*\n[ \t>]*(?=[^\W\d_])")
@@ -176,14 +176,13 @@ _ARTICLES = frozenset(("a", "an", "the"))
 _ENDINGS = ("ing", "ed", "es", "ly", "s", "d", "e")
 
 _STEM_CACHE_SIZE = 20_000
-"""Words whose stems are cached: the candidates of two queries share most of their words."""
+"""Entries of the cache of stems: the candidates of two queries share most of their words."""
 
 Token = tuple[str, str]
-"""A token's sort, and the token: in lower case, but for identifiers and short units."""
+"""A token's kind and text, in lower case except for identifiers and short units."""
 
 
-# no slots: what is worked out of a text is kept with it, since a question compares each with many
-# others
+# no slots: cached properties need a __dict__, and a query compares each text with many others
 @dataclass(frozen=True)
 class TokenizedText:
     """The tokens and the code of a text."""
@@ -195,17 +194,17 @@ class TokenizedText:
 
     @cached_property
     def stems(self) -> tuple[Token, ...]:
-        """The tokens without articles, words without their endings."""
+        """Tokens without articles, with words cut to their stems."""
         return tuple(
-            (sort, cut_suffix(token) if sort in (WORD, NAME) else token)
-            for sort, token in self.tokens
+            (kind, cut_suffix(token) if kind in (WORD, NAME) else token)
+            for kind, token in self.tokens
             if token not in _ARTICLES
         )
 
     @cached_property
     def subjects(self) -> Counter[str]:
-        """The stems that say what a text speaks of, counted."""
-        return Counter(stem for sort, stem in self.stems if sort in (WORD, NAME, CODE))
+        """Counts of the stems that carry the subject."""
+        return Counter(stem for kind, stem in self.stems if kind in (WORD, NAME, CODE))
 
 
 @lru_cache(maxsize=_TEXT_CACHE_SIZE)
@@ -222,28 +221,28 @@ def tokenize(markdown: str) -> TokenizedText:
 
 
 def without_code(markdown: str) -> str:
-    """Return a text without its code blocks and spans, whose words are of no natural language."""
+    """Return a text without its code blocks and spans, which are not in a natural language."""
     return _SPAN.sub(" ", _FENCE.sub("", markdown))
 
 
 def fence_language(info: str) -> str:
-    """Return the language of a code fence by one of its names: `js` and `javascript` are one."""
+    """Return the canonical language of a code fence: `js` and `javascript` are one."""
     name = re.split(r"[\s{},:]+", info.strip(" \t`~{.").casefold())[0]
     return _FENCE_LANGUAGES.get(name, name)
 
 
 @lru_cache(maxsize=_STEM_CACHE_SIZE)
 def cut_suffix(word: str) -> str:
-    """Return a word without its suffix; a function word as it is."""
+    """Return a word without its suffix; function words are unchanged."""
     ending = next(
-        (each for each in _ENDINGS if word.endswith(each) and len(word) - len(each) > 2), ""
+        (suffix for suffix in _ENDINGS if word.endswith(suffix) and len(word) - len(suffix) > 2), ""
     )
     return word.removesuffix(ending) if word not in STOP_WORDS else word
 
 
 def _visible_line(text: str) -> str:
-    """Return the visible text on one line, with signs for what is lost there."""
-    # a table's second row, a line across the page
+    """Return the visible text on one line, with signs in place of meaningful markup."""
+    # drop table separators and horizontal rules
     lines = (line for line in text.split("\n") if "-" not in line or line.strip(" \t>|:-"))
     text = "\n".join(lines)
     for pattern, replacement in _MARKUP:
@@ -252,11 +251,11 @@ def _visible_line(text: str) -> str:
 
 
 def _normalize_numbers(text: str) -> str:
-    """Write dates and large numbers in one way."""
+    """Normalize dates to ISO format, and numbers to no thousands separators."""
     if not any(c.isdigit() for c in text):
         return text
     lowered = text.lower()
-    if len(lowered) == len(text):  # else dates stand elsewhere in it
+    if len(lowered) == len(text):  # or else offsets differ
         for match, day in reversed(list(find_dates(lowered))):
             text = f"{text[: match.start()]}{day.isoformat()}{text[match.end() :]}"
     return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
@@ -280,18 +279,21 @@ def _tokens(text: str) -> Iterable[Token]:
             yield from _word(match[0], _NAME_BEFORE.match(before) is not None)
 
 
-def _number(number: str, written: str) -> Iterable[Token]:
-    """Return a number with its unit, short ones with their case (Mb, MB); or with the next word."""
-    unit = written.lstrip(" -")
+def _number(number: str, suffix: str) -> Iterable[Token]:
+    """Return a number with its unit, or followed by the next word.
+
+    Short units keep their case (Mb, MB).
+    """
+    unit = suffix.lstrip(" -")
     if not unit:
         return ((NUMBER, number),)
-    if written[0] in " -" and fold(unit) not in _UNITS:
+    if suffix[0] in " -" and fold(unit) not in _UNITS:
         return (NUMBER, number), *_word(unit, False)
     return ((NUMBER, f"{number} {fold(unit).removesuffix('s') if len(unit) > 3 else unit}"),)
 
 
 @lru_cache(maxsize=8192)
-def _word(token: str, inside: bool) -> tuple[Token, ...]:
+def _word(token: str, in_sentence: bool) -> tuple[Token, ...]:
     bare = token.removesuffix("()").removesuffix("'s").strip("_")
     folded = fold(bare)
     if folded.endswith("n't"):
@@ -305,16 +307,16 @@ def _word(token: str, inside: bool) -> tuple[Token, ...]:
         return ((DATE, folded),)
     if looks_like_code(token) or not (token[0].isalnum() and token[-1].isalnum()):
         return ((CODE, bare),)
-    # accents stay: schon is not schön
+    # keeps accents: schon is not schön
     plain = unicodedata.normalize("NFKC", bare).casefold().replace("-", "")
     pieces = plain.split("'")
     if len(pieces) > 1 and pieces[0] == "n":  # elided: n'est is ne and est
         pieces[0] = "ne"
-    is_name = token[0].isupper() and inside
-    return tuple((_sort_of(piece, is_name), sys.intern(piece)) for piece in pieces)
+    is_name = token[0].isupper() and in_sentence
+    return tuple((_word_kind(piece, is_name), sys.intern(piece)) for piece in pieces)
 
 
-def _sort_of(word: str, is_name: bool) -> str:
+def _word_kind(word: str, is_name: bool) -> str:
     if word in _NEGATIONS:
         return NEGATION
     if fold(word) in FUNCTION_WORDS:
@@ -323,16 +325,14 @@ def _sort_of(word: str, is_name: bool) -> str:
 
 
 def _span_code(span: str) -> str:
-    """Return inline code without the brackets around a key's name or a placeholder, and without a
-    call's.
-    """
+    """Return inline code without the brackets around a placeholder, and without a call's."""
     code = " ".join(span.replace("\\|", "|").split())
     inner = re.fullmatch(r"<([\w -]+)>", code)
     return (inner[1] if inner else code).removesuffix("()")
 
 
 def _dedented(code: str) -> str:
-    """Return a code block's lines without blank ones, margins and trailing spaces."""
+    """Return code without blank lines, margin and trailing spaces."""
     lines = [line.expandtabs(4).rstrip() for line in code.splitlines() if line.strip(" \t>")]
     margin = min((len(line) - len(line.lstrip()) for line in lines), default=0)
     return "\n".join(line[margin:] for line in lines)

@@ -1,4 +1,4 @@
-"""The similarity of texts by their character 3-grams (Broder 1997)."""
+"""Compare texts by their character 3-grams (Broder 1997)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy.typing as npt
 from thumbindex.text import strip_markup
 
 TrigramSet = npt.NDArray[np.int64]
-"""Shape (grams,): three characters as one number, ascending, each once."""
+"""Shape (grams,): each number encodes three characters; ascending, without duplicates."""
 
 SimilarityMatrix = npt.NDArray[np.float64]
 """Shape (texts, texts): |A ∩ B| / |A ∪ B|, 0 to 1."""
 
 _TRIGRAM_CACHE_SIZE = 512
-"""Texts whose 3-grams are cached: about 4 KB each."""
+"""Entries of the cache of 3-grams, about 4 KB each."""
 
 _MATRIX_CACHE_SIZE = 8
-"""Similarity matrices that are cached: the stages of one query compare the same candidates."""
+"""Entries of the cache of matrices: the stages of one query compare the same candidates."""
 
 _SKETCH_CUTOFF = 0.35
-"""Minimum similarity of two sketches to compare their texts exactly; sketches are off by 0.05."""
+"""Minimum similarity of two sketches to compare the texts exactly; sketches are off by 0.05."""
 
 _BITS = 4096
 _FACTOR = 0x9E3779B97F4A7C15
@@ -35,44 +35,42 @@ def trigram_similarity(first: str, second: str) -> float:
     """Return the Jaccard similarity of two texts' 3-grams; 0 for an empty text."""
     mine, yours = trigrams(first), trigrams(second)
     shared = len(np.intersect1d(mine, yours, assume_unique=True))
-    joined = len(mine) + len(yours) - shared
-    return shared / joined if joined else 0.0
+    union = len(mine) + len(yours) - shared
+    return shared / union if union else 0.0
 
 
 @lru_cache(maxsize=_MATRIX_CACHE_SIZE)
 def trigram_similarities(texts: tuple[str, ...]) -> SimilarityMatrix:
-    """Return the similarity of every two texts; 0 if their sketches are not similar."""
-    found = np.zeros((len(texts), len(texts)))
+    """Return the similarity of each pair of texts; 0 if their sketches are not similar."""
+    similarities = np.zeros((len(texts), len(texts)))
     for a, b in np.argwhere(np.triu(_sketch_similarities(texts) >= _SKETCH_CUTOFF, 1)).tolist():
-        found[a, b] = found[b, a] = trigram_similarity(texts[a], texts[b])
-    return found
+        similarities[a, b] = similarities[b, a] = trigram_similarity(texts[a], texts[b])
+    return similarities
 
 
 def _sketch_similarities(texts: Sequence[str]) -> SimilarityMatrix:
-    """Return the approximate similarity of every two texts by sketches: a 3-gram is hashed to one
-    of 4,096 bits.
-    """
-    held = np.zeros((len(texts), _BITS), dtype=np.bool_)
-    for row, text in zip(held, texts, strict=True):
+    """Return the approximate similarity of each pair of texts from 4,096-bit sketches."""
+    bit_rows = np.zeros((len(texts), _BITS), dtype=np.bool_)
+    for row, text in zip(bit_rows, texts, strict=True):
         row[trigrams(text).astype(np.uint64) * np.uint64(_FACTOR) >> _SHIFT] = True
-    bits = np.packbits(held, axis=1).view(np.uint64)
-    sizes = held.sum(axis=1)
+    bits = np.packbits(bit_rows, axis=1).view(np.uint64)
+    sizes = bit_rows.sum(axis=1)
     shared = np.zeros((len(texts), len(texts)))
-    for n, own in enumerate(bits):
-        shared[n] = np.bitwise_count(own & bits).sum(axis=1)
-    joined = sizes[:, None] + sizes - shared
-    found = np.zeros_like(shared)
-    np.divide(shared, joined, out=found, where=joined > 0)
-    return found
+    for n, row_bits in enumerate(bits):
+        shared[n] = np.bitwise_count(row_bits & bits).sum(axis=1)
+    union = sizes[:, None] + sizes - shared
+    similarities = np.zeros_like(shared)
+    np.divide(shared, union, out=similarities, where=union > 0)
+    return similarities
 
 
 @lru_cache(maxsize=_TRIGRAM_CACHE_SIZE)
 def trigrams(markdown: str) -> TrigramSet:
-    """Return the character 3-grams of a text's visible words: case, line breaks and markup do not
-    count.
+    """Return the character 3-grams of a text's visible words, ignoring case, line breaks and
+    markup.
     """
     text = " ".join(strip_markup(markdown).casefold().split())
-    # a text of one or two characters is one gram by itself
+    # a shorter text is one padded gram
     padded = text.ljust(3 if text else 0, "\0").encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(padded, dtype=np.uint32).astype(np.int64)
     return np.unique(points[:-2] << 42 | points[1:-1] << 21 | points[2:])
