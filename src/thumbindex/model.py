@@ -1,4 +1,8 @@
-"""Records that packages exchange: documents, queries, answers and reports, all frozen."""
+"""The data model: documents, queries, answers and reports, as frozen records.
+
+Indexing parses a file into a `ParsedDocument`: its sections, chunks and links. A query ranks chunks
+(`Hit`, `Candidate`) and returns their sections (`Passage`) in an `Answer`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ tie-break order.
 
 
 class BlockKind(StrEnum):
-    """What a chunk is made of; chunks of different kinds are never duplicates of each other."""
+    """The block type of a chunk. Chunks of different types are never duplicates."""
 
     HEADING = "heading"
     PROSE = "prose"
@@ -35,7 +39,7 @@ class BlockKind(StrEnum):
 
 
 class LinkKind(StrEnum):
-    """How a link was written."""
+    """The syntax of a link. RELATED is the front matter field `related`."""
 
     WIKILINK = "wikilink"
     EMBED = "embed"
@@ -44,7 +48,7 @@ class LinkKind(StrEnum):
 
 
 class QueryKind(StrEnum):
-    """What kind of answer a query asks for; decides how much each retriever counts."""
+    """The class of a query. It decides the weight of each retriever."""
 
     FACTUAL = "factual"
     NAVIGATIONAL = "navigational"
@@ -52,7 +56,7 @@ class QueryKind(StrEnum):
 
 
 class NameKind(StrEnum):
-    """The name of a document that equals the whole query, best first."""
+    """The kind of document name that equals the whole query, best first."""
 
     PATH = "path"
     FILE = "file name"
@@ -66,7 +70,7 @@ class NameKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A part of a file that could not be read; reported, never fatal."""
+    """A problem in a file. Indexing reports it and continues."""
 
     path: str
     line: int | None
@@ -74,7 +78,7 @@ class Problem:
 
 
 class Abbreviation(NamedTuple):
-    """A short form and the long one that a document gives for it, as `form_key` writes them."""
+    """A short form and the long form that a document defines for it, in folded words."""
 
     short: str
     long: str
@@ -95,20 +99,19 @@ class Document:
     author: str = ""
     category: str = ""
     type: str = ""
-    date: str = ""  # ISO date in front matter: of the last update, else of the creation
-    created: str = ""  # ISO date of its creation in front matter
+    date: str = ""  # ISO date of the last update in front matter, else of creation
+    created: str = ""  # ISO date of creation in front matter
     modified: float = 0.0  # seconds since the epoch, from the file system
-    edited: float = 0.0  # seconds since the epoch of the last edit that indexing saw; 0 if none
-    # ISO date of the first commit that has it: empty if unknown, None if git was not read yet
-    first_commit: str | None = None
-    last_commit: str | None = None  # ISO date of the last commit that changed it
-    abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
+    edited: float = 0.0  # the last edit that indexing saw, seconds since the epoch; 0 if none
+    first_commit: str | None = None  # ISO date; empty if unknown, None if git was not read yet
+    last_commit: str | None = None  # ISO date, as above
+    abbreviations: tuple[Abbreviation, ...] = ()  # defined in its text
     flags: tuple[str, ...] = ()  # hidden text and instructions to a model, as `line: reason`
-    language: str = ""  # of its prose, as in "en"; empty if unknown
+    language: str = ""  # code of its prose, such as "en"; empty if unknown
 
 
 class DocumentTimes(NamedTuple):
-    """The times of a document that are not in its text; as in Document."""
+    """The times of a document from the file system, indexing and git, as in `Document`."""
 
     modified: float
     edited: float = 0.0
@@ -120,7 +123,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
-    """Return the flags of documents, by path and line."""
+    """Return the flags of documents as problems."""
     parts = (
         (document.path, flag.partition(": ")) for document in documents for flag in document.flags
     )
@@ -128,10 +131,10 @@ def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
 
 
 def day_of(document: Document) -> date | None:
-    """Return the day of a document's last update, None if unknown.
+    """Return the day of a document's last update, or None if unknown.
 
-    The date in front matter comes first, then the later one of its last commit and the last edit
-    that indexing saw, then the day of its creation. The file's modification time does not count.
+    The date in front matter comes first, then the later of the last commit and the last edit that
+    indexing saw, then the day of creation. The file's modification time does not count.
     """
     edited = _day_at(document.edited) if document.edited else None
     return (
@@ -142,7 +145,7 @@ def day_of(document: Document) -> date | None:
 
 
 def created_on(document: Document) -> date | None:
-    """Return the day of a document's creation: from front matter, else its first commit."""
+    """Return the day of a document's creation: from front matter, else the first commit."""
     return _parse_day(document.created) or _parse_day(document.first_commit)
 
 
@@ -153,7 +156,7 @@ def iso_day(day: date | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _parse_day(day: str | None) -> date | None:
-    """Parse an ISO date, None if it has none. Each generation reads the dates of all documents."""
+    """Parse an ISO date, or return None. Cached: every snapshot parses the dates of all notes."""
     try:
         return date.fromisoformat(day[:10]) if day else None
     except ValueError:
@@ -161,7 +164,7 @@ def _parse_day(day: str | None) -> date | None:
 
 
 def modified_on(document: Document) -> date:
-    """Return the day (UTC) of a file's modification time, which a copy or a clone resets."""
+    """Return the day (UTC) of a file's modification time. Copying or cloning resets it."""
     return _day_at(document.modified)
 
 
@@ -171,40 +174,37 @@ def _day_at(seconds: float) -> date:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with its text: the parent of chunks, and the unit that is returned.
-
-    Its text is the lines of the file without comments.
-    """
+    """A part of a document, cut at headings: the unit of results and the parent of chunks."""
 
     ordinal: int  # position in the document, from 0
     start_line: int  # from 1, inclusive
     end_line: int  # inclusive
-    text: str
+    text: str  # source Markdown without comments
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The unit that is searched: a child of one section, never across a heading."""
+    """The unit of search: a part of one section, under one heading."""
 
     ordinal: int  # position in the document, from 0
-    section: int  # ordinal of its parent
+    section: int  # ordinal of its section
     kind: BlockKind
-    heading_path: tuple[str, ...]  # title first, then the headings down to it; the title once
+    heading_path: tuple[str, ...]  # the document's title, then the headings above the chunk
     start_line: int
     end_line: int
-    text: str  # source Markdown at those lines
-    salience: float = 0.5  # 0 to 1, before boosts
+    text: str  # source Markdown
+    salience: float = 0.5  # importance, 0 to 1, before boosts
     language: str = ""  # info string of a code fence, else empty
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link as written; `resolved` is the path of its target document, None if there is none."""
+    """A link as written, and the path of its target document (None if there is none)."""
 
     kind: LinkKind
     target: str  # file part as written, URL-decoded; "" for a link inside the same document
     fragment: str  # heading or ^block, without "#"
-    text: str  # what a reader sees
+    text: str  # visible text
     line: int
     resolved: str | None = None
 
@@ -218,28 +218,25 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
-    private: bool = False  # it is marked private
-    # digest of the embedded text of each chunk, the key of its vector; empty until computed
-    keys: tuple[bytes, ...] = ()
+    private: bool = False
+    keys: tuple[bytes, ...] = ()  # key of each chunk's vector, a text digest; empty until computed
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A version of a file, by stat; the digest decides if stat is not reliable."""
+    """The identity of a file's version: its stat, and its digest if stat is not reliable."""
 
     path: str
     size: int
     mtime_ns: int
     inode: int
     digest: str = ""  # sha256 hex of the bytes; empty until read
-    # time of the last change of the file or its metadata, which no program can set back; on
-    # Windows, of its creation
-    ctime_ns: int = 0
+    ctime_ns: int = 0  # last change of the file or its metadata; on Windows, its creation
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The sorted paths of files that are new, changed or removed since they were indexed."""
+    """The files that differ from the index, as sorted paths."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -251,19 +248,21 @@ class Changes:
 
 
 MAX_PASSAGES = 100
-"""Maximum passages of an answer."""
+"""Maximum passages in an answer."""
 
 
-def read_whole_number(name: str, value: int | str, least: int, most: int) -> int:
-    """Parse a whole number, or a text of one, between two bounds. Raises UsageError."""
-    written = str(value)
+def read_whole_number(name: str, value: int | str, minimum: int, maximum: int) -> int:
+    """Parse a whole number from `minimum` to `maximum`. Raises UsageError."""
+    text = str(value)
     if (
-        not (written.isascii() and written.isdigit())
-        or len(written) > len(str(most))
-        or not least <= int(written) <= most
+        not (text.isascii() and text.isdigit())
+        or len(text) > len(str(maximum))
+        or not minimum <= int(text) <= maximum
     ):
-        raise UsageError(f"{name} is {value!r}: give a whole number from {least:,} to {most:,}.")
-    return int(written)
+        raise UsageError(
+            f"{name} is {value!r}: give a whole number from {minimum:,} to {maximum:,}."
+        )
+    return int(text)
 
 
 def read_limit(value: int | str) -> int:
@@ -272,7 +271,7 @@ def read_limit(value: int | str) -> int:
 
 
 def read_day(name: str, value: date | str | None) -> date | None:
-    """Parse a day, None if it is empty. Raises UsageError."""
+    """Parse an ISO date; None if it is empty. Raises UsageError."""
     if not value or isinstance(value, date):
         return value or None
     try:
@@ -282,7 +281,7 @@ def read_day(name: str, value: date | str | None) -> date | None:
 
 
 class FilterArguments(TypedDict, total=False):
-    """The filters of a search or a list as callers pass them; days may be typed (`2026-01-31`)."""
+    """Filters as callers pass them. A day may be a string (`2026-01-31`)."""
 
     folder: Sequence[str] | None
     path: Sequence[str] | None
@@ -293,7 +292,7 @@ class FilterArguments(TypedDict, total=False):
 
 
 class QueryArguments(FilterArguments, total=False):
-    """The arguments of a query beside its text."""
+    """The arguments of a query except its text."""
 
     also: Sequence[str] | None
     passage: str | None
@@ -302,34 +301,33 @@ class QueryArguments(FilterArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a search; every retriever applies them. Empty means everything."""
+    """The filters of a search. Every retriever applies them; an empty one excludes nothing."""
 
     folder: tuple[str, ...] = ()
-    path: tuple[str, ...] = ()  # globs, any of them
-    tag: tuple[str, ...] = ()  # all of them; `a` matches `a/b` too
+    path: tuple[str, ...] = ()  # globs: a document matches any of them
+    tag: tuple[str, ...] = ()  # a document has all of them; `a` matches `a/b` too
     since: date | None = None
-    until: date | None = None  # that day too
-    without: tuple[str, ...] = ()  # paths of documents that are left out
+    until: date | None = None  # inclusive
+    without: tuple[str, ...] = ()  # paths of excluded documents
 
     @classmethod
-    def of(cls, **given: Unpack[FilterArguments]) -> Filters:
-        """Check filters. Raises UsageError if no document can pass them."""
-        since, until = read_day("since", given.get("since")), read_day("until", given.get("until"))
+    def of(cls, **arguments: Unpack[FilterArguments]) -> Filters:
+        """Build filters from a caller's arguments. Raises UsageError if nothing can match."""
+        since = read_day("since", arguments.get("since"))
+        until = read_day("until", arguments.get("until"))
         if since and until and since > until:
-            raise UsageError(
-                f"since {since} is later than until {until}: no day lies between them."
-            )
-        globs = tuple(glob.removeprefix("./") for glob in given.get("path") or ())
+            raise UsageError(f"since {since} is later than until {until}: swap them.")
+        globs = tuple(glob.removeprefix("./") for glob in arguments.get("path") or ())
         for glob in globs:
             if not glob.strip("/ ") or glob.startswith("!"):
                 raise UsageError(
                     f"path {glob!r} matches no document: give a glob such as guides/** or *.md."
                 )
-        folder, tag = tuple(given.get("folder") or ()), tuple(given.get("tag") or ())
-        return cls(folder, globs, tag, since, until, tuple(given.get("without") or ()))
+        folder, tag = tuple(arguments.get("folder") or ()), tuple(arguments.get("tag") or ())
+        return cls(folder, globs, tag, since, until, tuple(arguments.get("without") or ()))
 
     def as_pairs(self) -> list[tuple[str, str]]:
-        """Return the filters as pairs of name and value, without paths that are left out."""
+        """Return all filters but `without` as pairs of name and value."""
         pairs = [
             (name, value) for name in ("folder", "tag", "path") for value in getattr(self, name)
         ]
@@ -352,7 +350,7 @@ class TypedFilter:
 
 @dataclass(frozen=True, slots=True)
 class UnmetFilter:
-    """A filter that no note meets, and the nearest tags or paths."""
+    """A filter that no note matches, and the most similar tags or paths."""
 
     field: FilterField
     value: str
@@ -368,8 +366,7 @@ class Query:
     limit: int = 5  # 0 for the setting `query.limit`
     filters: Filters = field(default_factory=Filters)
     also: tuple[str, ...] = ()  # the caller's rewordings, searched too
-    # a hypothetical answer, searched too; it is no evidence that there is an answer
-    passage: str = ""
+    passage: str = ""  # a hypothetical answer, searched too; it never raises the confidence
 
     @classmethod
     def of(
@@ -379,34 +376,33 @@ class Query:
         also: Sequence[str] | None = None,
         passage: str | None = None,
         limit: int | str | None = None,
-        **narrowing: Unpack[FilterArguments],
+        **filters: Unpack[FilterArguments],
     ) -> Query:
-        """Check the arguments of a query. Raises UsageError if one is not valid."""
+        """Build a query from a caller's arguments. Raises UsageError if one is not valid."""
         text, passage = replace_surrogates(text), replace_surrogates(passage or "")
         also = tuple(map(replace_surrogates, also or ()))
         if not text.strip():
             raise UsageError("The query is empty: say what to look for.")
         if len(text) > MAX_QUERY_CHARS:
             raise UsageError(
-                f"The query has {len(text):,} characters, more than {MAX_QUERY_CHARS:,} "
-                "characters: ask for less."
+                f"The query has {len(text):,} characters, more than {MAX_QUERY_CHARS:,}: "
+                "shorten it."
             )
         if len(also) > MAX_REWORDINGS:
             raise UsageError(
-                f"also has {len(also)} rewordings, more than {MAX_REWORDINGS}: give the best of "
-                "them."
+                f"`also` has {len(also)} rewordings, more than {MAX_REWORDINGS}: keep the best."
             )
-        for name, other in (
-            *(("A rewording in also", each) for each in also),
+        for name, phrasing in (
+            *(("A rewording in `also`", rewording) for rewording in also),
             ("The passage", passage),
         ):
-            if len(other) > MAX_PHRASING_CHARS:
+            if len(phrasing) > MAX_PHRASING_CHARS:
                 raise UsageError(
-                    f"{name} has {len(other):,} characters, more than {MAX_PHRASING_CHARS:,}: a "
-                    "sentence or two will do."
+                    f"{name} has {len(phrasing):,} characters, more than {MAX_PHRASING_CHARS:,}: "
+                    "shorten it to a sentence or two."
                 )
-        most = 0 if limit is None else read_limit(limit)
-        return cls(text, most, Filters.of(**narrowing), also, passage)
+        maximum = 0 if limit is None else read_limit(limit)
+        return cls(text, maximum, Filters.of(**filters), also, passage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,25 +411,24 @@ class Term:
 
     text: str  # lower-cased surface form; words of a phrase joined by one space
     weight: float = 1.0
-    phrase: bool = False  # must occur as written, word after word
-    # abbreviations, spelled-out forms and compounds; a match of one counts with its own weight
-    forms: tuple[Term, ...] = ()
+    phrase: bool = False  # the words must occur side by side, in this order
+    forms: tuple[Term, ...] = ()  # abbreviations, spelled-out forms and compounds, with own weights
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One chunk as one index scored it. A higher score is always better; a rank starts at 1."""
+    """A chunk as one index scored it. Higher scores are better; ranks start at 1."""
 
     chunk: ChunkId
     document: DocumentId
     rank: int
     score: float
-    coverage: float = 0.0  # share of the query's idf in the terms of this chunk, 0 to 1
+    coverage: float = 0.0  # share of the query's terms in the chunk, weighted by idf, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """The result of one retriever: chunks, best first, and scores of whole documents if any."""
+    """The result of one retriever: chunks, best first, and scores of whole documents, if any."""
 
     hits: tuple[Hit, ...] = ()
     documents: Mapping[DocumentId, float] = field(default_factory=dict)
@@ -441,27 +436,25 @@ class RankedList:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk after fusion, with its score and its ranks."""
+    """A chunk after fusion, with its score and its rank in each retriever."""
 
     id: ChunkId
     document: DocumentId
     chunk: Chunk
     score: float
     sources: Mapping[str, int] = field(default_factory=dict)  # retriever -> rank from 1
-    also_in: tuple[ChunkId, ...] = ()  # its duplicates, which it represents
+    also_in: tuple[ChunkId, ...] = ()  # duplicates that it represents
     cluster_size: int = 1
-    # near-duplicates that contradict it, each with the words that differ, its own words first
+    # near-duplicates that contradict it, each with the differing words, its own first
     disagrees: tuple[tuple[ChunkId, str], ...] = ()
-    # chunks in `also_in` that are other versions with different words, in the same form
+    # other versions in `also_in` that contradict it, likewise
     other_versions: tuple[tuple[ChunkId, str], ...] = ()
-    reranked: float | None = None  # the reranker's own score, if it scored this one
-    # the name that the query equals: no other candidate ranks before it or represents it
+    reranked: float | None = None  # the reranker's score
+    # set if the query is a name of its document: it ranks first and is never merged as a copy
     name_kind: NameKind | None = None
 
     def with_score(self, score: float) -> Candidate:
-        """Return a copy with another score. Stages call this for every candidate, and
-        `dataclasses.replace` takes three times as long.
-        """
+        """Return a copy with another score, three times as fast as `dataclasses.replace`."""
         return Candidate(
             self.id,
             self.document,
@@ -495,7 +488,7 @@ class DroppedCopy(DroppedChunk):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The lines of a text in a document."""
+    """A range of lines in a document."""
 
     folder: str
     path: str
@@ -505,15 +498,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement(Place):
-    """A near-duplicate passage that differs: its date, and the words that differ."""
+    """A near-duplicate that contradicts a passage."""
 
-    date: str  # ISO day of the other document; empty if unknown
-    differs: str  # this passage's words against the other's
+    date: str  # ISO day of its document; empty if unknown
+    differs: str  # the differing words, the passage's first
 
 
 @dataclass(frozen=True, slots=True)
 class MatchEvidence:
-    """The best chunk of a text in one retriever's list."""
+    """The best chunk of a passage in one retriever's list."""
 
     retriever: str
     rank: int  # of the chunk, from 1
@@ -533,7 +526,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class StageRank:
-    """The rank of a text after one stage, by its best chunk; None if the stage removed it."""
+    """The rank of a passage or note after one stage, by its best chunk; None if removed."""
 
     stage: str
     rank: int | None  # from 1
@@ -547,20 +540,18 @@ class Explanation:
     """The explanation of a passage's rank."""
 
     evidence: tuple[MatchEvidence, ...]
-    # query term -> fields of the passage that contain it
-    terms: Mapping[str, tuple[str, ...]]
-    cosine: float | None  # of the chunk that matched; None without its vector or the query's
+    terms: Mapping[str, tuple[str, ...]]  # query term -> fields of the passage that contain it
+    cosine: float | None  # of the matched chunk; None without vectors
     edges: tuple[Edge, ...]
-    # after fusion and after the later stages that changed something
-    rank_by_stage: tuple[StageRank, ...]
-    copies: tuple[DroppedCopy, ...]  # chunks that were removed as its duplicates
+    rank_by_stage: tuple[StageRank, ...]  # after fusion and each later stage that changed it
+    copies: tuple[DroppedCopy, ...]  # its removed duplicates
     reranked: float | None  # the reranker's score
-    name_kind: NameKind | None = None  # the name of its document that the query equals
+    name_kind: NameKind | None = None  # as in `Candidate`
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A result: a section with its citation, and the lines of the chunk that matched."""
+    """A result: a section with its citation, and the lines of the matched chunk."""
 
     rank: int
     folder: str
@@ -576,33 +567,31 @@ class Passage:
     sources: Mapping[str, int] = field(default_factory=dict)
     cluster_size: int = 1
     also_in: tuple[Place, ...] = ()
-    match: str = ""  # text of the chunk that matched
+    match: str = ""  # text of the matched chunk
     disagrees: tuple[Disagreement, ...] = ()
     created: str = ""  # ISO day, the earliest of all places; empty if unknown
-    updated: str = ""  # ISO day of the last update, if known and not the day of creation
-    # ISO day of the file's modification time, only if no other day is known
-    file_time: str = ""
-    status: str = ""  # from front matter: of all places' the most conservative
-    owner: str = ""  # from front matter: of the place that was active last
+    updated: str = ""  # ISO day of the last update; empty if unknown or the day of creation
+    file_time: str = ""  # ISO day of the file's modification time, only if no other day is known
+    status: str = ""  # from front matter: the most conservative of all places
+    owner: str = ""  # from front matter: of the most recently updated place
     explanation: Explanation | None = None  # on request
-    flags: tuple[str, ...] = ()  # as in Document
-    # spans of the query's words in its text, in characters; on request
-    marks: tuple[tuple[int, int], ...] = ()
+    flags: tuple[str, ...] = ()  # as in `Document`
+    marks: tuple[tuple[int, int], ...] = ()  # character spans of the query's words; on request
 
     @property
     def citation(self) -> str:
-        """Return the citation, `path#heading (lines a-b)` or `(line a)`, on one line."""
+        """Return the citation: `path#heading (lines a-b)` or `(line a)`, on one line."""
         heading = f"#{self.heading}" if self.heading else ""
         return one_line(f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})")
 
     @property
     def heading(self) -> str:
-        """Return its own heading, empty if that is the title."""
+        """Return the nearest heading; empty if only the title is above it."""
         return self.heading_path[-1] if len(self.heading_path) > 1 else ""
 
     @property
     def address(self) -> str:
-        """Return the address, whose digest of the text finds the passage after edits and moves."""
+        """Return the address. Its digest of the text finds the passage after edits and moves."""
         return format_address(self.folder, self.path, self.heading, text_digest(self.text))
 
 
@@ -613,19 +602,19 @@ class TraceStep:
     stage: str
     size_in: int
     size_out: int
-    moved: int  # chunks that are at another position than before
+    moved: int  # chunks whose position changed
     seconds: float
     dropped: tuple[DroppedChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The size and generation of the index that an answer is from."""
+    """The size and generation of an index."""
 
     documents: int
     chunks: int
     vectors: int
-    pending: int
+    pending: int  # chunks without a vector
     model: str
     generation: int
 
@@ -634,14 +623,10 @@ class IndexState:
 class Freshness:
     """Whether an answer covers all files that were on disk at the time of the query."""
 
-    # folders with added, changed or removed files that may not be indexed yet
-    behind: tuple[str, ...] = ()
-    # folders that do not exist now; their index is from the last run
-    missing: tuple[str, ...] = ()
-    # folders in `behind` that no process indexes
-    without_indexer: tuple[str, ...] = ()
-    # replication lag of the database server that answered; 0 if it is small
-    lag_seconds: float = 0.0
+    behind: tuple[str, ...] = ()  # folders with changes that may not be indexed yet
+    missing: tuple[str, ...] = ()  # folders that do not exist now; their index is from the last run
+    without_indexer: tuple[str, ...] = ()  # folders in `behind` that no process indexes
+    lag_seconds: float = 0.0  # replication lag of the database server; 0 if it is small
 
     @property
     def fresh(self) -> bool:
@@ -665,9 +650,8 @@ class Answer:
     index: IndexState
     freshness: Freshness | None = None  # on request
     filters: tuple[TypedFilter, ...] = ()  # typed in the query
-    unmet: tuple[UnmetFilter, ...] = ()  # filters that no note meets
-    # if the answer is short: undated notes that `since` or `until` excludes
-    undated: int = 0
+    unmet: tuple[UnmetFilter, ...] = ()  # filters that no note matches
+    undated: int = 0  # undated notes that `since` or `until` excludes, if there are few passages
     listed: int | None = None  # number of matching notes, if the query is filters alone
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
     nearest: tuple[Place, ...] = ()  # the closest passages, if none is close enough
@@ -675,7 +659,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
-    """The numbers of links in a folder with and without a target note."""
+    """Counts of links with and without a target note."""
 
     resolved: int = 0
     dangling: int = 0
@@ -695,20 +679,19 @@ class IndexReport:
     skipped: tuple[Problem, ...]
     links: LinkCounts
     chunks: int
-    embedded: int  # texts that the model embedded
-    reused: int  # vectors of earlier runs that these texts have
+    embedded: int  # texts embedded by this run
+    reused: int  # vectors reused from earlier runs
     truncated: int  # texts longer than the model's window
     seconds: float
     generation: int
     deferred: int = 0  # files left for the next run: large ones, or after an interruption
-    # each damaged or outdated part of the index, and its repair
-    repaired: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()  # each damaged or outdated part of the index, and its repair
 
 
 IdleTime = Literal["short", "long"]
-"""How long an index is expected to be idle before the next change.
+"""The expected time to the next change of an index.
 
-short: less than the quiet time after a save.
+short: less than the debounce time.
 long: at least a few seconds.
 """
 
@@ -730,7 +713,7 @@ not_indexed: not in the index.
 
 @dataclass(frozen=True, slots=True)
 class WhyReport:
-    """Why a note, or the text under one of its headings, is or is not among the answers."""
+    """Why a note, or one of its headings, is or is not in an answer."""
 
     query: str
     corrected: str | None
@@ -738,11 +721,11 @@ class WhyReport:
     path: str
     heading: str  # empty for the whole note
     outcome: NoteOutcome
-    stage: str  # the one that removed it; empty if none did
+    stage: str  # the stage that removed it; empty if none did
     reason: str  # a sentence
     rank: int | None = None  # of the passage that shows it or its copy
     chunks: int = 0  # number of its chunks
-    without_vector: int = 0  # of them
+    without_vector: int = 0  # number of its chunks without a vector
     cosine: float | None = None  # the highest of its chunks
     stages: tuple[StageRank, ...] = ()  # in each retriever, and after each stage that changed it
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
@@ -755,7 +738,7 @@ class WhyReport:
 
 
 Zone = Literal["same", "grey", "distinct"]
-"""The relation of two texts: duplicates, left to the owner to decide, or different texts."""
+"""The relation of two texts: duplicates, for the owner to decide, or different texts."""
 
 Verdict = Literal["same", "apart"]
 """The owner's decision on two texts."""
@@ -767,35 +750,33 @@ class PairJudgment:
 
     zone: Zone
     rule: str
-    # the numbers, versions, dates or negations that contradict each other; empty if none do
-    differs: str = ""
+    differs: str = ""  # contradicting numbers, versions, dates or negations
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The owner's decision on two texts, by their digests.
 
-    It holds in any note, and is outdated if one of the texts no longer exists.
+    It applies in any note, and lapses if one of the texts no longer exists.
     """
 
-    first: str  # hex digest of the text, the lesser of the two
+    first: str  # hex digest of a text, the smaller of the two
     second: str
     verdict: Verdict
     note: str = ""
     made: float = 0.0  # seconds since the epoch
-    # `path:line` of each at that time, to report an outdated decision
-    first_place: str = ""
+    first_place: str = ""  # `path:line` at that time, to report a outdated decision
     second_place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestionCounts:
-    """What ingestion did to the chunks of one type of document."""
+    """Counts of repeated chunks in the documents of one type."""
 
     type: str  # front matter `type`; empty if there is none
     chunks: int
-    repeats: int  # left out of the search: boilerplate and near-duplicates inside one document
-    boosted: int
+    repeats: int  # excluded from search: boilerplate and near-duplicates inside one document
+    boosted: int  # chunks with raised salience
     mean_boost: float
     most_boost: float
 
@@ -807,8 +788,8 @@ CitationState = Literal["there", "moved", "changed", "gone", "never_there"]
 
 there: as cited.
 moved: at other lines or in another note.
-changed: in other words.
-gone: not found, but its address has a digest of it.
+changed: in different words.
+gone: not found, but the citation has a digest of it.
 never_there: not found, and nothing shows that it existed.
 """
 
@@ -820,15 +801,15 @@ class CitationCheck:
     citation: str  # as written
     quotation: str  # empty if nothing is quoted
     state: CitationState
-    reason: str = ""  # more than the state says
+    reason: str = ""  # details
     now: str = ""  # the citation of its current place; empty if there is none
-    address: str = ""  # of the current passage; empty if the citation holds
+    address: str = ""  # of the current passage; empty if the citation is correct
     folder: str = ""
     path: str = ""
     start_line: int = 0
     end_line: int = 0
     text: str = ""  # the current lines, if they differ
-    differs: str = ""  # the quotation's words against the note's
+    differs: str = ""  # the differing words, the quotation's first
 
 
 @dataclass(frozen=True, slots=True)
@@ -836,7 +817,7 @@ class Verification:
     """The checks of the citations in a text, in order."""
 
     citations: tuple[CitationCheck, ...]
-    left_out: int = 0  # citations over the limit of one call
+    left_out: int = 0  # citations beyond the limit of one call
     uncited: int = 0  # quotations without a citation
 
 
@@ -845,24 +826,22 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run of indexing is.
+    """The progress of an indexing run.
 
-    `phase` is "words" (files), "vectors", or "waiting" while another process writes. Where a
-    folder is published to a database for the first time, "publishing texts", "publishing words"
-    (segments) and "publishing vectors".
+    `phase` is "words" (files), "vectors", or "waiting" for another process. The first publication
+    to a database has "publishing texts", "publishing words" (segments) and "publishing vectors".
     """
 
     folder: str
     phase: str
     done: int
     total: int
-    # the other process that indexes, or that this one waits for; 0 if unknown or this one
-    pid: int = 0
+    pid: int = 0  # the other process that indexes; 0 if unknown or this one
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines of one document, as they stand in the index's folder now."""
+    """Lines of one document, as they are now."""
 
     folder: str
     path: str
@@ -938,7 +917,7 @@ class BrokenLinks:
 
 @dataclass(frozen=True, slots=True)
 class SimilarNote:
-    """A document with a mean vector close to another's."""
+    """A document whose mean vector is close to another document's."""
 
     path: str
     score: float  # cosine
@@ -960,13 +939,12 @@ class RelatedNotes:
 class RenderedNote:
     """A note as HTML without scripts or other active content."""
 
-    html: str  # safe to be put into a page as it is
-    # level, visible text and line, of the part that is rendered
-    headings: tuple[tuple[int, str, int], ...]
-    first_line: int  # of that part, from 1
+    html: str  # safe to embed in a page
+    headings: tuple[tuple[int, str, int], ...]  # level, visible text and line, in the rendered part
+    first_line: int  # of the rendered part, from 1
     last_line: int
     total_lines: int
-    begins_with_title: bool  # its first heading is its title
+    begins_with_title: bool  # the first heading is the title
 
 
 @dataclass(frozen=True, slots=True)
@@ -991,10 +969,9 @@ class NotePage:
     titles: Mapping[str, str]  # of the notes that `related` and the neighborhood name, by path
     backlinks: tuple[Backlink, ...]
     broken: tuple[BrokenLink, ...]
-    # similar notes without a link either way, best first
-    unlinked: tuple[SimilarNote, ...]
+    unlinked: tuple[SimilarNote, ...]  # similar notes without a link either way, best first
     neighbors: tuple[str, ...]  # up to two links away, the note itself first
-    edges: tuple[tuple[int, int], ...]  # between them, as positions, in the direction of the link
+    edges: tuple[tuple[int, int], ...]  # links from one neighbor to another, as positions
     neighbors_omitted: int  # number of further neighbors
 
 
@@ -1005,8 +982,7 @@ class DatabaseStatus:
     place: str  # its address, without user and password
     server: str  # host and port of the connected server; empty if none
     standby: bool
-    # its maximum replication lag; None without a connected server
-    lag_seconds: float | None
+    lag_seconds: float | None  # its maximum replication lag; None without a connected server
     used: int  # connections in use
     idle: int  # free connections
     waiting: int  # queries that wait for a connection
@@ -1014,7 +990,7 @@ class DatabaseStatus:
 
 @dataclass(frozen=True, slots=True)
 class FolderStatus:
-    """One folder's index."""
+    """The state of one folder's index."""
 
     folder: str
     root: str  # absolute path of the folder
@@ -1027,12 +1003,9 @@ class FolderStatus:
     writing: bool  # a process is indexing it
     updated: str  # ISO time of the last commit, empty if there is none
     failure: str = ""  # a short reason why the index cannot be read; a problem has details
-    # of the process that is indexing it, if known
-    progress: Progress | None = None
-    # repeats that the search leaves out, by type of document
-    ingestion: tuple[IngestionCounts, ...] = ()
-    # the first notes with hidden text or instructions to a model
-    flagged: tuple[Problem, ...] = ()
+    progress: Progress | None = None  # of the process that is indexing it, if known
+    ingestion: tuple[IngestionCounts, ...] = ()  # repeated chunks, by type of document
+    flagged: tuple[Problem, ...] = ()  # the first notes with hidden text or instructions to a model
     flagged_count: int = 0  # number of all such notes
     is_missing: bool = False  # the folder does not exist now
     database: DatabaseStatus | None = None  # of a published index; None for one on disk
@@ -1064,7 +1037,7 @@ class JudgedQuery:
     """The owner's relevance judgments for one query."""
 
     query: str
-    kind: str  # of query, as it was classified
+    kind: str  # `QueryKind` of the query
     judgments: tuple[RelevanceJudgment, ...]
     made: str  # ISO time of the last judgment
 
@@ -1089,16 +1062,16 @@ class ClusterMember:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Duplicates, or two texts that may be: the owner decides."""
+    """Duplicates, or two texts for the owner to decide on."""
 
-    id: str  # eight hex digits, the same as long as its texts are
+    id: str  # eight hex digits, made from its texts
     folder: str
     zone: Zone  # same or grey, as the index decided
     rule: str  # the rule that decided it, in words
     differs: str  # as in PairJudgment
     cosine: float  # the lowest of any two; 0 if unknown
     texts: tuple[ClusterMember, ...]  # newest first
-    pairs: tuple[tuple[str, str], ...] = ()  # digests of each two texts that were found to be alike
+    pairs: tuple[tuple[str, str], ...] = ()  # digests of the similar pairs
     verdict: Verdict | None = None  # the owner's decision
     note: str = ""
 
@@ -1120,5 +1093,5 @@ class DuplicateReport:
     clusters: tuple[Cluster, ...]
     outdated_decisions: tuple[OutdatedDecision, ...]
     chunks: int
-    merged: int  # chunks in clusters of one text
-    flagged: int  # chunks that wait for the owner's decision
+    merged: int  # chunks in clusters of duplicates
+    flagged: int  # chunks that await the owner's decision
