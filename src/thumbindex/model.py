@@ -757,7 +757,7 @@ class PairJudgment:
 class Decision:
     """The owner's decision on two texts, by their digests.
 
-    It applies in any note, and lapses if one of the texts no longer exists.
+    It applies in any note, until one of the texts no longer exists.
     """
 
     first: str  # hex digest of a text, the smaller of the two
@@ -765,7 +765,7 @@ class Decision:
     verdict: Verdict
     note: str = ""
     made: float = 0.0  # seconds since the epoch
-    first_place: str = ""  # `path:line` at that time, to report a outdated decision
+    first_place: str = ""  # `path:line` at that time, to report an outdated decision
     second_place: str = ""
 
 

@@ -93,7 +93,7 @@ def test_why_takes_the_filters_of_a_query(run: Run) -> None:
     )
     assert by_path.stdout.startswith(
         "plugins/canvas.md was not searched: "
-        "the filter `path` asks for guides/*; plugins/canvas.md\n"
+        "the filter `path` asks for guides/*; its path: plugins/canvas.md\n"
     )
     assert run("why", "plugins/canvas.md", "whiteboard", "--since", "soon").exit_code == 2
 

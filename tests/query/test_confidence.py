@@ -55,7 +55,7 @@ def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
         memory_snapshot([document("a.md", "# A\n\nCall get_user in MailMerge for a user.")])
     )
     held = [
-        bool(term.holding)
+        bool(term.chunks)
         for term in query_terms(
             start_search(Query("get_users MailMerge"), tools).all_phrasings[0], tools
         )

@@ -58,11 +58,7 @@ def tell(settings_of):
 def test_a_note_behind_the_limit_is_told_its_place(tell):
     found = tell("c.md", "sync keeps vaults", limit=1)
     assert (found.outcome, found.stage) == ("dropped", "parents")
-    assert found.reason == "it ranks 3 of 3, and 1 was asked for: a higher limit shows it"
-    assert (
-        tell("c.md", "sync keeps vaults", limit=2).reason
-        == "it ranks 3 of 3, and 2 were asked for: a higher limit shows it"
-    )
+    assert found.reason == "it ranks 3 of 3, below the limit of 1: raise `limit` to see it"
 
 
 def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
@@ -70,7 +66,7 @@ def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
     found = tell("c.md", "sync vaults", **limits)
     assert found.outcome == "not_found"
     assert (
-        "search by words (search_keyword) ranks its note 2 of 3, and takes the best 1 chunk of all"
+        "search by words (search_keyword) ranks its note 2 of 3, but returns only 1 chunk"
     ) in found.reason
 
 
@@ -99,7 +95,7 @@ def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_fo
         fuse={"limit": 1},
     )
     assert (found.outcome, found.stage) == ("dropped", "fuse")
-    assert found.reason == "its best chunk ranks 4 of 4 that were found, and only the first 3 go on"
+    assert found.reason == "its best chunk ranks 4 of 4, and only the first 3 go on"
 
 
 def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
@@ -111,18 +107,18 @@ def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
     assert (found.outcome, found.stage, found.reason) == (
         "dropped",
         "fuse",
-        "its note has 2 better chunks, and no more than that of one note go on",
+        "its note has 2 better chunks, the maximum for one note",
     )
 
 
 @pytest.mark.parametrize(
     ("filters", "reason"),
     [
-        (Filters(path=("guides/**",)), "the filter `path` asks for guides/**; trees.md"),
+        (Filters(path=("guides/**",)), "the filter `path` asks for guides/**; its path: trees.md"),
         (Filters(tag=("kitchen",)), "the filter `tag` asks for kitchen; its tags: garden"),
         (
             Filters(path=("*.md",), since=date(2030, 1, 1)),
-            "the filter `since` asks for 2030-01-01; it is of no known date",
+            "the filter `since` asks for 2030-01-01; its date: unknown",
         ),
     ],
 )
@@ -135,10 +131,10 @@ def test_a_repeat_is_told_to_be_one(tell, knowing):
     found = tell("trees.md", "plant oaks", known=lambda snapshot: knowing(snapshot, repeats=[3]))
     assert (found.outcome, found.reason) == (
         "filtered",
-        "it only repeats other chunks of the document, which are found for it",
+        "it only repeats other parts of its note, and those are searched instead",
     )
 
 
 def test_a_note_without_text_is_told_to_have_none(tell):
     empty = replace(document("empty.md", "# Empty"), chunks=())
-    assert tell("empty.md", "sync", (*SYNC, empty)).reason == "it holds no text that could be found"
+    assert tell("empty.md", "sync", (*SYNC, empty)).reason == "it has no searchable text"

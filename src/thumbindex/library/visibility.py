@@ -286,7 +286,7 @@ class PrivacyFilter:
         if hidden or not self._has_visible_terms():
             report = replace(report, corrected=None, terms={}, stages=())
         if any(path in report.reason for _, path in hidden):
-            report = replace(report, reason="taken out", rank=None)
+            report = replace(report, reason="removed", rank=None)
         return report
 
     def _mentioned_notes(self, answer: Answer) -> Iterator[NotePlace]:

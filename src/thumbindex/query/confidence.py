@@ -1,9 +1,14 @@
-"""Stage confidence: how likely the best page answers the query, from cosines and words, never from
-fused ranks.
+"""Stage confidence: the likelihood that the best page answers the query.
 
+<<<<<<< HEAD
 Two signals count: the page stands out by meaning from all others, and its part that is nearest to
 the query holds the query's words, the rare ones above all. Either signal alone is fooled
 (docs/measurements.md has the measures).
+=======
+It combines two signals, because either alone is unreliable. Prominence: the page's cosine is far
+above those of all other pages. Grounding: the chunks nearest to the query contain its words, above
+all the rare ones. Fused ranks do not count.
+>>>>>>> da34a7b3 (Rewrite the prose of query in plain English)
 """
 
 from __future__ import annotations
@@ -27,40 +32,40 @@ from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.query.understand import stop_weights
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
-"""Confidence by words alone, if a section holds hardly any of them, and all of them."""
+"""Confidence by words alone if a section contains hardly any of them, and if it contains all."""
 
 _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
-"""Weights of the two signals."""
+"""Weights of prominence and grounding."""
 
 _MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 6.5
-"""Standard deviations by which the best chunk stands out for any query, and a page that answers."""
+"""Standard deviations above the mean for prominence 0 and 1."""
 
 _ON_TOPIC_FACTOR = 1.5
-"""A page that stands out by this multiple of _MAX_DEVIATIONS is on topic in any notes."""
+"""Multiple of _MAX_DEVIATIONS that proves a page on topic, however similar the notes are."""
 
 _PAGES_SCORED = 5
-"""Pages that must all be below `abstain` for a refusal: the right one need not be first."""
+"""Number of pages that must all be below `abstain` for a refusal: the first may be a wrong one."""
 
 _NEAREST_SHOWN = 3
-"""Pages that a refusal names: about one of forty answerable queries is refused."""
+"""Number of pages that a refusal shows, in case it is wrong."""
 
 SAMPLE_SIZE = 512
-"""Evenly spread chunks that show how near any text is to a query."""
+"""Number of evenly spread chunks that stand for all texts of the notes."""
 
 _MAX_DENSITY = 8
-"""Factor by which the sample grows at most if most chunks have no vector yet."""
+"""Maximum growth of the sample if most chunks have no vector."""
 
 _PRIOR_COUNT, _PRIOR_SPREAD = 4, 0.08
 """Size and standard deviation of a prior around cosine 0, for small samples."""
 
 _PAIRWISE_SAMPLE, _MIN_PAIRWISE = 256, 8
-"""Maximum and minimum chunks that are compared with each other."""
+"""Maximum and minimum number of chunks that are compared with each other."""
 
 _DEFAULT_NEAR, _MIN_SPAN = 0.5, 0.25
-"""The near cosine in a handful of notes, and its least distance from the far one."""
+"""The near cosine in very few notes, and its minimum distance from the far one."""
 
 _OFF_TOPIC, _ON_TOPIC = 0.3, 0.6
-"""Between far (0) and near (1): the best page of an off-topic query, and of an on-topic one."""
+"""Positions from far (0) to near (1) of the best page for an off-topic and an on-topic query."""
 
 _HYPOTHETICAL = "passage"
 """Name of the phrasing that never raises the confidence."""
@@ -69,40 +74,38 @@ _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
 
 def confidence(search: Search, tools: Tools) -> Search:
-    """Set the confidence, abstain if it is too low, and drop candidates below the minimum
-    relevance.
-    """
+    """Set the confidence. Drop all candidates if it is too low, else the irrelevant ones."""
     settings = tools.settings.confidence
     pages: dict[DocumentId, Candidate] = {}
-    for each in search.candidates:
-        pages.setdefault(each.document, each)
+    for candidate in search.candidates:
+        pages.setdefault(candidate.document, candidate)
     best, scorer = list(pages.values())[:_PAGES_SCORED], _PageScorer(search, tools)
     is_named = any(candidate.name_kind for candidate in search.candidates)
     first = scorer.score(best[0]) if best and not is_named else 0.0
-    sure = 1.0 if is_named else first
+    certainty = 1.0 if is_named else first
     if not is_named and (
         _names_missing_daily_note(search, tools) or _has_only_function_words(search, tools)
     ):
-        sure = min(sure, settings.doubt) / 2
+        certainty = min(certainty, settings.doubt) / 2
     if best and best[0].document in search.date_matches:  # the query asks for this day
-        sure = max(sure, settings.abstain)
-    level = "high" if sure >= settings.doubt else "low"
-    search = replace(search, confidence=sure, confidence_level=level)
-    scores = [first, *map(scorer.score, best[1:])] if sure < settings.abstain else []
+        certainty = max(certainty, settings.abstain)
+    level = "high" if certainty >= settings.doubt else "low"
+    search = replace(search, confidence=certainty, confidence_level=level)
+    scores = [first, *map(scorer.score, best[1:])] if certainty < settings.abstain else []
     if scores and all(score < settings.abstain for score in scores[1:]):
         reason = (
-            f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers "
-            "this"
+            f"confidence {certainty:.2f} is below {settings.abstain:.2f}: nothing in the index "
+            "answers this"
         )
-        near = tuple(each for each, score in zip(best, scores, strict=False) if score)
+        near = tuple(page for page, score in zip(best, scores, strict=False) if score)
         return replace(
             _drop_candidates(search, search.candidates, reason, tools),
             answerable=False,
             nearest=near[:_NEAREST_SHOWN],
         )
-    least = settings.minimum_relevance
-    weak = [candidate for candidate in search.candidates if candidate.score < least]
-    reason = f"score below the minimum relevance of {least:.2f}"
+    minimum = settings.minimum_relevance
+    weak = [candidate for candidate in search.candidates if candidate.score < minimum]
+    reason = f"score below the minimum relevance of {minimum:.2f}"
     return _drop_candidates(search, weak, reason, tools)
 
 
@@ -110,21 +113,19 @@ def _drop_candidates(
     search: Search, dropped: Iterable[Candidate], reason: str, tools: Tools
 ) -> Search:
     documents = tools.snapshot.catalog.documents
-    gone = {
+    records = {
         each.id: DroppedChunk(documents[each.document].path, each.chunk.start_line, reason)
         for each in dropped
     }
     return replace(
         search,
-        candidates=tuple(candidate for candidate in search.candidates if candidate.id not in gone),
-        dropped=(*search.dropped, *gone.values()),
+        candidates=tuple(each for each in search.candidates if each.id not in records),
+        dropped=(*search.dropped, *records.values()),
     )
 
 
 def _names_missing_daily_note(search: Search, tools: Tools) -> bool:
-    """Return whether the whole query is the name of a daily note that does not exist: notes of
-    other days hold most of its words.
-    """
+    """Return whether the query is the name of a missing daily note. Other days share its words."""
     day = _DAILY_NOTE.fullmatch(search.text.strip())
     return day is not None and not tools.snapshot.keyword.chunks_with_phrase(day[1])
 
@@ -136,28 +137,27 @@ def _has_only_function_words(search: Search, tools: Tools) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _QueryTerm:
-    """A word, phrase or whole identifier of a query, its idf, and the chunks that hold it."""
+    """A word, phrase or whole identifier of a query, its idf, and the chunks that contain it."""
 
     text: str
     idf: float
-    holding: Selection
+    chunks: Selection
 
     def is_in(self, chunks: Sequence[ChunkId]) -> bool:
-        return bool(self.holding.among(chunks).any())
+        return bool(self.chunks.among(chunks).any())
 
     def has_digits(self) -> bool:
-        """Return whether it has digits: a model splits BL-52003 into bl, -, 52, 00, 3."""
         return any(character.isdigit() for character in self.text)
 
 
 class _WeighedPhrasing(NamedTuple):
-    """A phrasing with its terms, and the shares of them, by idf, that decide what counts."""
+    """A phrasing with its terms. Shares of the terms are weighted by idf."""
 
     name: str
     vector: Vector | None
     terms: Sequence[_QueryTerm]
-    known: float  # share that the notes hold or the model knows: gibberish has a vector, too
-    codes: float  # share with digits that the model splits into pieces
+    known: float  # share known to the notes or the model; gibberish has a vector, too
+    codes: float  # share of codes: a model splits BL-52003 into bl, -, 52, 00, 3
 
 
 class _PageScorer:
@@ -165,13 +165,13 @@ class _PageScorer:
 
     def __init__(self, search: Search, tools: Tools) -> None:
         self._search, self._tools = search, tools
-        self._holding: dict[tuple[str, bool], Selection] = {}
+        self._selections: dict[tuple[str, bool], Selection] = {}
 
     def score(self, best: Candidate) -> float:
-        """Return the confidence that a page answers, by its best candidate: the mean over the query
-        and its rewordings.
+        """Score the page of a candidate: the mean over the query and its rewordings.
 
-        A rewording without a known word does not count. A hypothetical answer can only lower it.
+        A rewording without a known word does not count. A hypothetical answer can only lower the
+        score.
         """
         own, *others = (
             (each.name, self._score_by(each, best))
@@ -179,13 +179,15 @@ class _PageScorer:
             if at == 0 or each.known
         )
         query = [own[1]] * (round(QUERY_WEIGHT) if others else 1)
-        asked = query + [score for name, score in others if name != _HYPOTHETICAL]
-        every = query + [score for _, score in others]
-        return min(sum(asked) / len(asked), sum(every) / len(every))
+        rewordings = query + [score for name, score in others if name != _HYPOTHETICAL]
+        phrasings = query + [score for _, score in others]
+        return min(sum(rewordings) / len(rewordings), sum(phrasings) / len(phrasings))
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
-        """Score a page by one phrasing; by words alone if it has no vector yet, or a language that
-        the model does not read, and by words for the share of codes.
+        """Score a page by one phrasing: by words for the share of codes, by both signals for the
+        rest.
+
+        Words alone count if the page has no vector or a language that the model does not know.
         """
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         by_words = self._score_by_words(phrasing, best)
@@ -198,9 +200,9 @@ class _PageScorer:
         if math.isnan(cosines[page.index(best.id)]):
             return by_words
         nearest = float(np.nanmax(cosines))
-        meaning = self._sample.prominence(phrasing.vector, nearest, page) * phrasing.known
-        on_page = [(term.idf, term.holding.among(page)) for term in phrasing.terms]
-        score = _VECTOR_WEIGHT * meaning + _GROUNDING_WEIGHT * grounding(cosines, on_page)
+        prominence = self._sample.prominence(phrasing.vector, nearest, page) * phrasing.known
+        on_page = [(term.idf, term.chunks.among(page)) for term in phrasing.terms]
+        score = _VECTOR_WEIGHT * prominence + _GROUNDING_WEIGHT * grounding(cosines, on_page)
         return score + phrasing.codes * (by_words - score) if phrasing.codes else score
 
     def _score_by_words(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
@@ -218,8 +220,8 @@ class _PageScorer:
         knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
         phrasings = []
         for phrasing in self._search.all_phrasings:
-            terms = query_terms(phrasing, self._tools, self._holding)
-            known = [bool(term.holding) or knows(term.text) for term in terms]
+            terms = query_terms(phrasing, self._tools, self._selections)
+            known = [bool(term.chunks) or knows(term.text) for term in terms]
             codes = [term.has_digits() and not knows(term.text) for term in terms]
             shares = _idf_share(terms, known), _idf_share(terms, codes)
             phrasings.append(_WeighedPhrasing(phrasing.name, phrasing.vector, terms, *shares))
@@ -231,7 +233,7 @@ class _PageScorer:
 
 
 class _Sample:
-    """Sampled chunks: how near any text is to a query, and the notes to each other."""
+    """A sample of chunks: how near they are to a query, and to each other."""
 
     def __init__(self, within: Selection | None, tools: Tools) -> None:
         count = len(tools.snapshot.catalog) if within is None else len(within)
@@ -244,11 +246,7 @@ class _Sample:
         self._range = _cosine_range(self._vectors[:: 1 + len(self.chunks) // _PAIRWISE_SAMPLE])
 
     def prominence(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
-        """Return how far a page stands out from all others, 0 to 1; hardly at all if the query is
-        off topic.
-
-        A page that stands out very far is on topic, however alike the notes are.
-        """
+        """Return how far a page's cosine is above the other pages', 0 to 1, lower if off topic."""
         own = set(page)
         elsewhere = np.array([n not in own for n in self.chunks], dtype=np.bool_)
         others = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
@@ -264,7 +262,7 @@ class _Sample:
 def _draw_sample(
     step: int, within: Selection | None, tools: Tools
 ) -> tuple[Sequence[ChunkId], Matrix, float]:
-    """Return every `step`-th chunk that has a vector, the vectors, and the share that has one."""
+    """Return those of every `step`-th chunk that have a vector, the vectors, and their share."""
     chunks = tools.snapshot.catalog.every_nth(step, within)
     vectors = tools.snapshot.vector.vectors(chunks)
     has_vector = ~np.isnan(vectors[:, 0])
@@ -276,11 +274,11 @@ def _draw_sample(
 
 
 _SAMPLES: WeakKeyDictionary[VectorIndex, _Sample] = WeakKeyDictionary()
-"""Samples of whole indexes, for the next query."""
+"""Cached samples of whole indexes."""
 
 
 def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
-    """Return a sample of the searchable chunks, cached for a whole index."""
+    """Return a sample of the searchable chunks. A sample of a whole index is cached."""
     snapshot = tools.snapshot
     repeated = snapshot.duplicates.repeats()
     repeats = 0 if repeated is None else len(repeated)
@@ -292,7 +290,7 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
 
 
 def _cosine_range(vectors: Matrix) -> tuple[float, float]:
-    """Return the mean cosine between chunks (far), and the median to the nearest (near)."""
+    """Return the mean cosine between chunks (far), and the median to the nearest one (near)."""
     if len(vectors) < _MIN_PAIRWISE:
         return 0.0, _DEFAULT_NEAR
     cosines = inner_products(vectors, vectors)
@@ -302,7 +300,7 @@ def _cosine_range(vectors: Matrix) -> tuple[float, float]:
 
 
 def standard_deviations(cosine: float, others: Vector) -> float:
-    """Return by how many standard deviations a cosine is above those of other chunks."""
+    """Return how many standard deviations a cosine is above those of other chunks."""
     mean = float(others.sum()) / (len(others) + _PRIOR_COUNT)
     squares = float(np.square(others - mean).sum()) + _PRIOR_COUNT * _PRIOR_SPREAD**2
     return (cosine - mean) / math.sqrt(squares / (len(others) + _PRIOR_COUNT))
@@ -313,7 +311,7 @@ def _ramp(value: float, low: float, high: float) -> float:
 
 
 def _idf_share(terms: Sequence[_QueryTerm], counted: Sequence[bool]) -> float:
-    """Return the share of the terms, by idf, that counts; 0 without terms."""
+    """Return the share of the counted terms, weighted by idf; 0 without terms."""
     total = sum(term.idf for term in terms)
     if not total:
         return 0.0
@@ -323,47 +321,46 @@ def _idf_share(terms: Sequence[_QueryTerm], counted: Sequence[bool]) -> float:
 def query_terms(
     phrasing: Phrasing, tools: Tools, cache: dict[tuple[str, bool], Selection] | None = None
 ) -> tuple[_QueryTerm, ...]:
-    """Return the words of a phrasing, and its identifiers as wholes: their parts may be anywhere.
+    """Return the words of a phrasing, and its whole identifiers.
 
-    `cache` holds the chunks of the forms that were looked up.
+    `cache` keeps the chunks of each text, by whether it was looked up verbatim.
     """
     keyword, total = tools.snapshot.keyword, len(tools.snapshot.catalog)
     cache = {} if cache is None else cache
     fields = tuple(field_weights(tools.settings.search_keyword).fields)
 
-    def holding(text: str, verbatim: bool) -> Selection:
+    def chunks_with(text: str, verbatim: bool) -> Selection:
         if (text, verbatim) not in cache:
-            found = keyword.chunks_with_all_words(text, ("code",))
+            chunks = keyword.chunks_with_all_words(text, ("code",))
             cache[text, verbatim] = (
-                found if verbatim else found | keyword.chunks_with_all_words(text, fields)
+                chunks if verbatim else chunks | keyword.chunks_with_all_words(text, fields)
             )
         return cache[text, verbatim]
 
     words = {term.text: tuple(other.text for other in term.forms) for term in phrasing.terms}
-    held = [
-        (text, reduce(or_, [holding(form, False) for form in (text, *others)]))
+    selections = [
+        (text, reduce(or_, [chunks_with(form, False) for form in (text, *others)]))
         for text, others in sorted(words.items())
     ]
-    held += [
-        (term.text, holding(term.text, True))
+    selections += [
+        (term.text, chunks_with(term.text, True))
         for term in phrasing.identifiers
         if term.weight > 1 and term.text not in words
     ]
-    return tuple(_QueryTerm(text, _idf(len(chunks), total), chunks) for text, chunks in held)
+    return tuple(_QueryTerm(text, _idf(len(chunks), total), chunks) for text, chunks in selections)
 
 
 def grounding(cosines: Vector, terms: Sequence[tuple[float, Mask]]) -> float:
-    """Return how near the chunks that hold the query's words are to it, against the page's best
-    chunk, 0 to 1.
+    """Return how near the chunks with the query's words are, relative to the page's nearest chunk.
 
-    A term is its idf and the mask of the page's chunks that hold it; its weight is the square of
-    the idf. A chunk without a vector counts as the best.
+    `terms` has each term's idf and the mask of the page's chunks that contain it. A term's weight
+    is its squared idf. A chunk without a vector counts as the nearest. The result is 0 to 1.
     """
     best, total = float(np.nanmax(cosines)), sum(idf**2 for idf, _ in terms)
     if best <= 0 or not total:
         return 0.0
     near = np.nan_to_num(cosines, nan=best)
-    nearest = [(idf, float(near[held].max(initial=0.0))) for idf, held in terms]
+    nearest = [(idf, float(near[mask].max(initial=0.0))) for idf, mask in terms]
     return sum(idf**2 * cosine / best for idf, cosine in nearest) / total
 
 

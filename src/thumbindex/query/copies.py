@@ -1,5 +1,5 @@
-"""The stages that make one candidate of several copies: versions of a page, copies that the index
-knows, and exact and near copies by letters, meaning or a field.
+"""The stages that merge copies: versions of a page, copies found by indexing, and exact and near
+copies by letters, meaning or a field.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
 
 _CACHED_PAIRS = 1024
-"""Pairs of chunks whose guard verdict is cached."""
+"""Number of pairs of chunks whose difference is cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyOf:
-    """The position of a copy's survivor among the candidates, and the reason."""
+    """The position of the candidate that a copy is merged into, and the reason."""
 
     survivor: int
     reason: str
@@ -38,9 +38,9 @@ class CopyOf:
 def assign_survivors(
     alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]
 ) -> dict[int, int]:
-    """Return the survivor of each copy: the first earlier survivor that is alike and not apart.
+    """Return each copy's survivor: the first earlier item that is alike, not apart and no copy.
 
-    `alike` has shape (items, items). A survivor is never a copy.
+    `alike` has shape (items, items).
     """
     near: dict[int, list[int]] = {}
     for item, other in np.argwhere(np.tril(alike, -1)).tolist():
@@ -56,16 +56,14 @@ def assign_survivors(
 
 
 def _reason_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> str | None:
-    """Return why two candidates are no copies: the owner's decision, else a guard; None if they may
-    be.
-    """
+    """Return why two candidates are not copies, or None if they may be."""
     if duplicates.verdict(first.id, second.id) == "apart":
-        return "their owner keeps them apart"
-    return _guard_reason(first.chunk, second.chunk)
+        return "the owner keeps them apart"
+    return _difference(first.chunk, second.chunk)
 
 
 @lru_cache(maxsize=_CACHED_PAIRS)
-def _guard_reason(first: Chunk, second: Chunk) -> str | None:
+def _difference(first: Chunk, second: Chunk) -> str | None:
     return chunk_difference(first, second)
 
 
@@ -75,9 +73,9 @@ def merge_copies(
     copies: Mapping[int, CopyOf],
     shown: Mapping[int, Candidate] = MappingProxyType({}),
 ) -> Search:
-    """Remove the copies; a survivor keeps its rank and score, and names their places.
+    """Remove the copies. A survivor keeps its rank and score, and lists the copies' places.
 
-    `shown` replaces survivors. Otherwise no name match is removed.
+    `shown` has replacements of survivors. A name match is removed only if its survivor is replaced.
     """
     candidates = search.candidates
     copies = {
@@ -88,44 +86,44 @@ def merge_copies(
     merged: dict[int, list[Candidate]] = defaultdict(list)
     for at, copy in sorted(copies.items()):
         merged[copy.survivor].append(candidates[at])
-    kept = {
-        at: _add_places(shown.get(at, each), merged.get(at, ()))
-        for at, each in enumerate(candidates)
+    survivors = {
+        at: _add_places(shown.get(at, candidate), merged.get(at, ()))
+        for at, candidate in enumerate(candidates)
         if at not in copies or at in shown
     }
-    gone = tuple(
-        _dropped_copy(candidates[at], kept[copy.survivor], copy.reason, tools)
+    dropped = tuple(
+        _dropped_copy(candidates[at], survivors[copy.survivor], copy.reason, tools)
         for at, copy in sorted(copies.items())
-        if candidates[at].id != kept[copy.survivor].id
+        if candidates[at].id != survivors[copy.survivor].id
     )
-    return replace(search, candidates=tuple(kept.values()), dropped=(*search.dropped, *gone))
+    return replace(
+        search, candidates=tuple(survivors.values()), dropped=(*search.dropped, *dropped)
+    )
 
 
 def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
-    """Add the places of other candidates."""
-    places = (n for each in others for n in (each.id, *each.also_in))
-    named = dict.fromkeys((*survivor.also_in, *places))
-    named.pop(survivor.id, None)
-    return replace(survivor, also_in=tuple(named), cluster_size=1 + len(named))
+    chunks = (n for other in others for n in (other.id, *other.also_in))
+    also_in = dict.fromkeys((*survivor.also_in, *chunks))
+    also_in.pop(survivor.id, None)
+    return replace(survivor, also_in=tuple(also_in), cluster_size=1 + len(also_in))
 
 
 def _dropped_copy(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> DroppedChunk:
-    """Return the record of a removed copy."""
     documents = tools.snapshot.catalog.documents
     reason = f"{why} of {documents[survivor.document].path}, line {survivor.chunk.start_line}"
     return DroppedChunk(documents[copy.document].path, copy.chunk.start_line, reason)
 
 
 def dedup_hash(search: Search, tools: Tools) -> Search:
-    """Keep the best of each group of equal texts, whatever their paths, tags and headings; what the
-    owner keeps apart is no copy.
-    """
-    found, duplicates = search.candidates, tools.snapshot.duplicates
-    copies = exact_copies([each.chunk.text for each in found], [each.score for each in found])
+    """Keep the best of each group of equal texts, unless their owner keeps them apart."""
+    candidates, duplicates = search.candidates, tools.snapshot.duplicates
+    copies = exact_copies(
+        [each.chunk.text for each in candidates], [each.score for each in candidates]
+    )
     copies = {
         at: of
         for at, of in copies.items()
-        if duplicates.verdict(found[at].id, found[of].id) != "apart"
+        if duplicates.verdict(candidates[at].id, candidates[of].id) != "apart"
     }
     return merge_copies(
         search, tools, {at: CopyOf(of, "a byte-exact copy") for at, of in copies.items()}
@@ -133,8 +131,9 @@ def dedup_hash(search: Search, tools: Tools) -> Search:
 
 
 def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[int, int]:
-    """Return the survivor of each copy: of equal texts the highest score, then the first. None
-    equals nothing.
+    """Return each copy's survivor: the equal text with the highest score, then the first.
+
+    None equals nothing.
     """
     best: dict[str, int] = {}
     for at, text in enumerate(texts):
@@ -146,27 +145,23 @@ def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[i
 
 
 _MIN_NGRAM_SIMILARITY = 0.4
-"""Minimum 3-gram similarity of copies with similar vectors: a vector includes the headings."""
+"""Minimum 3-gram similarity of semantic copies: their vectors include the headings."""
 
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
-    """Take out near copies of better candidates, unless a number, identifier or negation
-    differs.
-    """
-    likeness = _ngram_similarities(search.candidates)
-    alike = likeness >= tools.settings.dedup_ngram.similarity
+    """Merge near copies by 3-grams, unless a number, identifier or negation differs."""
+    similarities = _ngram_similarities(search.candidates)
+    alike = similarities >= tools.settings.dedup_ngram.similarity
     return _drop_similar(
         search,
         tools,
         alike,
-        lambda at, of: f"3-gram similarity {likeness[at, of]:.2f}: a near copy",
+        lambda at, of: f"3-gram similarity {similarities[at, of]:.2f}: a near copy",
     )
 
 
 def dedup_semantic(search: Search, tools: Tools) -> Search:
-    """Take out what says the same as a better candidate, unless a number, identifier or negation
-    differs.
-    """
+    """Merge near copies by vectors, unless a number, identifier or negation differs."""
     cosines = _cosines(search.candidates, tools)
     alike = _are_semantic_copies(search.candidates, cosines, tools)
     return _drop_similar(
@@ -181,7 +176,7 @@ def _drop_similar(
     why: Callable[[int, int], str],
     order: Sequence[int] = (),
 ) -> Search:
-    """Remove similar candidates that are not apart; the first in `order` survives."""
+    """Merge similar candidates that are not apart. The first in `order` survives."""
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     order = order or range(len(candidates))
     copies = assign_survivors(
@@ -193,8 +188,9 @@ def _drop_similar(
 
 
 def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, int]]:
-    """Return pairs of positions of one kind that are similar by letters or vectors, the better
-    first.
+    """Return the pairs of positions that are similar by letters or vectors, the better one first.
+
+    Both chunks of a pair have the same block type and language.
     """
     by_letters = _ngram_similarities(candidates) >= tools.settings.dedup_ngram.similarity
     alike = by_letters | _are_semantic_copies(candidates, _cosines(candidates, tools), tools)
@@ -207,7 +203,7 @@ def _ngram_similarities(candidates: Sequence[Candidate]) -> SimilarityMatrix:
 
 
 def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.float32]:
-    """Return all pairs' cosines, NaN without a vector."""
+    """Return the cosines of all pairs, shape (items, items); NaN without a vector."""
     vectors = tools.snapshot.vector.vectors([candidate.id for candidate in candidates])
     return inner_products(vectors, vectors)
 
@@ -215,11 +211,11 @@ def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.fl
 def _are_semantic_copies(
     candidates: Sequence[Candidate], cosines: npt.NDArray[np.float32], tools: Tools
 ) -> npt.NDArray[np.bool_]:
-    """Return which pairs have similar vectors and share letters, shape (items, items)."""
+    """Return which pairs have similar vectors and shared 3-grams, shape (items, items)."""
     document = np.array([candidate.document for candidate in candidates])
     settings = tools.settings.dedup_semantic
-    least = np.where(document[:, None] == document, settings.within, settings.across)
-    return (cosines >= least) & (_ngram_similarities(candidates) >= _MIN_NGRAM_SIMILARITY)
+    minimum = np.where(document[:, None] == document, settings.within, settings.across)
+    return (cosines >= minimum) & (_ngram_similarities(candidates) >= _MIN_NGRAM_SIMILARITY)
 
 
 def _have_same_kind(first: Candidate, second: Candidate) -> bool:
@@ -230,28 +226,28 @@ def _have_same_kind(first: Candidate, second: Candidate) -> bool:
 
 
 def deduplicate(search: Search, tools: Tools) -> Search:
-    """Keep one of the candidates that are the same by the configured method."""
-    settings, found = tools.settings.deduplicate, search.candidates
-    claims: Sequence[float] = {
-        "first": range(0, -len(found), -1),
-        "last": range(len(found)),
-        "highest_score": [each.score for each in found],
+    """Keep one of several equal candidates, by the configured method."""
+    settings, candidates = tools.settings.deduplicate, search.candidates
+    priorities: Sequence[float] = {
+        "first": range(0, -len(candidates), -1),
+        "last": range(len(candidates)),
+        "highest_score": [candidate.score for candidate in candidates],
     }[settings.keep]
     if settings.method == "semantic":
-        cosines = _cosines(found, tools)
-        texts = np.array([each.chunk.text for each in found], dtype=object)
+        cosines = _cosines(candidates, tools)
+        texts = np.array([candidate.chunk.text for candidate in candidates], dtype=object)
         same = np.isnan(cosines) & (texts[:, None] == texts)
         alike = same | (cosines >= settings.similarity_threshold)
-        order = sorted(range(len(found)), key=lambda at: -claims[at])
-        return _drop_similar(search, tools, alike, lambda *_: "the same meaning as that", order)
+        order = sorted(range(len(candidates)), key=lambda at: -priorities[at])
+        return _drop_similar(search, tools, alike, lambda *_: "same meaning: a copy", order)
     documents = tools.snapshot.catalog.documents
     if settings.method == "exact_field":
-        why = "the same field as that"
-        keys = [_field(documents[each.document], settings.field) for each in found]
+        why = "same field: a copy"
+        keys = [_field(documents[candidate.document], settings.field) for candidate in candidates]
     else:
-        why = "the same content as that"
-        keys = [each.chunk.text or None for each in found]
-    copies = exact_copies(keys, claims)
+        why = "same content: a copy"
+        keys = [candidate.chunk.text or None for candidate in candidates]
+    copies = exact_copies(keys, priorities)
     return merge_copies(search, tools, {at: CopyOf(of, why) for at, of in copies.items()})
 
 
@@ -259,9 +255,7 @@ _FIELDS = {"path", "folder", "title", "author", "category", "type", "date"}
 
 
 def _field(document: Document, path: str) -> str | None:
-    """Return a field of a document or the value at a dotted path in its front matter, as JSON;
-    None where it is missing.
-    """
+    """Return a field of a document, or of its front matter by dotted path, as JSON; else None."""
     value: Any = getattr(document, path) if path in _FIELDS else None
     if path.startswith("front_matter."):
         value = _value_at(document.front_matter, path.partition(".")[2])
@@ -269,7 +263,7 @@ def _field(document: Document, path: str) -> str | None:
 
 
 def _value_at(values: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, or None; a key that itself holds the dots comes first."""
+    """Return the value at a dotted path, or None. A key that contains the dots comes first."""
     if path in values:
         return values[path]
     head, _, rest = path.partition(".")
@@ -282,24 +276,25 @@ def _value_at(values: Mapping[str, Any], path: str) -> Any:
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
 _DATE = re.compile(r"(?:19|20)\d\d([-._])\d{1,2}\1\d{1,2}")
 _VERSION_ALIASES = frozenset(("latest", "stable", "current", "next"))
-"""Folder names that stand for a version."""
+"""Folder names that mean a version."""
 
 _VERSION_MARK = "\0"
-"""Replaces a version in a name: no path contains it."""
+"""Placeholder for a version in a name. No path contains it."""
 
 
 @lru_cache(maxsize=4096)
 def without_versions(path: str) -> str:
     """Return a path without versions: `5.1/x.md`, `latest/x.md` and `x.md` are one page."""
     *folders, name = path.split("/")
-    kept = [
+    masked = [
         _mask_version(folder) for folder in folders if folder.casefold() not in _VERSION_ALIASES
     ]
     stem, dot, suffix = name.rpartition(".")
     bare = _mask_version(stem)
-    # a name that is but a version is its release's note
+    # a file that is named by a version alone is about that release
     bare = bare if re.search(r"[^\W\d_]", bare) else stem
-    return "/".join([*(each for each in kept if each != _VERSION_MARK), f"{bare}{dot}{suffix}"])
+    folders = [folder for folder in masked if folder != _VERSION_MARK]
+    return "/".join([*folders, f"{bare}{dot}{suffix}"])
 
 
 def _mask_version(part: str) -> str:
@@ -307,9 +302,9 @@ def _mask_version(part: str) -> str:
 
 
 def version_of(path: str) -> tuple[int, ...]:
-    """Return the first version in a path as numbers; empty if there is none, or a date."""
-    found = _VERSION.search(_DATE.sub("", path))
-    return tuple(int(number) for number in re.findall(r"\d+", found[0])) if found else ()
+    """Return the first version in a path as numbers; empty if there is none. Dates do not count."""
+    match = _VERSION.search(_DATE.sub("", path))
+    return tuple(int(number) for number in re.findall(r"\d+", match[0])) if match else ()
 
 
 def _merge_groups(
@@ -318,9 +313,7 @@ def _merge_groups(
     groups: Sequence[tuple[Sequence[int], Candidate]],
     why: str,
 ) -> Search:
-    """Merge each group of positions into one candidate, with the first one's rank and score and the
-    best rank of each retriever.
-    """
+    """Merge each group of positions into its candidate, at the rank and score of the first."""
     candidates = search.candidates
     copies = {at: CopyOf(group[0], why) for group, _ in groups for at in group}
     shown = {
@@ -331,6 +324,7 @@ def _merge_groups(
 
 
 def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
+    """Return a candidate with the first member's score and the best rank in each retriever."""
     sources = {
         name: min(member.sources[name] for member in members if name in member.sources)
         for each in members
@@ -340,7 +334,7 @@ def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate
 
 
 def _age_key(document: Document) -> tuple[int, float]:
-    """Return a sort key for a document's age: its day, then its last edit; 0 if unknown."""
+    """Return a sort key, oldest first: the document's day, then its last edit; 0 if unknown."""
     day = day_of(document)
     return day.toordinal() if day else 0, 0.0 if document.date else document.edited
 
@@ -350,53 +344,55 @@ _MAX_DATED_COPIES = 500
 
 
 def dedup_known(search: Search, tools: Tools) -> Search:
-    """Make one of known copies, in the best one's place; all their places are named, those that
-    were not found, too. A copy of a copy may say something else.
+    """Merge copies that the index knows, at the best one's rank. All places are listed, also of
+    copies that no retriever found.
+
+    Only direct copies are merged: a copy of a copy may say something else.
     """
     candidates = search.candidates
-    known = {
+    copies = {
         candidate.id: tools.snapshot.duplicates.copies(candidate.id) for candidate in candidates
     }
     groups: list[tuple[Sequence[int], Candidate]] = []
-    taken: set[int] = set()
+    merged: set[int] = set()
     for at, first in enumerate(candidates):
-        if at in taken:
+        if at in merged:
             continue
         same = [
             n
             for n, each in enumerate(candidates[at + 1 :], at + 1)
-            if n not in taken
+            if n not in merged
             and not each.name_kind
-            and (each.id in known[first.id] or first.id in known[each.id])
+            and (each.id in copies[first.id] or first.id in copies[each.id])
         ]
-        found = [first, *(candidates[n] for n in same)]
-        held = {each.id for each in found}
-        others = tuple(n for n in known[first.id] if n not in held)
+        members = [first, *(candidates[n] for n in same)]
+        ids = {member.id for member in members}
+        others = tuple(n for n in copies[first.id] if n not in ids)
         if others or same:
-            taken.update(same)
-            shown = first if first.name_kind else _newest_copy(found, others, search, tools)
-            also_in = dict.fromkeys(n for each in found for n in (each.id, *each.also_in))
+            merged.update(same)
+            shown = first if first.name_kind else _newest_copy(members, others, search, tools)
+            also_in = dict.fromkeys(n for member in members for n in (member.id, *member.also_in))
             also_in |= dict.fromkeys(others)
             groups.append(((at, *same), replace(shown, also_in=tuple(also_in))))
     return _merge_groups(search, tools, groups, "a known copy")
 
 
 def _newest_copy(
-    mine: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
+    candidates: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
 ) -> Candidate:
     """Return the newest copy, then the best one.
 
-    It may be a copy that no retriever found, if it passes the filters and is no other version.
+    It may be a copy that no retriever found, if it passes the filters and is not another version.
     """
     catalog = tools.snapshot.catalog
     documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
-    best = max(mine, key=lambda each: _age_key(catalog.documents[each.document]))
-    own = catalog.documents[best.document]
+    best = max(candidates, key=lambda each: _age_key(catalog.documents[each.document]))
+    best_document = catalog.documents[best.document]
     found = {n for candidate in search.candidates for n in (candidate.id, *candidate.also_in)}
     for n in sorted(documents, key=lambda n: _age_key(documents[n]), reverse=True):
-        if _age_key(documents[n]) <= _age_key(own):
+        if _age_key(documents[n]) <= _age_key(best_document):
             break
-        is_version = without_versions(documents[n].path) == without_versions(own.path)
+        is_version = without_versions(documents[n].path) == without_versions(best_document.path)
         if n not in found and not is_version and search.keep_searchable([n]):
             for chunk in catalog.chunks([n]).values():
                 return Candidate(n, catalog.document_of(n), chunk, best.score)
@@ -408,56 +404,52 @@ _ESCAPED_SLASH = "\1"
 
 
 def dedup_versions(search: Search, tools: Tools) -> Search:
-    """Merge the versions of a page: show the one that the query names, else the highest, the
-    newest.
-    """
+    """Merge the versions of a page, and show the best: see `_choose_version`."""
     candidates = search.candidates
     groups: list[tuple[Sequence[int], Candidate]] = []
-    for members in _version_groups(candidates, tools):
-        found = [candidates[at] for at in members]
-        named = [each for each in found if each.name_kind is found[0].name_kind]
+    for positions in _version_groups(candidates, tools):
+        versions = [candidates[at] for at in positions]
+        # a name match is shown rather than another version
+        named = [each for each in versions if each.name_kind is versions[0].name_kind]
         shown = _choose_version(named, search.text, tools.snapshot.catalog)
-        otherwise = tuple(
+        contradicting = tuple(
             (each.id, differs)
-            for each in found
+            for each in versions
             if (differs := contradiction(shown.chunk.text, each.chunk.text))
         )
-        shown = replace(shown, other_versions=(*shown.other_versions, *otherwise))
-        groups.append((members, shown))
-    return _merge_groups(search, tools, groups, "a variant")
+        shown = replace(shown, other_versions=(*shown.other_versions, *contradicting))
+        groups.append((positions, shown))
+    return _merge_groups(search, tools, groups, "another version")
 
 
 def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
-    """Return groups of positions that are versions of one passage, the nearest chunk of each
-    document.
-    """
-    likeness = trigram_similarities(tuple(candidate.chunk.text for candidate in candidates))
+    """Return groups of positions that are versions of one passage, one chunk of each document."""
+    similarities = trigram_similarities(tuple(candidate.chunk.text for candidate in candidates))
     document = np.array([candidate.document for candidate in candidates])
 
     def are_nearest(a: int, b: int) -> bool:
-        of_first, of_second = document == document[a], document == document[b]
-        nearest = max(likeness[a, of_second].max(), likeness[of_first, b].max())
-        return bool(likeness[a, b] >= nearest)
+        in_first, in_second = document == document[a], document == document[b]
+        nearest = max(similarities[a, in_second].max(), similarities[in_first, b].max())
+        return bool(similarities[a, b] >= nearest)
 
     groups: dict[int, list[int]] = {}
-    taken: set[int] = set()
+    grouped: set[int] = set()
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
-        is_free = not taken & {a, b} and b not in groups
+        is_free = not grouped & {a, b} and b not in groups
         if is_free and are_nearest(a, b) and _are_versions(first, second, tools):
             members = groups.setdefault(a, [a])
             if second.document not in {candidates[at].document for at in members}:
                 members.append(b)
-                taken.add(b)
+                grouped.add(b)
     return [tuple(members) for members in groups.values() if len(members) > 1]
 
 
 def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
-    """Return whether two near copies are one passage of two versions of a page: by their paths and
-    headings.
+    """Return whether two near copies are one passage in two versions of a page.
 
-    Two versions may differ in anything. Notes with a version in their names may be about releases:
-    they may differ in that version alone.
+    Paths and headings decide; the texts may differ in anything. But a file name with a version may
+    mean a note about that release, so those texts may differ in the version alone.
     """
     documents = tools.snapshot.catalog.documents
     paths = [_full_path(documents[each.document]) for each in (first, second)]
@@ -480,24 +472,24 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
 
 
 def _full_path(document: Document) -> str:
-    """Return a document's path with its folder's name: folders may share paths."""
+    """Return a document's path below its folder's name. Two folders may have the same path."""
     return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 
 def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
-    """Return the version to show: named by the query, holding most of its exact terms, highest,
-    newest, best.
+    """Return the version that the query names, else the one with most of its exact terms, else the
+    highest, the newest, the first.
     """
     documents = [catalog.documents[candidate.document] for candidate in candidates]
     versions = [version_of(_full_path(document)) for document in documents]
     exact = _exact_terms(query)
 
-    def claim(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:
-        named = names_version(".".join(map(str, versions[at])), query)
-        held = sum(each in candidates[at].chunk.text.casefold() for each in exact)
-        return named, held, versions[at], _age_key(documents[at]), -at
+    def priority(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:
+        is_named = names_version(".".join(map(str, versions[at])), query)
+        matches = sum(term in candidates[at].chunk.text.casefold() for term in exact)
+        return is_named, matches, versions[at], _age_key(documents[at]), -at
 
-    return candidates[max(range(len(candidates)), key=claim)]
+    return candidates[max(range(len(candidates)), key=priority)]
 
 
 def _exact_terms(query: str) -> frozenset[str]:
@@ -508,6 +500,6 @@ def _exact_terms(query: str) -> frozenset[str]:
 
 
 def names_version(version: str, query: str) -> bool:
-    """Return whether a query names a version."""
-    asked = (token.strip("\"'`,;:!?()[].").removeprefix("v") for token in query.casefold().split())
-    return bool(version) and version in asked
+    """Return whether a query contains a version."""
+    parts = (token.strip("\"'`,;:!?()[].").removeprefix("v") for token in query.casefold().split())
+    return bool(version) and version in parts

@@ -1,4 +1,4 @@
-"""Explain the rank of a passage, and why a note is not in the answer."""
+"""Explain the rank of a passage, and why a note is or is not in an answer."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.text import plural
 
 _History = Sequence[tuple[str, Search]]
-"""The search after each stage, by its name, and before the first one ("")."""
+"""The name of each stage and the search after it; "" and the search before the first stage."""
 
 _DIGITS = 4
+"""Decimal digits of a cosine."""
 
 
 def explain_passages(
-    passages: Sequence[Passage], seen: _History, tools: Tools
+    passages: Sequence[Passage], history: _History, tools: Tools
 ) -> tuple[Passage, ...]:
-    """Return the passages with explanations; none if the chunk no longer exists."""
-    last, catalog = seen[-1][1], tools.snapshot.catalog
+    """Add explanations to passages. A passage whose chunk no longer exists gets none."""
+    last, catalog = history[-1][1], tools.snapshot.catalog
     groups = [_passage_candidates(each, last.candidates, catalog) for each in passages]
     terms = _term_fields(last, [[candidate.id for candidate in group] for group in groups], tools)
     results = []
     for passage, group, fields in zip(passages, groups, terms, strict=True):
-        explanation = _explanation(passage, group, fields, seen, tools) if group else None
+        explanation = _explanation(passage, group, fields, history, tools) if group else None
         results.append(replace(passage, explanation=explanation))
     return tuple(results)
 
@@ -62,28 +63,28 @@ def explain_passages(
 def _passage_candidates(
     passage: Passage, candidates: Sequence[Candidate], catalog: Catalog
 ) -> list[Candidate]:
-    """Return the candidates of a passage, the marked one first."""
+    """Return the candidates of a passage, the matched chunk first."""
     lines = passage_place(passage)
-    marked = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
+    matched = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
     places = {candidate.id: chunk_place(candidate, catalog) for candidate in candidates}
     group = [
         candidate
         for candidate in candidates
         if is_inside(places[candidate.id], lines) or places[candidate.id] in passage.also_in
     ]
-    return sorted(group, key=lambda each: places[each.id] != marked)
+    return sorted(group, key=lambda each: places[each.id] != matched)
 
 
 def _explanation(
     passage: Passage,
     group: Sequence[Candidate],
     terms: Mapping[str, tuple[str, ...]],
-    seen: _History,
+    history: _History,
     tools: Tools,
 ) -> Explanation:
-    lead, last = group[0], seen[-1][1]
+    lead, last = group[0], history[-1][1]
     chunks = [n for candidate in group for n in (candidate.id, *candidate.also_in)]
-    stages = _only_changes(_rank_changes({lead.id, *lead.also_in}, seen, tools))
+    stages = _only_changes(_rank_changes({lead.id, *lead.also_in}, history, tools))
     return Explanation(
         evidence=_match_evidence(chunks, last, tools),
         terms=terms,
@@ -91,8 +92,8 @@ def _explanation(
         edges=_link_edges(lead.document, last, tools),
         rank_by_stage=tuple(stage for stage in stages if stage.stage not in RETRIEVERS),
         copies=tuple(
-            DroppedCopy(gone.path, gone.line, gone.reason, stage)
-            for stage, n, gone in _dropped_chunks(seen, tools)
+            DroppedCopy(dropped.path, dropped.line, dropped.reason, stage)
+            for stage, n, dropped in _dropped_chunks(history, tools)
             if n in chunks
         ),
         reranked=lead.reranked,
@@ -100,7 +101,7 @@ def _explanation(
     )
 
 
-# ------------------------------------------------------------------ what the retrievers say
+# ------------------------------------------------------------------ evidence from the retrievers
 
 
 def _match_evidence(
@@ -108,7 +109,7 @@ def _match_evidence(
 ) -> tuple[MatchEvidence, ...]:
     """Return the best hit of the chunks in each retriever's list."""
     weights = retriever_weights(search, tools.settings)
-    hits = {name: _best_hit(chunks, found) for name, found in search.lists.items()}
+    hits = {name: _best_hit(chunks, ranked) for name, ranked in search.lists.items()}
     return tuple(
         MatchEvidence(
             retriever=name,
@@ -123,9 +124,8 @@ def _match_evidence(
     )
 
 
-def _best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
-    """Return the first hit of the chunks."""
-    return next((hit for hit in found.hits if hit.chunk in chunks), None)
+def _best_hit(chunks: Collection[ChunkId], ranked: RankedList) -> Hit | None:
+    return next((hit for hit in ranked.hits if hit.chunk in chunks), None)
 
 
 def _line(chunk: ChunkId, tools: Tools) -> int:
@@ -144,34 +144,32 @@ def _best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools)
 def _term_fields(
     search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools
 ) -> list[dict[str, tuple[str, ...]]]:
-    """Return, for each group of chunks, the fields that hold each of the query's terms."""
+    """Return, for each group of chunks, the fields that contain each of the query's terms."""
     chunks = sorted({n for group in groups for n in group})
     within = tools.snapshot.catalog.only(chunks)
     boosts = field_weights(tools.settings.search_keyword).fields
-    terms = merge_terms(
-        search.terms, [other_phrasing.terms for other_phrasing in search.other_phrasings]
-    )
+    terms = merge_terms(search.terms, [phrasing.terms for phrasing in search.other_phrasings])
     forms = [form for term in terms for form in (replace(term, forms=()), *term.forms)]
-    asked = [(form, name) for form in forms for name in boosts]
-    asked += [(replace(term, forms=()), "code") for term in merge_identifiers(search)]
-    held: dict[str, dict[str, set[ChunkId]]] = {}
-    for term, name in asked:
-        found = tools.snapshot.keyword.search(
+    lookups = [(form, name) for form in forms for name in boosts]
+    lookups += [(replace(term, forms=()), "code") for term in merge_identifiers(search)]
+    matches: dict[str, dict[str, set[ChunkId]]] = {}
+    for term, name in lookups:
+        ranked = tools.snapshot.keyword.search(
             [replace(term, weight=1.0)], KeywordWeights({name: 1.0}), len(chunks), within
         )
-        held.setdefault(term.text, {})[name] = {hit.chunk for hit in found.hits}
+        matches.setdefault(term.text, {})[name] = {hit.chunk for hit in ranked.hits}
 
     def fields_by_term(group: set[ChunkId]) -> dict[str, tuple[str, ...]]:
         return {
             text: tuple(name for name, ids in by_field.items() if ids & group)
-            for text, by_field in held.items()
+            for text, by_field in matches.items()
         }
 
     return [fields_by_term(set(group)) for group in groups]
 
 
 def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...]:
-    """Return the links that lead to a document from the seeds of search_graph."""
+    """Return the links to a document from the seeds of search_graph."""
     settings, graph = tools.settings.search_graph, tools.snapshot.graph
     documents = tools.snapshot.catalog.documents
     return tuple(
@@ -181,14 +179,14 @@ def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edg
     )
 
 
-# ------------------------------------------------------------------ what the stages did
+# ------------------------------------------------------------------ effects of the stages
 
 
-def _rank_changes(wanted: Collection[ChunkId], seen: _History, tools: Tools) -> Iterator[StageRank]:
-    """Yield the best rank of the chunks after each stage: in a retriever's list, among the
-    candidates, or among all passages.
-    """
-    for name, search in seen:
+def _rank_changes(
+    wanted: Collection[ChunkId], history: _History, tools: Tools
+) -> Iterator[StageRank]:
+    """Yield the best rank of the chunks after each stage, in its list, candidates or passages."""
+    for name, search in history:
         if name not in RETRIEVERS and not search.candidates and not search.dropped:
             continue
         ranked = _ranked(name, search, wanted)
@@ -216,16 +214,14 @@ def _ranked(
     ]
 
 
-def _only_changes(found: Iterable[StageRank]) -> tuple[StageRank, ...]:
-    """Return the standpoints in the retrievers, and those after stages that changed rank or
-    score.
-    """
-    kept: list[StageRank] = []
-    for each in found:
-        is_first = not kept or each.stage in RETRIEVERS or kept[-1].stage in RETRIEVERS
-        if is_first or (each.rank, each.score) != (kept[-1].rank, kept[-1].score):
-            kept.append(each)
-    return tuple(kept)
+def _only_changes(ranks: Iterable[StageRank]) -> tuple[StageRank, ...]:
+    """Keep the ranks in retrievers, and those after stages that changed the rank or score."""
+    changes: list[StageRank] = []
+    for rank in ranks:
+        is_first = not changes or rank.stage in RETRIEVERS or changes[-1].stage in RETRIEVERS
+        if is_first or (rank.rank, rank.score) != (changes[-1].rank, changes[-1].score):
+            changes.append(rank)
+    return tuple(changes)
 
 
 def _passage_with(
@@ -243,45 +239,44 @@ def _passage_with(
     )
 
 
-def _dropped_chunks(seen: _History, tools: Tools) -> Iterator[tuple[str, ChunkId, DroppedChunk]]:
+def _dropped_chunks(history: _History, tools: Tools) -> Iterator[tuple[str, ChunkId, DroppedChunk]]:
     """Yield the candidates that a stage dropped, with the stage and its reason."""
     documents = tools.snapshot.catalog.documents
-    for (_, before), (name, after) in pairwise(seen):
-        left, said = (
-            {each.id for each in after.candidates},
-            list(after.dropped[len(before.dropped) :]),
-        )
+    for (_, before), (name, after) in pairwise(history):
+        remaining = {candidate.id for candidate in after.candidates}
+        records = list(after.dropped[len(before.dropped) :])
         for candidate in before.candidates:
-            if candidate.id not in left:
+            if candidate.id not in remaining:
                 path, line = documents[candidate.document].path, candidate.chunk.start_line
-                gone = next(
-                    (one for one in said if (one.path, one.line) == (path, line)),
-                    DroppedChunk(path, line, "taken out"),
+                dropped = next(
+                    (record for record in records if (record.path, record.line) == (path, line)),
+                    DroppedChunk(path, line, "removed"),
                 )
-                said = [one for one in said if one is not gone]
-                yield name, candidate.id, gone
+                records = [record for record in records if record is not dropped]
+                yield name, candidate.id, dropped
 
 
-# ------------------------------------------------------------------ what became of a note
+# ------------------------------------------------------------------ the outcome for a note
 
 
 _Outcome = tuple[NoteOutcome, str, str, int | None]
-"""What became of it, the stage that did it, the reason in words, and the rank of the passage that
-shows it.
-"""
+"""The outcome, the stage that decided it, the reason in words, and the rank of the passage."""
 
 
 def outcome_of(
     document: Document,
     heading: str,
     wanted: Sequence[ChunkId],
-    seen: _History,
+    history: _History,
     answer: Search,
     tools: Tools,
 ) -> WhyReport:
-    """Return what each stage of a traced run did to a document's chunks."""
-    last = seen[-1][1]
-    outcome, stage, reason, rank = _outcome(document, set(wanted), seen, answer, tools)
+    """Explain the outcome of a traced run for a document's chunks.
+
+    `history` has the search after each stage, `answer` is the final search.
+    """
+    last = history[-1][1]
+    outcome, stage, reason, rank = _outcome(document, set(wanted), history, answer, tools)
     without_vector = 0
     if wanted:
         without_vector = int(np.isnan(tools.snapshot.vector.vectors(wanted)[:, 0]).sum())
@@ -298,7 +293,7 @@ def outcome_of(
         chunks=len(wanted),
         without_vector=without_vector,
         cosine=_best_cosine(wanted, last.vector, tools),
-        stages=_only_changes(_rank_changes(set(wanted), seen, tools)),
+        stages=_only_changes(_rank_changes(set(wanted), history, tools)),
         terms=_term_fields(last, [wanted], tools)[0],
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
@@ -306,16 +301,16 @@ def outcome_of(
 
 
 def _outcome(
-    document: Document, wanted: set[ChunkId], seen: _History, answer: Search, tools: Tools
+    document: Document, wanted: set[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> _Outcome:
     if not wanted:
-        return "not_found", "", "it holds no text that could be found", None
-    if not seen[0][1].keep_searchable(list(wanted)):
+        return "not_found", "", "it has no searchable text", None
+    if not history[0][1].keep_searchable(list(wanted)):
         return "filtered", "", _filter_reason(document, wanted, answer, tools), None
-    verdict = _outcome_in_answer(wanted, seen, answer, tools) or _outcome_dropped(
-        wanted, seen, tools
+    outcome = _outcome_in_answer(wanted, history, answer, tools) or _outcome_dropped(
+        wanted, history, tools
     )
-    return verdict or ("not_found", "", _retriever_reason(wanted, seen, answer, tools), None)
+    return outcome or ("not_found", "", _retriever_reason(wanted, history, answer, tools), None)
 
 
 # ------------------------------------------------------------------ not searched
@@ -324,25 +319,25 @@ def _outcome(
 def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
-    """Return the filter that excludes the chunks, or that they repeat others of their document."""
+    """Name the filter that excludes the chunks. Without one, they are repeats."""
     filters, tags = answer.query.filters, f"its tags: {', '.join(document.tags) or 'none'}"
-    day = f"it is of {day_of(document) or 'no known date'}"
-    narrowed = [
+    path, day = f"its path: {document.path}", f"its date: {day_of(document) or 'unknown'}"
+    selections = [
         (
             tools.snapshot.catalog.select(replace(Filters(), **{name: value})),
-            f"the filter `{name}` asks for {_join(value)}; {own}",
+            f"the filter `{name}` asks for {_join(value)}; {actual}",
         )
-        for name, own in (("path", document.path), ("tag", tags), ("since", day), ("until", day))
+        for name, actual in (("path", path), ("tag", tags), ("since", day), ("until", day))
         if (value := getattr(filters, name))
     ]
-    narrowed += [
-        (select_chunks([one], tools.snapshot), _describe_condition(one, tags))
-        for one in answer.typed_filters
+    selections += [
+        (select_chunks([condition], tools.snapshot), _describe_condition(condition, tags))
+        for condition in answer.typed_filters
     ]
-    for within, reason in narrowed:
-        if within is not None and not within.among(list(wanted)).any():
+    for selection, reason in selections:
+        if selection is not None and not selection.among(list(wanted)).any():
             return reason
-    return "it only repeats other chunks of the document, which are found for it"
+    return "it only repeats other parts of its note, and those are searched instead"
 
 
 def _join(value: object) -> str:
@@ -350,19 +345,19 @@ def _join(value: object) -> str:
 
 
 def _describe_condition(condition: TypedFilter, tags: str) -> str:
-    own = f"; {tags}" if condition.field == "tag" else ""
-    asks = "leaves out" if condition.excludes else "asks for"
-    return f"the query {asks} {condition.field} {condition.value!r}{own}"
+    actual = f"; {tags}" if condition.field == "tag" else ""
+    verb = "excludes" if condition.excludes else "asks for"
+    return f"the query {verb} {condition.field} {condition.value!r}{actual}"
 
 
 # ------------------------------------------------------------------ in the answer
 
 
 def _outcome_in_answer(
-    wanted: Collection[ChunkId], seen: _History, answer: Search, tools: Tools
+    wanted: Collection[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> _Outcome | None:
     if shown := _passage_with(wanted, answer.passages, tools):
-        candidates = seen[-1][1].candidates
+        candidates = history[-1][1].candidates
         kinds = (
             candidate.name_kind
             for candidate in candidates
@@ -374,59 +369,58 @@ def _outcome_in_answer(
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
-            gone = [
-                (stage, said.reason)
-                for stage, n, said in _dropped_chunks(seen, tools)
+            reasons = [
+                (stage, dropped.reason)
+                for stage, n, dropped in _dropped_chunks(history, tools)
                 if n in wanted
             ]
-            stage, how = gone[-1] if gone else ("parents", "what it says stands there too")
+            stage, how = reasons[-1] if reasons else ("parents", "its text is part of that passage")
             reason = f"passage {passage.rank}, {passage.citation} ({stage}: {how})"
             return "copy", stage, reason, passage.rank
     return None
 
 
-# ------------------------------------------------------------------ found and taken out
+# ------------------------------------------------------------------ found, then dropped
 
 
-def _outcome_dropped(wanted: AbstractSet[ChunkId], seen: _History, tools: Tools) -> _Outcome | None:
+def _outcome_dropped(
+    wanted: AbstractSet[ChunkId], history: _History, tools: Tools
+) -> _Outcome | None:
     """Return the last stage that dropped one of the chunks; None if none was found."""
-    for (_, before), (name, after) in reversed(list(pairwise(seen))):
-        held = [candidate.id for candidate in before.candidates if candidate.id in wanted]
-        if name == "parents" and held:
+    for (_, before), (name, after) in reversed(list(pairwise(history))):
+        candidates = [candidate.id for candidate in before.candidates if candidate.id in wanted]
+        if name == "parents" and candidates:
             return "dropped", name, _limit_reason(wanted, after), None
-        if held and not any(candidate.id in wanted for candidate in after.candidates):
-            said = {
-                n: gone.reason for stage, n, gone in _dropped_chunks(seen, tools) if stage == name
+        if candidates and not any(candidate.id in wanted for candidate in after.candidates):
+            reasons = {
+                n: dropped.reason
+                for stage, n, dropped in _dropped_chunks(history, tools)
+                if stage == name
             }
-            return "dropped", name, said.get(held[0], "taken out"), None
-        if name == "fuse" and any(_best_hit(wanted, found) for found in before.lists.values()):
+            return "dropped", name, reasons.get(candidates[0], "removed"), None
+        if name == "fuse" and any(_best_hit(wanted, ranked) for ranked in before.lists.values()):
             return "dropped", name, _fusion_reason(wanted, after, tools), None
     return None
 
 
 def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
-    """Return the rank that it has behind the limit."""
     limit = after.query.limit
     ranks = (n for n, each in enumerate(after.passage_chunks, 1) if not wanted.isdisjoint(each))
     rank = next(ranks, None)
     if rank is None or rank <= limit:
-        return "what it says comes with another passage"
-    asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
-    return f"it ranks {rank} of {len(after.passage_chunks)}, and {asked}: a higher limit shows it"
+        return "its text is part of another passage"
+    count = len(after.passage_chunks)
+    return f"it ranks {rank} of {count}, below the limit of {limit}: raise `limit` to see it"
 
 
 def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
-    """Return the rank that it has in fusion."""
     if not tools.settings.runs("fuse"):
-        return "fusion is switched off, and it is not in the one list that is taken"
+        return "`fuse` is off, so only the first retriever's list is used, and it is not in that"
     rank = next((n for n, chunk in enumerate(after.fused, 1) if chunk in wanted), None)
     if rank is None:
-        return (
-            f"its note has {tools.settings.fuse.chunks} better chunks, and no more than that of "
-            "one note go on"
-        )
+        return f"its note has {tools.settings.fuse.chunks} better chunks, the maximum for one note"
     return (
-        f"its best chunk ranks {rank} of {len(after.fused)} that were found, and only the first "
+        f"its best chunk ranks {rank} of {len(after.fused)}, and only the first "
         f"{len(after.candidates)} go on"
     )
 
@@ -436,37 +430,33 @@ def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> 
 _RETRIEVER_NAMES = {
     "search_vector": "search by meaning (search_vector)",
     "search_keyword": "search by words (search_keyword)",
-    "search_code": "search for words as they are written (search_code)",
-    "search_graph": "search over links (search_graph)",
+    "search_code": "search by exact words (search_code)",
+    "search_graph": "search by links (search_graph)",
 }
 
 
 def _retriever_reason(
-    wanted: Collection[ChunkId], seen: _History, answer: Search, tools: Tools
+    wanted: Collection[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> str:
-    """Return what each retriever returned, and the rank of the note if it has one."""
+    """Describe the result of each retriever, with the note's rank if it has one."""
     if answer.listed:
-        matches = plural(answer.listed, "note")
-        return f"the query is filters alone, and {matches} match: a higher limit shows more"
+        notes = plural(answer.listed, "note")
+        return f"the query has only filters, and {notes} match: raise `limit` to see more"
     document = tools.snapshot.catalog.document_of(next(iter(wanted)))
-    said = []
-    for name, search in seen:
+    results = []
+    for name, search in history:
         if name in RETRIEVERS:
-            found = search.lists.get(name, RankedList())
-            taken = plural(len(found.hits), "chunk")
+            ranked = search.lists.get(name, RankedList())
+            chunks = plural(len(ranked.hits), "chunk")
             if name == "search_vector" and search.vector is None:
-                said.append(
-                    f"{_RETRIEVER_NAMES[name]} was not asked, for want of a model or of vectors"
-                )
-            elif not found.hits:
-                said.append(f"{_RETRIEVER_NAMES[name]} found nothing")
-            elif document in found.documents:
-                scores, own = found.documents.values(), found.documents[document]
-                rank = 1 + sum(score > own for score in scores)
-                said.append(
-                    f"{_RETRIEVER_NAMES[name]} ranks its note {rank} of {len(scores)}, "
-                    f"and takes the best {taken} of all"
-                )
+                result = "did not run: there is no model, or there are no vectors"
+            elif not ranked.hits:
+                result = "found nothing"
+            elif document in ranked.documents:
+                scores, score = ranked.documents.values(), ranked.documents[document]
+                rank = 1 + sum(other > score for other in scores)
+                result = f"ranks its note {rank} of {len(scores)}, but returns only {chunks}"
             else:
-                said.append(f"{_RETRIEVER_NAMES[name]} takes the best {taken}, and none of its own")
-    return "; ".join(said) or "no retriever is switched on"
+                result = f"returns {chunks}, none from its note"
+            results.append(f"{_RETRIEVER_NAMES[name]} {result}")
+    return "; ".join(results) or "no retriever is enabled"

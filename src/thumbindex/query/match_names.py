@@ -1,7 +1,7 @@
-"""Stage match_names: if the whole query is a note's path, file name, title, alias or link, or a
-heading of few notes, put these notes first.
+"""Stage match_names: put the notes that the query names first.
 
-If a query holds a day or a month and names no note, the notes called by that date come first.
+A query names a note if it is the note's path, file name, title, alias or link, or a heading of few
+notes. If it names none but contains a day or month, the notes named after that date come first.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from thumbindex.query.understand import stop_weights
 from thumbindex.text import fold_line, name_key, words
 
 _MAX_NOTES = 3
-"""Maximum notes of one heading or date: a more common one is ambiguous."""
+"""Maximum notes with a heading or date. A more common one is ambiguous."""
 
 _DATE_MARGIN = 2
-"""Maximum words of the query by which another note may beat the note of the day."""
+"""Maximum number of query words by which another note may beat the note of the day."""
 
 _PREFIX_DISTANCE = 2
-"""Distance of a name that only begins with the query."""
+"""Distance of a file name that only begins with the date."""
 
 _MAX_WORDS_CHECKED = 12
 """Maximum words of a query that are looked up."""
 
 _MAX_HEADING_CHUNKS = 2_000
-"""Maximum chunks under headings with the query's words; more mean that the words are common."""
+"""Maximum chunks under headings with the query's words. If there are more, the words are common."""
 
 _MAX_SYMBOLS = 6
-"""Maximum symbols that may be omitted from a short name."""
+"""Maximum symbols that a query may omit from a short name."""
 
 _MIN_OPEN_NAME = 3
-"""Minimum letters before a final `#`: in a shorter name it is a part of it (C#)."""
+"""Minimum letters before a final `#` that is not part of the name, as it is in C#."""
 
 _MAX_SAME_NAME = 2_000
-"""Maximum notes of one file name, as `index.md`, that are compared."""
+"""Maximum compared notes with the same file name, such as `index.md`."""
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]]+)\]\]")
 _LINK = re.compile(r"!?\[[^\[\]]*\]\(([^\n]*)\)")
@@ -72,9 +72,9 @@ class _NameReference(NamedTuple):
 
 
 def match_names(search: Search, tools: Tools) -> Search:
-    """Put the notes that the query names first, by their best chunk or their beginning.
+    """Put the notes that the query names first, each with its best or first chunk.
 
-    A note of the day or month in the query comes first, too, but its confidence is weighed.
+    Notes of the day or month in the query come first, too, but their confidence is not certain.
     """
     named = {**_find_by_heading(search, tools), **search.reference_matches}
     matches = named or _unambiguous(search.date_matches)
@@ -106,7 +106,7 @@ def match_names(search: Search, tools: Tools) -> Search:
 
 
 def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[DocumentId, ReferenceMatch]:
-    """Return the notes of a date, else those with exactly its name, else none if they are many."""
+    """Return the notes of a date, or only those with exactly its name, or none if too many."""
     levels = (
         dated,
         {n: match for n, match in dated.items() if match.distance < _PREFIX_DISTANCE},
@@ -115,28 +115,27 @@ def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[Document
 
 
 def _asks_about_date(search: Search, tools: Tools) -> bool:
-    """Return whether a query asks about its day or month, as no other note holds clearly more of
-    its other words.
-    """
+    """Return whether no other note has clearly more of the query's other words."""
     keyword = tools.snapshot.keyword
     stops = stop_weights(search.text, keyword.languages)
     other_words = dict.fromkeys(words(without_dates(fold_line(search.text))))
-    asked = [word for word in other_words if stops.get(word, 1.0)]
-    holding = [
-        keyword.chunks_with_all_words(word, KEYWORD_FIELDS) for word in asked[:_MAX_WORDS_CHECKED]
+    content_words = [word for word in other_words if stops.get(word, 1.0)]
+    selections = [
+        keyword.chunks_with_all_words(word, KEYWORD_FIELDS)
+        for word in content_words[:_MAX_WORDS_CHECKED]
     ]
 
-    def held(document: DocumentId) -> int:
+    def count_words(document: DocumentId) -> int:
         chunks = chunk_ids_of(document, tools)
-        return sum(bool(each.among(chunks).any()) for each in holding if each)
+        return sum(bool(selection.among(chunks).any()) for selection in selections if selection)
 
     others = dict.fromkeys(
         candidate.document
         for candidate in search.candidates
         if candidate.document not in search.date_matches
     )
-    held_by_others = max(map(held, islice(others, _MAX_NOTES)), default=0)
-    return held_by_others <= _DATE_MARGIN + max(map(held, search.date_matches), default=0)
+    most_in_others = max(map(count_words, islice(others, _MAX_NOTES)), default=0)
+    return most_in_others <= _DATE_MARGIN + max(map(count_words, search.date_matches), default=0)
 
 
 def split_name_matches(
@@ -156,7 +155,7 @@ def _shown_chunk(
     search: Search,
     tools: Tools,
 ) -> ChunkId | None:
-    """Return the chunk that represents a note; None if the filters exclude all."""
+    """Return the chunk to show for a note; None if the filters exclude all."""
     if match.chunk is not None:
         return match.chunk
     catalog = tools.snapshot.catalog
@@ -169,34 +168,33 @@ def _shown_chunk(
                 name_distance(match.heading, each) is not None for each in chunk.heading_path[1:]
             )
         )
-        if (found := next(under, None)) is not None:
-            return found
+        if (first := next(under, None)) is not None:
+            return first
     return best.id if best else next(iter(ids), None)
 
 
-# ------------------------------------------------------------------ which notes
+# ------------------------------------------------------------------ names and paths
 
 
 def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
-    """Return the documents with a name or path, by their best match."""
+    """Return the documents with a name or path, each with its best match."""
     parts = [part for part in _LEADING_DOTS.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
     forms = {name, last, last.rpartition(".")[0] or last}
     letters = {form: name_key(form) for form in forms}
-    found = sorted(
+    ids = sorted(
         {
             n
             for form, key in letters.items()
             for n in catalog.documents_named(key, len(form) + len(key) // 3 + _MAX_SYMBOLS)
         }
     )
-    if len(found) > _MAX_SAME_NAME:
-        whole = "/".join(parts).casefold()
-        found = [
-            n for n in found if catalog.documents[n].path.casefold().startswith(whole)
-        ] + found[:_MAX_SAME_NAME]
+    if len(ids) > _MAX_SAME_NAME:
+        path = "/".join(parts).casefold()
+        same_path = [n for n in ids if catalog.documents[n].path.casefold().startswith(path)]
+        ids = same_path + ids[:_MAX_SAME_NAME]
     matches = (
-        (n, min(_name_matches(catalog.documents[n], name, parts), default=None)) for n in found
+        (n, min(_name_matches(catalog.documents[n], name, parts), default=None)) for n in ids
     )
     return {n: match for n, match in matches if match}
 
@@ -206,34 +204,36 @@ def _stem(file: str) -> str:
 
 
 def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterator[ReferenceMatch]:
+    """Yield the matches of a typed name, split into `parts`, with a document's path and names."""
     path = document.path.split("/")
-    own = (*document.folder.split("/"), *path)
-    files = own[-1], _stem(own[-1])
-    if 0 < len(parts) <= len(own) and (len(parts) > 1 or len(path) == 1):
+    full_path = (*document.folder.split("/"), *path)
+    files = full_path[-1], _stem(full_path[-1])
+    if 0 < len(parts) <= len(full_path) and (len(parts) > 1 or len(path) == 1):
         above = [
             name_distance(typed, part)
-            for typed, part in zip(parts[:-1], own[-len(parts) : -1], strict=True)
+            for typed, part in zip(parts[:-1], full_path[-len(parts) : -1], strict=True)
         ]
         for last in (name_distance(parts[-1], file) for file in files):
             if last is not None and None not in above:
                 yield ReferenceMatch(
-                    max((last, *(each or 0 for each in above))),
+                    max((last, *(distance or 0 for distance in above))),
                     0,
                     max(0, len(path) - len(parts)),
                     NameKind.PATH,
                 )
-    called = [(NameKind.FILE, file) for file in files if len(parts) == 1]
-    called += [
+    names = [(NameKind.FILE, file) for file in files if len(parts) == 1]
+    names += [
         (NameKind.TITLE, document.title),
         *((NameKind.ALIAS, alias) for alias in document.aliases),
     ]
-    for kind, each in called:
-        if (same := name_distance(parts[0] if kind is NameKind.FILE else name, each)) is not None:
-            yield ReferenceMatch(same, _PRIORITY[kind], 0, kind)
+    for kind, known in names:
+        distance = name_distance(parts[0] if kind is NameKind.FILE else name, known)
+        if distance is not None:
+            yield ReferenceMatch(distance, _PRIORITY[kind], 0, kind)
 
 
 def name_distance(typed: str, name: str) -> int | None:
-    """Return 0 if a text equals a name but for case, 1 but for accents and punctuation, else None.
+    """Return 0 if two names are the same but for case, 1 but for accents and punctuation, or None.
 
     Names that differ between digits (1.11, 1.1.1) or in symbols (C, C++, C#) are different.
     """
@@ -242,8 +242,8 @@ def name_distance(typed: str, name: str) -> int | None:
     key = name_key(typed)
     if not key or key != name_key(name) or _SYMBOLS.findall(typed) != _SYMBOLS.findall(name):
         return None
-    mine, yours = (" ".join(map(name_key, _BETWEEN_DIGITS.split(each))) for each in (typed, name))
-    return 1 if mine == yours or " " not in mine or " " not in yours else None
+    first, second = (" ".join(map(name_key, _BETWEEN_DIGITS.split(each))) for each in (typed, name))
+    return 1 if first == second or " " not in first or " " not in second else None
 
 
 def _fold_case(text: str) -> str:
@@ -251,7 +251,7 @@ def _fold_case(text: str) -> str:
 
 
 def _parse_references(text: str) -> tuple[_NameReference, ...]:
-    """Return the references that a query may be: a link with or without a heading, or a name."""
+    """Parse a query as a link or a name. With `#`, return it both as a whole and split."""
     text = text.strip()
     wikilink, link = _WIKILINK.fullmatch(text), _LINK.fullmatch(text)
     if wikilink is not None:
@@ -266,7 +266,7 @@ def _parse_references(text: str) -> tuple[_NameReference, ...]:
         and len(name) >= _MIN_OPEN_NAME
         and not _LANGUAGE.search(text)
     )
-    # "C# basics" is no heading of C
+    # "C# basics" is not a heading of C
     with_heading = is_open or (heading and (wikilink or link or _FILE.search(name)))
     if with_heading:
         return (_NameReference(text), _NameReference(name, heading.rpartition("#")[2].strip()))
@@ -275,19 +275,20 @@ def _parse_references(text: str) -> tuple[_NameReference, ...]:
 
 def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
     """Return the documents whose path, file name, title, alias or link is the whole text."""
-    found: dict[DocumentId, ReferenceMatch] = {}
+    matches: dict[DocumentId, ReferenceMatch] = {}
     for name, heading in _parse_references(text):
         for document, match in find_by_name(name, catalog).items():
-            found[document] = min(
+            matches[document] = min(
                 match._replace(heading=heading),
-                found.get(document, match._replace(heading=heading)),
+                matches.get(document, match._replace(heading=heading)),
             )
-    return found
+    return matches
 
 
 def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
-    """Return the documents named by the only day or month in a text, as `2026-01-31` or
-    `2026 January`; for a day also file names that begin with it.
+    """Return the documents named after the only day or month in a text.
+
+    For a day, file names that begin with it (`2026-01-31`) match, too.
     """
     folded = fold_line(text)
     if (day := single_day(folded)) is not None:
@@ -316,70 +317,74 @@ def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, R
     }
 
 
-# ------------------------------------------------------------------ which headings
+# ------------------------------------------------------------------ headings
 
 
 def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, ReferenceMatch]:
-    """Return the notes with the query as a heading, if they are few, by the first chunk under it.
+    """Return the notes with the query as a heading, each with the first chunk under it.
 
-    If none has it, look for a heading in code examples (`# Login`) of the candidates.
+    If there are none, headings in code examples (`# Login`) of the candidates count. If there are
+    too many, return none.
     """
     catalog = tools.snapshot.catalog
-    asked = [
+    texts = [
         reference.heading if not reference.name else reference.name
         for reference in _parse_references(search.query.text)
         if not (reference.name and reference.heading)
     ]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
-    for text in asked:
+    for text in texts:
         chunks = catalog.chunks(_chunks_under_heading(text, search.searchable, tools))
-        headed = {n: chunk.heading_path[1:] for n, chunk in chunks.items()}
-        every = {heading for above in headed.values() for heading in above}
-        meant = {
-            heading: how for heading in every if (how := name_distance(text, heading)) is not None
+        paths = {n: chunk.heading_path[1:] for n, chunk in chunks.items()}
+        headings = {heading for path in paths.values() for heading in path}
+        distances = {
+            heading: distance
+            for heading in headings
+            if (distance := name_distance(text, heading)) is not None
         }
-        for n, above in headed.items():
-            if levels := [meant[each] for each in above if each in meant]:
+        for n, path in paths.items():
+            if levels := [distances[heading] for heading in path if heading in distances]:
                 under[min(levels)].setdefault(catalog.document_of(n), []).append(n)
     if not (under[0] or under[1]):
-        letters = set(map(name_key, asked))
+        letters = set(map(name_key, texts))
         for candidate in search.candidates:
             body = candidate.chunk.text
             lines = _HEADING_LINE.findall(body) if "# " in body or "#\t" in body else ()
             if any(
                 name_key(line) in letters
-                and any(name_distance(text, line) is not None for text in asked)
+                and any(name_distance(text, line) is not None for text in texts)
                 for line in lines
             ):
                 under[1].setdefault(candidate.document, []).append(candidate.id)
-    found = under[0] or under[1]
-    if len(found) > _MAX_NOTES:
+    by_document = under[0] or under[1]
+    if len(by_document) > _MAX_NOTES:
         return {}
-    same = 0 if under[0] else 1
+    distance = 0 if under[0] else 1
     return {
         document: ReferenceMatch(
-            same, _PRIORITY[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0]
+            distance, _PRIORITY[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0]
         )
-        for document, ids in found.items()
+        for document, ids in by_document.items()
     }
 
 
 def _chunks_under_heading(text: str, within: Selection | None, tools: Tools) -> Sequence[ChunkId]:
-    """Return the searchable chunks under headings with all words of a text that headings hold;
-    none if they are many.
+    """Return the searchable chunks whose headings contain a text's words; none if there are many.
+
+    Words that no heading contains are ignored.
     """
-    held: Selection | None = None
-    found = set(words(text))
-    asked = {word for word in found if len(word) > 1} or found  # "team s" is "team's"
-    # long ones are rare: mostly the first two leave nothing
-    for word in sorted(asked, key=lambda each: (-len(each), each)):
-        if holding := tools.snapshot.keyword.chunks_with_all_words(word, ("headings",)):
-            before = within if held is None else held
-            held = holding if before is None else before & holding
-            if not held:
+    selection: Selection | None = None
+    all_words = set(words(text))
+    long_words = {word for word in all_words if len(word) > 1} or all_words  # "team s" is "team's"
+    # long words are rare: often the first two leave nothing
+    for word in sorted(long_words, key=lambda each: (-len(each), each)):
+        if chunks := tools.snapshot.keyword.chunks_with_all_words(word, ("headings",)):
+            before = within if selection is None else selection
+            selection = chunks if before is None else before & chunks
+            if not selection:
                 return []
     return (
-        held.first(_MAX_HEADING_CHUNKS)
-        if held is not None and len(held) <= _MAX_HEADING_CHUNKS
+        selection.first(_MAX_HEADING_CHUNKS)
+        if selection is not None and len(selection) <= _MAX_HEADING_CHUNKS
         else []
     )

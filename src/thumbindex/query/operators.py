@@ -1,6 +1,6 @@
 """Search operators in a query: `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and `-word`.
 
-An operator that no note meets, code, text in backquotes and text of several lines are words.
+Code, text in backquotes, text of several lines and most operators without a match are plain words.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 from typing import NamedTuple
 
 from thumbindex.model import Candidate, FilterField, Filters, TypedFilter, UnmetFilter
@@ -26,23 +28,23 @@ _OPERATOR = re.compile(
 _TAG = re.compile(r"#?([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _WORD = re.compile(r"[^\W\d_][^\W\d_'’-]+(?:-[^\W\d_]+)*")
 _CODE = re.compile(r"[$<>{}=|\\]")
-"""What a phrase in quotes does not hold, and a piece of a program does."""
+"""Characters of code: a quoted text with one of them is not a phrase."""
 
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
-"""A command-line flag: beside one, any `-word` may be a flag."""
+"""A command-line flag. Next to one, any `-word` may be a flag."""
 
 _TRAILING = ",;:!?)."
-"""Punctuation behind an operator that is no part of it."""
+"""Punctuation after an operator that is not part of it."""
 
 _MAX_OPERATORS = 16
-"""Maximum operators of a query; further ones are words."""
+"""Maximum operators in a query. Further ones are plain words."""
 
 _MIN_PROSE_LETTERS = 4
-"""Minimum letters of an excluded word that no note holds."""
+"""Minimum letters of an excluded word that no note contains."""
 
 
 class _ParsedQuery(NamedTuple):
-    """A query without its operators, their conditions, and those that no note meets."""
+    """A query without its operators, their conditions, and those that no note matches."""
 
     text: str
     filters: tuple[TypedFilter, ...] = ()
@@ -50,7 +52,7 @@ class _ParsedQuery(NamedTuple):
 
 
 class _Operator(NamedTuple):
-    """A part of a query that may be an operator."""
+    """A possible operator: its span in the query and its condition."""
 
     start: int
     end: int
@@ -62,60 +64,65 @@ class _Operator(NamedTuple):
 def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     """Parse the operators of a query. A note's name and text of several lines have none."""
     operators = list(_operators(text)) if "\n" not in text.strip() else []
-    asked = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
-    phrases = [each for each in asked if each.field == "words" and not each.excludes]
-    taken = [
+    conditions = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
+    phrases = [each for each in conditions if each.field == "words" and not each.excludes]
+    filters = [
         operator
         for operator in operators
-        if operator.condition in asked and operator.condition not in phrases
+        if operator.condition in conditions and operator.condition not in phrases
     ]
     catalog, keyword = snapshot.catalog, snapshot.keyword
-    called = find_by_name(text.strip(), catalog) if taken else {}
-    if any(not claim.distance for claim in called.values()):
+    named = find_by_name(text.strip(), catalog) if filters else {}
+    if any(not match.distance for match in named.values()):
         return _ParsedQuery(text)
-    others = _remove_operators(text, taken)
-    alone = not words(others)
+    others = _remove_operators(text, filters)
+    is_filters_alone = not words(others)
 
     def nearest(condition: TypedFilter) -> tuple[str, ...] | None:
         if condition.field == "words" or catalog.has_match(condition):
             return None
         return catalog.similar_values(condition.field, condition.value)
 
-    suggestions = {condition: nearest(condition) for condition in asked}
-    # an idle one leaves out nothing
-    read, idle, unmet = list[_Operator](), list[_Operator](), list[UnmetFilter]()
-    for operator in taken:
-        each, names = operator.condition, suggestions[operator.condition]
-        if each.field == "words":
+    suggestions = {condition: nearest(condition) for condition in conditions}
+    # `without_effect` excludes words that no note contains
+    effective, without_effect = list[_Operator](), list[_Operator]()
+    unmet = list[UnmetFilter]()
+    for operator in filters:
+        condition, similar = operator.condition, suggestions[operator.condition]
+        if condition.field == "words":
             if _occurs(operator, keyword):
-                read += [] if _is_flag(text, operator, keyword) else [operator]
+                effective += [] if _is_flag(text, operator, keyword) else [operator]
             elif operator.is_quoted or (
-                len(each.value) >= _MIN_PROSE_LETTERS and _is_prose(text, others)
+                len(condition.value) >= _MIN_PROSE_LETTERS and _is_prose(text, others)
             ):
-                idle.append(operator)
+                without_effect.append(operator)
             continue
-        as_words = names is not None and not each.excludes and (operator.is_hash or not alone)
-        if names is not None and (names or not operator.is_hash):
-            unmet.append(UnmetFilter(each.field, each.value, names, as_words))
-        read += [] if as_words else [operator]
-    taken = [*read, *idle] if read or not alone else []
-    held = [keyword.chunks_with_phrase(phrase.value) for phrase in phrases]
+        as_words = (
+            similar is not None
+            and not condition.excludes
+            and (operator.is_hash or not is_filters_alone)
+        )
+        if similar is not None and (similar or not operator.is_hash):
+            unmet.append(UnmetFilter(condition.field, condition.value, similar, as_words))
+        effective += [] if as_words else [operator]
+    filters = [*effective, *without_effect] if effective or not is_filters_alone else []
+    selections = [keyword.chunks_with_phrase(phrase.value) for phrase in phrases]
     unmet += [
-        UnmetFilter("words", each.value, as_words=True)
-        for each, found in zip(phrases, held, strict=True)
-        if not found
+        UnmetFilter("words", phrase.value, as_words=True)
+        for phrase, chunks in zip(phrases, selections, strict=True)
+        if not chunks
     ]
-    together = phrases if held and _intersect_all(held) else []
-    rest = _remove_operators(text, taken) if taken else text
-    conditions = dict.fromkeys(
+    required = phrases if selections and _intersect_all(selections) else []
+    remaining = _remove_operators(text, filters) if filters else text
+    applied = dict.fromkeys(
         operator.condition
         for operator in sorted(
-            [*taken, *(operator for operator in operators if operator.condition in together)]
+            [*filters, *(operator for operator in operators if operator.condition in required)]
         )
     )
     return _ParsedQuery(
-        rest if words(rest) else "" if conditions else text,
-        tuple(conditions),
+        remaining if words(remaining) else "" if applied else text,
+        tuple(applied),
         tuple(dict.fromkeys(unmet)),
     )
 
@@ -157,25 +164,19 @@ def _remove_operators(text: str, operators: Sequence[_Operator]) -> str:
 
 
 def _occurs(operator: _Operator, keyword: KeywordIndex) -> bool:
-    """Return whether a note holds the excluded word or phrase."""
+    """Return whether any note contains the operator's word or phrase."""
     value = operator.condition.value
     if operator.is_quoted:
         return bool(keyword.chunks_with_phrase(value))
     return bool(keyword.chunks_with_all_words(value, KEYWORD_FIELDS))
 
 
-def _intersect_all(held: Sequence[Selection]) -> Selection:
-    """Return the intersection of several selections."""
-    found = held[0]
-    for each in held[1:]:
-        found = found & each
-    return found
+def _intersect_all(selections: Sequence[Selection]) -> Selection:
+    return reduce(and_, selections)
 
 
 def _is_flag(text: str, operator: _Operator, keyword: KeywordIndex) -> bool:
-    """Return whether `-word` is a command-line flag: the query has another one, or a note has
-    it with its dash.
-    """
+    """Return whether `-word` is a flag: the query has another one, or a note contains it."""
     return not operator.is_quoted and (
         _has_flag(text)
         or bool(keyword.chunks_with_all_words(f"-{fold(operator.condition.value)}", ("code",)))
@@ -187,7 +188,7 @@ def _has_flag(text: str) -> bool:
 
 
 def _is_prose(text: str, others: str) -> bool:
-    """Return whether no token of a query, filters aside, looks like code."""
+    """Return whether nothing in a query looks like code. `others` is the query without filters."""
     return not (
         _has_flag(text)
         or _CODE.search(others)
@@ -195,37 +196,37 @@ def _is_prose(text: str, others: str) -> bool:
     )
 
 
-# ------------------------------------------------------------------ which chunks they let through
+# ------------------------------------------------------------------ selections
 
 
 def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Selection | None:
-    """Return the chunks that meet the conditions, None without conditions. A phrase is looked up
-    in the chunk, everything else in its note.
+    """Return the chunks that match all conditions; None without conditions.
+
+    A required phrase must be in the chunk. All other conditions are about its document.
     """
-    within: Selection | None = None
+    selection: Selection | None = None
     for condition in conditions:
         if condition.field != "words":
-            held = snapshot.catalog.chunks_matching(condition)
+            matching = snapshot.catalog.chunks_matching(condition)
         elif condition.excludes and len(words(condition.value)) == 1:
-            held = snapshot.keyword.chunks_with_all_words(
+            matching = snapshot.keyword.chunks_with_all_words(
                 condition.value, KEYWORD_FIELDS
             ).of_documents()
         else:
-            held = snapshot.keyword.chunks_with_phrase(condition.value)
-            held = held.of_documents() if condition.excludes else held
+            matching = snapshot.keyword.chunks_with_phrase(condition.value)
+            matching = matching.of_documents() if condition.excludes else matching
         if condition.excludes:
-            within = (snapshot.catalog.everything() if within is None else within) - held
+            everything = snapshot.catalog.everything() if selection is None else selection
+            selection = everything - matching
         else:
-            within = intersect(within, held)
-    return within
+            selection = intersect(selection, matching)
+    return selection
 
 
 def newest_candidates(
     within: Selection | None, limit: int, catalog: Catalog
 ) -> tuple[tuple[Candidate, ...], int]:
-    """Return the first chunk of each of the newest documents in a selection, and the number of
-    documents.
-    """
+    """Return the first chunk of each of the newest documents, and the number of all documents."""
     best, count = catalog.newest(within, limit)
     chunks = catalog.chunks(best)
     return tuple(
@@ -250,7 +251,7 @@ def intersect(first: Selection | None, second: Selection | None) -> Selection | 
     return second if first is None else first if second is None else first & second
 
 
-# ------------------------------------------------------------------ what no note meets
+# ------------------------------------------------------------------ filters without a match
 
 
 def unmet_filters(
@@ -258,13 +259,13 @@ def unmet_filters(
     similar_values: Callable[[FilterField, str], tuple[str, ...]],
     has_match: Callable[[Filters], bool],
 ) -> tuple[UnmetFilter, ...]:
-    """Return the tags and globs that no note meets, with similar ones."""
-    asked: list[tuple[FilterField, str, Filters]] = [
+    """Return the tags and globs that no note matches, with similar ones."""
+    parts: list[tuple[FilterField, str, Filters]] = [
         ("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag
     ]
-    asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
+    parts += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
     return tuple(
         UnmetFilter(field, value, similar_values(field, value))
-        for field, value, one in dict.fromkeys(asked)
-        if not has_match(one)
+        for field, value, part in dict.fromkeys(parts)
+        if not has_match(part)
     )

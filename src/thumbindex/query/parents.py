@@ -1,6 +1,4 @@
-"""The stage parents: return the sections of the candidates as passages, once each, with the
-matching chunk marked.
-"""
+"""The stage parents: return each candidate's section once, as a passage with its best chunk."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from thumbindex.query.reorder import group_partners
 from thumbindex.query.stage import Search, Tools
 
 _SectionKey = tuple[int, ...]
-"""The document id and ordinal of a section; -1 and the chunk id of a chunk without one."""
+"""Document id and ordinal of a section; -1 and the chunk id for a chunk without a section."""
 
 _SectionGroups = dict[_SectionKey, list[Candidate]]
 """The candidates of each section, best first; the section with the best candidate first."""
@@ -50,14 +48,14 @@ def chunks_as_passages(search: Search, tools: Tools) -> Search:
 
 
 def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog: Catalog) -> Search:
-    found = search.lists.get("search_keyword")
-    coverage = {hit.chunk: hit.coverage for hit in found.hits} if found else {}
+    keyword_list = search.lists.get("search_keyword")
+    coverage = {hit.chunk: hit.coverage for hit in keyword_list.hits} if keyword_list else {}
     ordered = order_passages(
         group_by_section(search.candidates, sections, catalog), sections, coverage
     )
     return replace(
         search,
-        passage_chunks=tuple(tuple(each.id for each in group) for group, _ in ordered),
+        passage_chunks=tuple(tuple(candidate.id for candidate in group) for group, _ in ordered),
         passages=make_passages(ordered, sections, catalog, search.query.limit),
     )
 
@@ -65,7 +63,7 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog:
 def group_by_section(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog
 ) -> _SectionGroups:
-    """Group candidates by section. A candidate with a copy in a better section joins that one."""
+    """Group candidates by section. A candidate with a copy in a better section joins its group."""
     groups: _SectionGroups = {}
     for candidate in candidates:
         own, *others = (
@@ -88,29 +86,27 @@ def _section_key(
 def order_passages(
     groups: _SectionGroups, sections: Mapping[ChunkId, Section], coverage: Mapping[ChunkId, float]
 ) -> list[tuple[list[Candidate], bool]]:
-    """Return the groups in the order of their passages, each with whether it is a full passage.
+    """Return the groups in passage order, each with True if it is a full passage.
 
-    Passages that contradict each other are neighbors. A section of headings alone comes last and is
-    not a full passage, unless the query names it, or its `coverage`, the share of the query's words
-    in a chunk, exceeds that of every section with text.
+    Contradicting passages are neighbors. A section of headings alone comes last and is not a full
+    passage, unless the query names it or its `coverage` (the share of the query's words in a chunk)
+    exceeds that of every section with text.
     """
-    section_of = {each.id: key for key, group in groups.items() for each in group}
-    ordered = group_partners(
-        list(groups.items()),
-        lambda item: item[0],
-        lambda item: (
-            {section_of[n] for each in item[1] for n, _ in each.disagrees if n in section_of}
-            - {item[0]}
-        ),
-    )
+    section_of = {candidate.id: key for key, group in groups.items() for candidate in group}
+
+    def contradicting(item: tuple[_SectionKey, list[Candidate]]) -> set[_SectionKey]:
+        chunks = (n for candidate in item[1] for n, _ in candidate.disagrees)
+        return {section_of[n] for n in chunks if n in section_of} - {item[0]}
+
+    ordered = group_partners(list(groups.items()), lambda item: item[0], contradicting)
     has_body = [_has_body(_passage_text(group, sections)) for _, group in ordered]
-    covered = [max(coverage.get(each.id, 0.0) for each in group) for _, group in ordered]
-    best = max((own for own, body in zip(covered, has_body, strict=True) if body), default=0.0)
-    found = [
-        (group, body or bool(group[0].name_kind) or own > best)
-        for (_, group), own, body in zip(ordered, covered, has_body, strict=True)
+    shares = [max(coverage.get(each.id, 0.0) for each in group) for _, group in ordered]
+    best = max((share for share, body in zip(shares, has_body, strict=True) if body), default=0.0)
+    passages = [
+        (group, body or bool(group[0].name_kind) or share > best)
+        for (_, group), share, body in zip(ordered, shares, has_body, strict=True)
     ]
-    return sorted(found, key=lambda each: not each[1])
+    return sorted(passages, key=lambda passage: not passage[1])
 
 
 def make_passages(
@@ -119,12 +115,12 @@ def make_passages(
     catalog: Catalog,
     limit: int,
 ) -> tuple[Passage, ...]:
-    """Return the passages up to the limit, and the contradicting ones that follow directly.
+    """Return the passages up to the limit, and contradicting ones that directly follow.
 
     A passage of headings alone scores no higher than the full passages.
     """
     end = limit
-    while end < len(ordered) and any(each.disagrees for each in ordered[end][0]):
+    while end < len(ordered) and any(candidate.disagrees for candidate in ordered[end][0]):
         end += 1
     passages, lowest_full_score = [], 1.0
     for rank, (group, is_full) in enumerate(ordered[:end], 1):
@@ -138,20 +134,17 @@ def make_passages(
 
 
 def cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
-    """Return the first passages. If the limit would split a contradicting pair, the pair takes the
-    last two places.
-    """
-    shown, last = tuple(passages[:limit]), limit - 1
+    """Return the first passages. If the limit splits a contradicting pair, the pair comes last."""
+    first, last = tuple(passages[:limit]), limit - 1
     is_split = limit < len(passages) and any(
         is_inside(pair, passage_place(passages[limit])) for pair in passages[last].disagrees
     )
     if is_split and limit > 1 and not passages[last - 1].disagrees:
         return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
-    return shown
+    return first
 
 
 def _has_body(text: str) -> bool:
-    """Return whether a text has more than headings."""
     return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
 
 
@@ -219,7 +212,7 @@ def _passage(
 
 
 def chunk_place(candidate: Candidate, catalog: Catalog) -> Place:
-    """Return the place of a candidate."""
+    """Return the lines of a candidate's chunk."""
     document = catalog.documents[candidate.document]
     return Place(
         document.folder, document.path, candidate.chunk.start_line, candidate.chunk.end_line
@@ -227,7 +220,7 @@ def chunk_place(candidate: Candidate, catalog: Catalog) -> Place:
 
 
 def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
-    """Return the places of chunks that are still in the index."""
+    """Return the lines of chunks that still exist."""
     chunks = catalog.chunks(ids)
     return tuple(
         chunk_place(Candidate(n, catalog.document_of(n), chunks[n], 0.0), catalog)
@@ -237,22 +230,22 @@ def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
 
 
 def passage_place(passage: Passage) -> Place:
-    """Return the place of a passage."""
+    """Return the lines of a passage."""
     return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
 def _disagreements(group: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
-    """Return the disagreements of candidates with chunks that are still in the index."""
-    found = []
+    """Return the disagreements of candidates with chunks that still exist."""
+    disagreements = []
     for n, differs in (
-        each for candidate in group for each in (*candidate.disagrees, *candidate.other_versions)
+        pair for candidate in group for pair in (*candidate.disagrees, *candidate.other_versions)
     ):
         for place in chunk_places([n], catalog):
             document = catalog.documents[catalog.document_of(n)]
             date = iso_day(day_of(document))
             lines = (place.start_line, place.end_line)
-            found.append(Disagreement(place.folder, place.path, *lines, date, differs))
-    return found
+            disagreements.append(Disagreement(place.folder, place.path, *lines, date, differs))
+    return disagreements
 
 
 def _best_ranks(group: Sequence[Candidate]) -> dict[str, int]:
@@ -264,7 +257,7 @@ def _best_ranks(group: Sequence[Candidate]) -> dict[str, int]:
 
 
 def is_inside(place: Place, around: Place) -> bool:
-    """Return whether one place is part of another."""
+    """Return whether one place is inside another."""
     return (
         (place.folder, place.path) == (around.folder, around.path)
         and around.start_line <= place.start_line

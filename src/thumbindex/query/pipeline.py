@@ -74,12 +74,12 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("rerank", rerank),
     ("parents", parents),
 )
-"""All stages in order; a stage has the same name as its function, settings table and trace step."""
+"""All stages in order. The name is also the stage's function, settings table and trace step."""
 
 RETRIEVERS: Mapping[str, Stage] = {
     name: stage for name, stage in STAGES if name.startswith("search_")
 }
-"""The stages that find chunks; the later ones rank and select them."""
+"""The stages that find chunks. Later stages rank and select them."""
 
 StageObserver = Callable[[str, Search], None]
 """Called with a stage's name and the search after it; with "" before the first stage."""
@@ -91,10 +91,9 @@ def run_pipeline(
     clock: Callable[[], float],
     observe: StageObserver = lambda stage, search: None,
 ) -> tuple[Search, tuple[TraceStep, ...]]:
-    """Answer a query: return the search after the last stage, with at most `limit` passages, and
-    the trace.
+    """Run all stages. Return the final search, with at most `limit` passages, and the trace.
 
-    No stage runs if the query is filters alone (the newest notes are the answer), or if no chunk
+    No stage runs if the query is filters alone (the answer is the newest notes) or if no chunk
     passes the filters.
     """
     search, steps = start_search(query, tools), []
@@ -105,7 +104,7 @@ def run_pipeline(
             after = stage(search, tools)
             steps.append(_trace_step(name, search, after, clock() - began))
             search = after
-        elif name == "fuse":  # without it, the later stages still need candidates
+        elif name == "fuse":  # later stages need candidates
             search = take_first_list(search, tools)
         else:
             continue
@@ -147,7 +146,7 @@ def start_search(query: Query, tools: Tools) -> Search:
 
 
 def _without_repeats(searchable: Selection | None, snapshot: Snapshot) -> Selection | None:
-    """Remove chunks that repeat another chunk of their document; None means all chunks."""
+    """Remove chunks that repeat another chunk of their document. None means all chunks."""
     repeated = snapshot.duplicates.repeats()
     if repeated is None:
         return searchable
@@ -166,13 +165,13 @@ def _list_newest(search: Search, tools: Tools) -> Search:
 def _parse_other_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
     """Return the query's other phrasings that have terms, without repeats.
 
-    Quotes, filters and dashes in them are plain words: only the query narrows a search.
+    Quotes, filters and dashes in them are plain words: only the query itself narrows a search.
     """
-    given = [(f"also {number}", text) for number, text in enumerate(query.also, 1)]
-    seen, phrasings = {tuple(words(query.text))}, []
-    for name, text in (*given, ("passage", query.passage)):
-        if text.strip() and (key := tuple(words(text))) not in seen:
-            seen.add(key)
+    rewordings = [(f"also {number}", text) for number, text in enumerate(query.also, 1)]
+    keys, phrasings = {tuple(words(query.text))}, []
+    for name, text in (*rewordings, ("passage", query.passage)):
+        if text.strip() and (key := tuple(words(text))) not in keys:
+            keys.add(key)
             plain = QUOTATION_MARK.sub(" ", text)
             phrasings.append(Phrasing(name, plain, *parse_terms(plain, tools)))
     return tuple(phrasing for phrasing in phrasings if phrasing.terms)
@@ -203,11 +202,11 @@ def _count(search: Search) -> int:
         return len(search.passages)
     if search.candidates or search.dropped or not search.answerable:
         return len(search.candidates)
-    return len({hit.chunk for found in search.lists.values() for hit in found.hits})
+    return len({hit.chunk for ranked in search.lists.values() for hit in ranked.hits})
 
 
 def _count_moved(before: Search, after: Search) -> int:
-    """Count the chunks that have another position among the remaining ones."""
+    """Count the remaining chunks whose order changed."""
     if before.candidates is after.candidates:
         return 0
     old, new = ([candidate.id for candidate in search.candidates] for search in (before, after))

@@ -1,4 +1,4 @@
-"""Who stands behind a text, and since when: creation day, status and owner of its documents."""
+"""Provenance of a text: the creation day, status and owner of the documents that contain it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ _APPROVED = frozenset("approved final published done accepted released stable ac
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What several documents say together of what they share."""
+    """The provenance of a text in one or more documents."""
 
-    created: str  # ISO day; empty where unknown
+    created: str  # ISO day; empty if unknown
     status: str
     owner: str
 
 
 def shared_provenance(documents: Sequence[Document]) -> Provenance:
-    """Return the earliest day of creation, the most conservative status, and the owner who was
-    active last.
-    """
+    """Return the earliest creation day, the most conservative status and the latest owner."""
     statuses = [status for document in documents if (status := approval_status(document))]
     owned = [document for document in documents if owner_of(document)]
     owner = ""
@@ -40,7 +38,7 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
 
 
 def approval_status(document: Document) -> str:
-    """Return front matter's `status`; empty where none says, and `draft` where `draft` is true."""
+    """Return `status` from front matter, or "draft" if `draft` is true; empty if unknown."""
     if _field(document, "draft") is True:
         return "draft"
     status = _field(document, "status")
@@ -48,20 +46,18 @@ def approval_status(document: Document) -> str:
 
 
 def _approval_level(status: str) -> int:
-    """Return how much a status promises: a draft least, then a review, then a status in words of
-    one's own, what is approved most.
-    """
+    """Rank a status: draft, review, an unknown status, approved."""
     levels = (_DRAFTS, _REVIEWED, {status} - _APPROVED, _APPROVED)
     return next(n for n, names in enumerate(levels) if status in names)
 
 
 def owner_of(document: Document) -> str:
-    """Return front matter's `owner`, else its author."""
-    owner = _field(document, "owner")
+    """Return `owner` from front matter, else the author."""
+    owners = _field(document, "owner")
     names = []
-    for each in owner if isinstance(owner, list) else [owner]:
-        if each:
-            name = each.get("name", "") if isinstance(each, Mapping) else each
+    for owner in owners if isinstance(owners, list) else [owners]:
+        if owner:
+            name = owner.get("name", "") if isinstance(owner, Mapping) else owner
             names.append(" ".join(str(name).split()))
     return ", ".join(names) or document.author
 

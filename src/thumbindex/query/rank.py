@@ -21,25 +21,27 @@ from thumbindex.text import words
 
 
 def salience(search: Search, tools: Tools) -> Search:
-    """Rank the chunks found so far by salience, including the boosts for repeats."""
-    found = {hit.chunk: hit.document for each in search.lists.values() for hit in each.hits}
-    if not found:
+    """Add a list of the found chunks by salience, including the boosts for repeats."""
+    documents = {hit.chunk: hit.document for each in search.lists.values() for hit in each.hits}
+    if not documents:
         return search
-    chunks = sorted(found)
+    chunks = sorted(documents)
     scores = dict(zip(chunks, map(float, tools.snapshot.duplicates.salience(chunks)), strict=True))
-    return replace(search, lists={**search.lists, "salience": _rank_by_salience(found, scores)})
+    ranked = _rank_by_salience(documents, scores)
+    return replace(search, lists={**search.lists, "salience": ranked})
 
 
 def _rank_by_salience(
-    found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]
+    documents: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]
 ) -> RankedList:
-    """Return chunks by salience, ties by position; a document's is that of its best chunk."""
-    order = sorted(found, key=lambda n: (-scores[n], n))
-    documents: dict[DocumentId, float] = {}
+    """Rank chunks by salience, ties by position. A document has the salience of its best chunk."""
+    order = sorted(documents, key=lambda n: (-scores[n], n))
+    document_scores: dict[DocumentId, float] = {}
     for chunk in order:
-        documents.setdefault(found[chunk], scores[chunk])
+        document_scores.setdefault(documents[chunk], scores[chunk])
     return RankedList(
-        tuple(Hit(n, found[n], rank, scores[n]) for rank, n in enumerate(order, 1)), documents
+        tuple(Hit(n, documents[n], rank, scores[n]) for rank, n in enumerate(order, 1)),
+        document_scores,
     )
 
 
@@ -60,9 +62,9 @@ def fuse(search: Search, tools: Tools) -> Search:
 
 
 def take_first_list(search: Search, tools: Tools) -> Search:
-    """Without fusion, take the first retriever's list that is not empty."""
-    found = next((found for found in search.lists.values() if found.hits), RankedList())
-    scores = {hit.chunk: hit.score for hit in found.hits[: _candidate_limit(search, tools)]}
+    """Take the candidates from the first list that is not empty, without fusion."""
+    first = next((ranked for ranked in search.lists.values() if ranked.hits), RankedList())
+    scores = {hit.chunk: hit.score for hit in first.hits[: _candidate_limit(search, tools)]}
     return replace(search, candidates=_make_candidates(scores, search, tools))
 
 
@@ -72,8 +74,8 @@ def _make_candidates(
     catalog = tools.snapshot.catalog
     chunks = catalog.chunks(list(scores))
     sources: dict[ChunkId, dict[str, int]] = defaultdict(dict)
-    for name, found in search.lists.items():
-        for hit in found.hits:
+    for name, ranked in search.lists.items():
+        for hit in ranked.hits:
             sources[hit.chunk][name] = hit.rank
     return tuple(
         Candidate(n, catalog.document_of(n), chunks[n], score, sources[n])
@@ -83,40 +85,40 @@ def _make_candidates(
 
 
 def _candidate_limit(search: Search, tools: Tools) -> int:
-    """Return the maximum of candidates: later stages compare all pairs."""
+    """Return the maximum number of candidates. Later stages compare all pairs."""
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
 
 
 def limit_per_document(
     chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int
 ) -> list[ChunkId]:
-    """Return the chunks in order, at most `count` of a document."""
-    taken: Counter[DocumentId] = Counter()
-    kept = []
+    """Return the first `count` chunks of each document, in order."""
+    counts: Counter[DocumentId] = Counter()
+    limited = []
     for chunk in chunks:
-        taken[of(chunk)] += 1
-        if taken[of(chunk)] <= count:
-            kept.append(chunk)
-    return kept
+        counts[of(chunk)] += 1
+        if counts[of(chunk)] <= count:
+            limited.append(chunk)
+    return limited
 
 
 def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
-    """Return the weights of the retrievers with results, for this kind of query; they sum to 1."""
+    """Return the weights of the retrievers with results for this kind of query, with sum 1."""
     raw = {
         name: getattr(settings, name).weight * search.weight_factors.get(name, 1.0)
-        for name, found in search.lists.items()
-        if found.hits or found.documents
+        for name, ranked in search.lists.items()
+        if ranked.hits or ranked.documents
     }
     total = sum(raw.values())
     return {name: weight / total for name, weight in raw.items()} if total else raw
 
 
 def _chunks_without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
-    """Return the found chunks that have no vector yet."""
+    """Return the found chunks without a vector."""
     vector = tools.snapshot.vector
     if "search_vector" not in search.lists or len(vector) == len(tools.snapshot.catalog):
         return frozenset()
-    chunks = sorted({hit.chunk for found in search.lists.values() for hit in found.hits})
+    chunks = sorted({hit.chunk for ranked in search.lists.values() for hit in ranked.hits})
     missing = np.flatnonzero(np.isnan(vector.vectors(chunks)[:, 0]))
     return frozenset(chunks[at] for at in missing)
 
@@ -129,14 +131,14 @@ def fuse_lists(
 ) -> dict[ChunkId, float]:
     """Fuse the scores of documents and of chunks into one score per chunk.
 
-    The best chunk of a document gets the document's score. The others get a fraction of it: their
-    score as a share of the best chunk's, to the power of `fuse.spread`. Without `aggregate` a chunk
-    has its own score. Chunks in `pending` have no vector yet: only the other retrievers score them.
+    The best chunk of a document gets the document's score. Each other chunk gets a fraction of it:
+    its share of the best chunk's score, to the power of `fuse.spread`. Without `aggregate`, a chunk
+    keeps its own score. Chunks in `pending` have no vector: only the other retrievers score them.
     """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
-    of = {hit.chunk: hit.document for found in lists.values() for hit in found.hits}
+    of = {hit.chunk: hit.document for ranked in lists.values() for hit in ranked.hits}
     chunk_scores: dict[ChunkId, float] = fusion(
-        {name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()},
+        {name: {hit.chunk: hit.score for hit in ranked.hits} for name, ranked in lists.items()},
         weights,
     )
     factor = _missing_vector_factor(weights)
@@ -147,7 +149,7 @@ def fuse_lists(
     if not settings.runs("aggregate"):
         return chunk_scores
     document_scores: dict[DocumentId, float] = fusion(
-        {name: found.documents for name, found in lists.items()}, weights, frozenset(of.values())
+        {name: ranked.documents for name, ranked in lists.items()}, weights, frozenset(of.values())
     )
     for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
         document_scores[document] = document_scores.get(document, 0.0) * factor
@@ -163,8 +165,8 @@ def fuse_lists(
 
 
 def _missing_vector_factor(weights: Mapping[str, float]) -> float:
-    """Return the factor for the score of a chunk without a vector, which makes up for the weight of
-    search_vector; 1 if no words were found: links alone must not outrank vectors.
+    """Return the factor that replaces search_vector's share in the score of a chunk without a
+    vector; 1 if no words matched, because links alone must not outrank vectors.
     """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
     return (
@@ -175,7 +177,7 @@ def _missing_vector_factor(weights: Mapping[str, float]) -> float:
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
-    """Return the function that fuses scores. Reciprocal rank fusion ignores `only`."""
+    """Return the fusion function. Reciprocal rank fusion ignores `only`."""
     if method == "convex":
         return convex_combination
     return lambda rankings, weights, only=None: reciprocal_rank_fusion(rankings, weights, k)
@@ -186,7 +188,7 @@ def convex_combination(
     weights: Mapping[str, float],
     only: AbstractSet[_Item] | None = None,
 ) -> dict[_Item, float]:
-    """Return the weighted sum of max-normalized scores, for all items or for those in `only`."""
+    """Return the weighted sums of max-normalized scores, of all items or of those in `only`."""
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         weight, highest = weights.get(name, 0.0), max(scores.values(), default=0.0)
@@ -198,7 +200,7 @@ def convex_combination(
 def reciprocal_rank_fusion(
     rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int
 ) -> dict[_Item, float]:
-    """Return the sum of weight × (k + 1) / (k + rank) over the rankings, rank from 1."""
+    """Return each item's sum of weight × (k + 1) / (k + rank); ranks start at 1."""
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         ordered = sorted(scores, key=lambda item: (-scores[item], item))
@@ -208,46 +210,48 @@ def reciprocal_rank_fusion(
 
 
 _HEADING_BOOST = 0.4
-"""Added to a chunk's share of the best score if its headings hold all query words."""
+"""Boost of a chunk whose headings contain all query words, added to its share of the best score."""
 
 _CACHED_HEADINGS = 8192
-"""Headings whose stems are cached."""
+"""Number of headings with cached stems."""
 
 
 def headings(search: Search, tools: Tools) -> Search:
-    """Boost chunks by the share of the query's words in their headings; a document's best score
-    stays.
+    """Boost chunks by the share of the query's words in their headings.
+
+    The highest score of each document stays the same.
     """
     stops = function_word_weights(search.text, tools.snapshot.keyword.languages)
-    asked = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))
-    if not asked:
+    stems = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))
+    if not stems:
         return search
     by_document: dict[DocumentId, list[Candidate]] = defaultdict(list)
     for candidate in search.candidates:
         by_document[candidate.document].append(candidate)
     spread = tools.settings.fuse.spread
     boosted = (
-        heading for own in by_document.values() for heading in _boost_headings(own, asked, spread)
+        candidate
+        for candidates in by_document.values()
+        for candidate in _boost_headings(candidates, stems, spread)
     )
-    ordered = sorted(boosted, key=lambda each: (-each.score, each.id))
-    return replace(search, candidates=tuple(ordered))
+    return replace(search, candidates=sort_candidates(boosted))
 
 
 def _boost_headings(
-    candidates: Collection[Candidate], asked: frozenset[str], spread: float
+    candidates: Collection[Candidate], query_stems: frozenset[str], spread: float
 ) -> list[Candidate]:
-    """Rescore a document's chunks as fusion did, with their headings included."""
+    """Rescore a document's chunks as fusion does, with their headings."""
     best = max(candidate.score for candidate in candidates)
-    covered = [
-        heading_coverage(candidate.chunk.heading_path[1:], asked) for candidate in candidates
+    coverages = [
+        heading_coverage(candidate.chunk.heading_path[1:], query_stems) for candidate in candidates
     ]
-    if best <= 0 or not any(covered):
+    if best <= 0 or not any(coverages):
         return list(candidates)
     shares = [
         (candidate.score / best) ** (1 / spread) if spread else 1.0 for candidate in candidates
     ]
     totals = [
-        share + _HEADING_BOOST * covers for share, covers in zip(shares, covered, strict=True)
+        share + _HEADING_BOOST * coverage for share, coverage in zip(shares, coverages, strict=True)
     ]
     highest = max(totals)
     return [
@@ -256,10 +260,10 @@ def _boost_headings(
     ]
 
 
-def heading_coverage(headings: Collection[str], asked: frozenset[str]) -> float:
+def heading_coverage(headings: Collection[str], query_stems: frozenset[str]) -> float:
     """Return the share of the query's stems in the headings."""
-    held = frozenset[str]().union(*map(_heading_stems, headings))
-    return len(asked & held) / len(asked)
+    stems = frozenset[str]().union(*map(_heading_stems, headings))
+    return len(query_stems & stems) / len(query_stems)
 
 
 @lru_cache(maxsize=_CACHED_HEADINGS)
@@ -268,9 +272,9 @@ def _heading_stems(heading: str) -> frozenset[str]:
 
 
 def recency(search: Search, tools: Tools) -> Search:
-    """Boost newer documents by their age in days.
+    """Boost recent documents.
 
-    Age is relative to the newest document, so the answer does not depend on today's date. Undated
+    Age is relative to the newest document, so answers do not depend on today's date. Undated
     documents have age 0.
     """
     days = tools.snapshot.catalog.ordinal_days
@@ -297,7 +301,7 @@ def sort_candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def normalize(search: Search, tools: Tools) -> Search:
-    """Scale scores to 0 to 1, by the highest possible one: a weak best hit stays weak."""
+    """Divide scores by the highest possible one, so a weak best hit stays weak."""
     ceiling = max_score(tools.settings)
     return replace(
         search,

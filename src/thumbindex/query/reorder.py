@@ -1,6 +1,4 @@
-"""The stages that reorder distinct candidates: put contradictions side by side, let other documents
-come up, and rerank the best.
-"""
+"""The stages that reorder candidates: pair contradictions, diversify documents, rerank the best."""
 
 from __future__ import annotations
 
@@ -28,46 +26,43 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 _MIN_SERIES = 4
-"""Contradictions of one text that make it part of a series, as release notes are."""
+"""Minimum contradictions of a text that is part of a series, such as release notes."""
 
 
 def contradict(search: Search, tools: Tools) -> Search:
-    """Put contradicting near copies side by side, with the better one's score; each names the
-    other and the words that differ.
-    """
+    """Put contradicting near copies side by side. Each lists the other and the differing words."""
     candidates, documents = search.candidates, tools.snapshot.catalog.documents
-    found: dict[int, dict[int, str]] = defaultdict(dict)
+    differences: dict[int, dict[int, str]] = defaultdict(dict)
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
         if _may_contradict(first, second, documents):
-            for mine, other in ((a, b), (b, a)):
-                differs = contradiction(candidates[mine].chunk.text, candidates[other].chunk.text)
+            for one, other in ((a, b), (b, a)):
+                differs = contradiction(candidates[one].chunk.text, candidates[other].chunk.text)
                 if differs:
-                    found[mine][other] = differs
-    series = {at for at, others in found.items() if len(others) >= _MIN_SERIES}
-    if not found.keys() - series:
+                    differences[one][other] = differs
+    series = {at for at, others in differences.items() if len(others) >= _MIN_SERIES}
+    if not differences.keys() - series:
         return search
-    named = []
-    for at, each in enumerate(candidates):
-        others = () if at in series else sorted(found.get(at, {}).items())
+    marked = []
+    for at, candidate in enumerate(candidates):
+        others = () if at in series else sorted(differences.get(at, {}).items())
         disagrees = tuple((candidates[n].id, differs) for n, differs in others if n not in series)
-        named.append(replace(each, disagrees=disagrees))
-    return replace(search, candidates=_pair_contradictions(named))
+        marked.append(replace(candidate, disagrees=disagrees))
+    return replace(search, candidates=_pair_contradictions(marked))
 
 
 def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
-    """Return whether two chunks are about one thing.
+    """Return whether two chunks are about the same thing.
 
-    Passages of one document under headings of their own do not, nor do notes of a series. Short
-    lines ("Desk: 12") lean on their note: in notes of two titles they speak of two
-    things.
+    Different headings of one document are not, nor are the notes of a series. Short lines
+    ("Desk: 12") depend on their note: under two titles they are about two things.
     """
-    mine, other = documents[first.document], documents[second.document]
-    if mine is other:
+    document, other = documents[first.document], documents[second.document]
+    if document is other:
         return first.chunk.heading_path == second.chunk.heading_path
-    if are_in_series(mine.path, other.path):
+    if are_in_series(document.path, other.path):
         return False
-    return mine.title == other.title or not (
+    return document.title == other.title or not (
         is_form(first.chunk.text) or is_form(second.chunk.text)
     )
 
@@ -76,29 +71,28 @@ _NUMBER = re.compile(r"\d+")
 
 
 def are_in_series(path: str, other: str) -> bool:
-    """Return whether two notes are parts of a series, as days or releases are: their names have
-    numbers, and their paths have different ones.
+    """Return whether two notes are parts of a series, such as days or releases.
+
+    Both names of such notes contain numbers, and their paths contain different ones.
     """
     names = (each.rpartition("/")[2].rpartition(".")[0] for each in (path, other))
     return all(map(_NUMBER.search, names)) and _NUMBER.findall(path) != _NUMBER.findall(other)
 
 
 def _pair_contradictions(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Return the candidates with the second of each pair right behind the first, with its
-    score.
-    """
+    """Move the second of each contradicting pair behind the first, and raise it to its score."""
     if not any(candidate.disagrees for candidate in candidates):
         return tuple(candidates)
     ordered = group_partners(
         candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees}
     )
-    raised: list[Candidate] = []
-    for each in ordered:
-        least = each.score
-        if raised and any(n == raised[-1].id for n, _ in each.disagrees):
-            least = max(least, raised[-1].score)
-        raised.append(each.with_score(least))
-    return tuple(raised)
+    paired: list[Candidate] = []
+    for candidate in ordered:
+        score = candidate.score
+        if paired and any(n == paired[-1].id for n, _ in candidate.disagrees):
+            score = max(score, paired[-1].score)
+        paired.append(candidate.with_score(score))
+    return tuple(paired)
 
 
 def group_partners(
@@ -106,23 +100,23 @@ def group_partners(
     key: Callable[[_Item], _Key],
     partners: Callable[[_Item], AbstractSet[_Key]],
 ) -> list[_Item]:
-    """Return the items in order, an item's partners directly behind it."""
+    """Return the items in order, each followed by its partners."""
     by_key = {key(item): item for item in items}
     ordered: dict[_Key, _Item] = {}
-    for own, item in by_key.items():
-        if own not in ordered:
-            wanted = partners(item)
-            ordered[own] = item
+    for item_key, item in by_key.items():
+        if item_key not in ordered:
+            partner_keys = partners(item)
+            ordered[item_key] = item
             ordered |= {
-                other: each
-                for other, each in by_key.items()
-                if other in wanted and other not in ordered
+                other: partner
+                for other, partner in by_key.items()
+                if other in partner_keys and other not in ordered
             }
     return list(ordered.values())
 
 
 def diversify(search: Search, tools: Tools) -> Search:
-    """Rank further chunks of a document lower, by discount or by maximal marginal relevance."""
+    """Rank further chunks of a document lower: by a discount, or by maximal marginal relevance."""
     settings = tools.settings.diversify
     named, others = split_name_matches(search.candidates)
     if settings.method == "mmr":
@@ -138,47 +132,48 @@ def diversify(search: Search, tools: Tools) -> Search:
 def discounted_order(
     candidates: Sequence[Candidate], discount: float, shown: Mapping[DocumentId, int]
 ) -> list[int]:
-    """Return positions by score · discount^n; n counts the document's chunks before this one,
-    `shown` included.
+    """Return positions by score · discount^n, where n counts the document's earlier chunks.
+
+    `shown` has the number of each document's chunks before these candidates.
     """
-    before, worth = Counter(shown), list[float]()
+    counts, scores = Counter(shown), list[float]()
     for candidate in candidates:
-        worth.append(candidate.score * discount ** before[candidate.document])
-        before[candidate.document] += 1
-    return sorted(range(len(worth)), key=lambda at: -worth[at])
+        scores.append(candidate.score * discount ** counts[candidate.document])
+        counts[candidate.document] += 1
+    return sorted(range(len(scores)), key=lambda at: -scores[at])
 
 
 def _mmr_order(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
-    """Return positions by weight · relevance − (1 − weight) · highest cosine to a chosen item.
+    """Return positions by weight · relevance − (1 − weight) · highest cosine to an earlier item.
 
     Carbonell & Goldstein, SIGIR 1998. `vectors` has shape (items, dimensions); NaN means no vector.
     """
     scores = np.array(relevance, dtype=np.float64)
     cosines = np.nan_to_num(inner_products(vectors, vectors), nan=0.0)
     nearest = np.zeros(len(scores))
-    left = np.ones(len(scores), dtype=np.bool_)
+    remaining = np.ones(len(scores), dtype=np.bool_)
     order: list[int] = []
     for _ in scores:
-        gain = np.where(left, weight * scores - (1 - weight) * nearest, -np.inf)
+        gain = np.where(remaining, weight * scores - (1 - weight) * nearest, -np.inf)
         best = int(np.argmax(gain))
         order.append(best)
-        left[best] = False
+        remaining[best] = False
         nearest = np.maximum(nearest, cosines[best])
     return order
 
 
 def apply_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Candidate, ...]:
-    """Return candidates in a new order, with scores that never rise: later stages sort by score."""
-    moved = [candidates[at] for at in order]
-    scores = accumulate((each.score for each in moved), min)
-    return tuple(each.with_score(score) for each, score in zip(moved, scores, strict=True))
+    """Reorder candidates, and lower scores so that sorting by score keeps the order."""
+    ordered = [candidates[at] for at in order]
+    scores = accumulate((each.score for each in ordered), min)
+    return tuple(each.with_score(score) for each, score in zip(ordered, scores, strict=True))
 
 
 def rerank(search: Search, tools: Tools) -> Search:
-    """Rescore the first candidates with the reranker, if there is one."""
+    """Rescore the best candidates with the reranker, if there is one."""
     settings = tools.settings.rerank
     named, others = split_name_matches(search.candidates)
-    top, rest = others[: settings.top], others[settings.top :]
+    top, below = others[: settings.top], others[settings.top :]
     if tools.reranker is None or not top:
         return search
     scores = tools.reranker.score(
@@ -186,18 +181,17 @@ def rerank(search: Search, tools: Tools) -> Search:
     )
     return replace(
         search,
-        candidates=(*named, *_pair_contradictions(blend(top, scores, rest, settings.weight))),
+        candidates=(*named, *_pair_contradictions(blend(top, scores, below, settings.weight))),
     )
 
 
 def blend(
-    top: Sequence[Candidate], scores: Sequence[float], rest: Sequence[Candidate], weight: float
+    top: Sequence[Candidate], scores: Sequence[float], below: Sequence[Candidate], weight: float
 ) -> tuple[Candidate, ...]:
-    """Order the top by (1 − weight) · score + weight · the reranker's score; the rest keeps its
-    order below it.
+    """Rescore the top candidates by (1 − weight) · score + weight · the reranker's score.
 
-    Both scores are in 0 to 1 and taken as they are: stretching them to the range in the top would
-    make a winner of nonsense.
+    The candidates in `below` keep their order, after the top. Scores are 0 to 1 and not rescaled,
+    which would make the best of irrelevant candidates a winner.
     """
     blended = sort_candidates(
         replace(
@@ -208,4 +202,4 @@ def blend(
         for each, score in zip(top, scores, strict=True)
     )
     lowest = blended[-1].score
-    return (*blended, *(each.with_score(min(each.score, lowest)) for each in rest))
+    return (*blended, *(each.with_score(min(each.score, lowest)) for each in below))

@@ -1,4 +1,4 @@
-"""The stages that search by words, identifiers, meaning and links, and score documents."""
+"""The stages that search by words, identifiers, meaning and links, and that score documents."""
 
 from __future__ import annotations
 
@@ -19,44 +19,42 @@ from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 KEYWORD_FIELDS = tuple("title headings keywords description tags aliases author path body".split())
 
 TEXT_RETRIEVERS = ("search_keyword", "search_code")
-"""Retrievers that score words of the text."""
+"""Retrievers that match words of the text."""
 
 QUERY_WEIGHT = 2
-"""Weight of the query's own words against another phrasing's."""
+"""Weight of the query itself relative to another phrasing."""
 
 
 def search_keyword(search: Search, tools: Tools) -> Search:
-    """Find chunks by words; quoted phrases are required."""
+    """Find chunks by words. Quoted phrases must match."""
     settings = tools.settings.search_keyword
-    terms = merge_terms(
-        search.terms, [other_phrasing.terms for other_phrasing in search.other_phrasings]
-    )
+    terms = merge_terms(search.terms, [phrasing.terms for phrasing in search.other_phrasings])
     if not terms:
         return search
-    found = tools.snapshot.keyword.search(
+    ranked = tools.snapshot.keyword.search(
         terms, field_weights(settings), settings.limit, search.searchable
     )
-    return replace(search, lists={**search.lists, "search_keyword": found})
+    return replace(search, lists={**search.lists, "search_keyword": ranked})
 
 
 def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
-    """Return the boosts of the fields, without zeros."""
+    """Return the BM25F weights, without fields of boost 0."""
     boosts = {name: boost for name in KEYWORD_FIELDS if (boost := getattr(settings, name))}
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 
 def merge_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
-    """Return the terms of all phrasings, the query's own first, once with the sum of their weights.
+    """Return the terms of all phrasings once each, with the sum of their weights.
 
-    BM25 is a sum over terms: one search by these equals the sum of a search by each phrasing.
+    BM25 is a sum over terms, so one search with these equals the sum of one search per phrasing.
     """
     if not others:
         return tuple(own)
-    found = {term.text: replace(term, weight=QUERY_WEIGHT * term.weight) for term in own}
+    merged = {term.text: replace(term, weight=QUERY_WEIGHT * term.weight) for term in own}
     for term in (term for terms in others for term in terms):
-        known = found.get(term.text)
-        found[term.text] = replace(known, weight=known.weight + term.weight) if known else term
-    return tuple(found.values())
+        same = merged.get(term.text)
+        merged[term.text] = replace(same, weight=same.weight + term.weight) if same else term
+    return tuple(merged.values())
 
 
 def merge_identifiers(search: Search) -> tuple[Term, ...]:
@@ -64,8 +62,8 @@ def merge_identifiers(search: Search) -> tuple[Term, ...]:
     return merge_terms(
         search.identifiers,
         [
-            [term for term in other_phrasing.identifiers if term.weight > 1]
-            for other_phrasing in search.other_phrasings
+            [term for term in phrasing.identifiers if term.weight > 1]
+            for phrasing in search.other_phrasings
         ],
     )
 
@@ -77,37 +75,38 @@ def search_code(search: Search, tools: Tools) -> Search:
     if not identifiers:
         return search
     weights = KeywordWeights({"code": 1.0}, settings.k1, settings.b)
-    found = tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.searchable)
-    return replace(search, lists={**search.lists, "search_code": found})
+    ranked = tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.searchable)
+    return replace(search, lists={**search.lists, "search_code": ranked})
 
 
 def search_vector(search: Search, tools: Tools) -> Search:
-    """Find chunks by meaning; without a model or vectors, find nothing."""
+    """Find chunks by meaning. Does nothing without a model or vectors."""
     settings = tools.settings.search_vector
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
-    own = search.embedding_text or search.text
+    text = search.embedding_text or search.text
     others = [phrasing.text for phrasing in search.other_phrasings]
     if others:
-        vectors = list(tools.embedder.embed_queries([own, *others]))
+        vectors = list(tools.embedder.embed_queries([text, *others]))
     else:
-        vectors = [tools.embedder.embed_query(own)]
+        vectors = [tools.embedder.embed_query(text)]
     phrasings = tuple(
         replace(each, vector=vector)
         for each, vector in zip(search.other_phrasings, vectors[1:], strict=True)
     )
     vector = _mean_vector(vectors) if others else vectors[0]
     hits = tools.snapshot.vector.search(vector, settings.limit, search.searchable)
-    found = {**search.lists, "search_vector": RankedList(hits)}
     return replace(
-        search, other_phrasings=phrasings, query_vector=vectors[0], vector=vector, lists=found
+        search,
+        other_phrasings=phrasings,
+        query_vector=vectors[0],
+        vector=vector,
+        lists={**search.lists, "search_vector": RankedList(hits)},
     )
 
 
 def _mean_vector(vectors: Sequence[Vector]) -> Vector:
-    """Return the normalized weighted mean vector: it ranks chunks as the weighted sum of their
-    cosines with each phrasing does.
-    """
+    """Return the normalized weighted mean. It ranks chunks as the weighted sum of cosines does."""
     total = np.sum(vectors, axis=0) + (QUERY_WEIGHT - 1) * vectors[0]
     norm = max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)
     mean: Vector = (total / norm).astype(np.float32)
@@ -115,7 +114,7 @@ def _mean_vector(vectors: Sequence[Vector]) -> Vector:
 
 
 def search_graph(search: Search, tools: Tools) -> Search:
-    """Find linked documents of the top documents, by their best chunks."""
+    """Find the documents that the top documents link to, by their best chunks."""
     settings = tools.settings.search_graph
     seeds = top_documents(search.lists, settings.from_documents)
     scores = link_scores(seeds, tools.snapshot.graph, settings)
@@ -129,10 +128,10 @@ def search_graph(search: Search, tools: Tools) -> Search:
 
 
 def top_documents(lists: Mapping[str, RankedList], count: int) -> tuple[DocumentId, ...]:
-    """Return the top documents over all lists, by the sum of 1 / rank of their best chunks."""
+    """Return the top documents of all lists, by the sum of 1 / rank of their best chunks."""
     scores: dict[DocumentId, float] = defaultdict(float)
-    for found in lists.values():
-        best = {hit.document: hit.rank for hit in reversed(found.hits)}
+    for ranked in lists.values():
+        best = {hit.document: hit.rank for hit in reversed(ranked.hits)}
         for document, rank in best.items():
             scores[document] += 1 / rank
     return tuple(sorted(scores, key=lambda d: (-scores[d], d))[:count])
@@ -152,7 +151,7 @@ def link_scores(
 def neighbors(
     seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
 ) -> tuple[DocumentId, ...]:
-    """Return the documents that one links to, ascending, up to the limit."""
+    """Return the first documents that a document links to, ascending."""
     return graph.outgoing(seed)[: settings.neighbors]
 
 
@@ -165,7 +164,7 @@ def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: To
     }
     chunk_ids = [n for chunks in chunks_by_document.values() for n in chunks]
     cosines = np.full(len(chunk_ids), np.nan, dtype=np.float32)
-    if search.vector is not None:  # one call: the index may be remote
+    if search.vector is not None:  # one call, because the index may be remote
         cosines = np.round(tools.cosines(chunk_ids, search.vector), COSINE_DIGITS)
     remaining = iter(cosines.tolist())
     best = {
@@ -176,71 +175,69 @@ def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: To
 
 
 def chunk_ids_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
-    """Return the chunks of a document, in the order of its lines."""
+    """Return the chunks of a document, in order."""
     return [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
 
 
 def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Search) -> ChunkId:
-    """Return the chunk with the highest cosine; without vectors the one that ranks first by words,
-    else the document's first.
-    """
+    """Return the chunk with the highest cosine, else the first in a list, else the first."""
     if best := top_cosines(chunks, cosines, 1):
         return next(iter(best))
-    ranks = {hit.chunk: hit.rank for found in search.lists.values() for hit in reversed(found.hits)}
+    hits = (hit for ranked in search.lists.values() for hit in reversed(ranked.hits))
+    ranks = {hit.chunk: hit.rank for hit in hits}
     return min(chunks, key=lambda n: (ranks.get(n, len(ranks) + 1), n))
 
 
 COSINE_DIGITS = 6
-"""Digits of a cosine that do not depend on which others are computed with it."""
+"""Digits of a cosine that do not depend on the batch it is computed in."""
 
 _BEST_CHUNK_WEIGHTS = (4, 2, 1)
-"""Weights of a document's best chunks in its own cosine."""
+"""Weights of a document's best chunks in the document's score."""
 
 _MAX_UNPENALIZED_CHUNKS = 5
 """Maximum chunks of a document without a length penalty."""
 
 _LENGTH_PENALTY = 0.005
-"""Length penalty per unit of ln(chunks): the best of many chunks are closer to any query by
-chance.
-"""
+"""Length penalty per unit of ln(chunks): among more chunks, more are close to a query by chance."""
 
 _NEIGHBOR_SHARE = 0.15
-"""Share of the preceding chunk in a smoothed cosine, and of the following one."""
+"""Share of each neighboring chunk in a smoothed cosine."""
 
 
 def aggregate(search: Search, tools: Tools) -> Search:
-    """Score every document in the list of each retriever."""
+    """Score the documents in each retriever's list."""
     lists = {
-        name: score_documents_by_words(found) if name in TEXT_RETRIEVERS else found
-        for name, found in search.lists.items()
+        name: score_documents_by_words(ranked) if name in TEXT_RETRIEVERS else ranked
+        for name, ranked in search.lists.items()
     }
     if search.vector is not None and "search_vector" in lists:
-        documents = sorted({hit.document for found in lists.values() for hit in found.hits})
+        documents = sorted({hit.document for ranked in lists.values() for hit in ranked.hits})
         lists["search_vector"] = score_documents_by_vectors(
             lists["search_vector"], documents, search.vector, search, tools
         )
     return replace(search, lists=lists)
 
 
-def score_documents_by_words(found: RankedList) -> RankedList:
-    """Score each document by its best chunk plus the whole document."""
+def score_documents_by_words(ranked: RankedList) -> RankedList:
+    """Score each document by the sum of its best chunk's score and its own."""
     best: dict[DocumentId, float] = {}
-    for hit in found.hits:
+    for hit in ranked.hits:
         best.setdefault(hit.document, hit.score)
     documents = {
-        d: best.get(d, 0.0) + found.documents.get(d, 0.0) for d in {*best, *found.documents}
+        d: best.get(d, 0.0) + ranked.documents.get(d, 0.0) for d in {*best, *ranked.documents}
     }
-    return RankedList(found.hits, documents)
+    return RankedList(ranked.hits, documents)
 
 
 def score_documents_by_vectors(
-    found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools
+    ranked: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools
 ) -> RankedList:
-    """Score each document by the cosines of its best chunks, less the length penalty; these chunks
-    join the hits, with smoothed cosines.
+    """Score each document by the cosines of its best chunks, minus the length penalty.
+
+    These chunks join the hits, and all hits get smoothed cosines.
     """
     scores: dict[DocumentId, float] = {}
-    hits = {hit.chunk: hit.document for hit in found.hits}
+    hits = {hit.chunk: hit.document for hit in ranked.hits}
     chunks_by_document = {d: chunk_ids_of(d, tools) for d in documents}
     searchable = set(
         search.keep_searchable([n for chunks in chunks_by_document.values() for n in chunks])
@@ -264,27 +261,27 @@ def score_documents_by_vectors(
         for chunk, score in zip(chunk_ids, smoothed.tolist(), strict=True)
         if chunk in hits
     }
-    ranked = sorted(hits, key=lambda chunk: (-hit_scores[chunk], chunk))
+    order = sorted(hits, key=lambda chunk: (-hit_scores[chunk], chunk))
     return RankedList(
         tuple(
-            Hit(chunk, hits[chunk], rank, hit_scores[chunk]) for rank, chunk in enumerate(ranked, 1)
+            Hit(chunk, hits[chunk], rank, hit_scores[chunk]) for rank, chunk in enumerate(order, 1)
         ),
         scores,
     )
 
 
 def length_penalty(chunks: int) -> float:
-    """Return the penalty of a document with this many chunks."""
+    """Return the length penalty of a document with this many chunks."""
     return _LENGTH_PENALTY * max(math.log(chunks / _MAX_UNPENALIZED_CHUNKS), 0.0)
 
 
 def smooth_cosines(
     cosines: npt.NDArray[np.float32], lengths: Sequence[int]
 ) -> npt.NDArray[np.float32]:
-    """Blend each cosine with those of its neighbors in the same document, or with itself for a
-    missing one.
+    """Blend each cosine with its two neighbors in the same document. A missing neighbor counts as
+    equal.
 
-    `lengths` are the numbers of chunks of the documents.
+    `cosines` has the chunks of one document after another; `lengths` are their counts.
     """
     document = np.repeat(np.arange(len(lengths)), lengths)
     same_document = document[1:] == document[:-1]
@@ -292,16 +289,16 @@ def smooth_cosines(
     before[1:][same_document] = cosines[:-1][same_document]
     after[:-1][same_document] = cosines[1:][same_document]
     sides = np.where(np.isnan(before), cosines, before) + np.where(np.isnan(after), cosines, after)
-    found: npt.NDArray[np.float32] = np.round(
+    smoothed: npt.NDArray[np.float32] = np.round(
         (1 - 2 * _NEIGHBOR_SHARE) * cosines + _NEIGHBOR_SHARE * sides, COSINE_DIGITS
     )
-    return found
+    return smoothed
 
 
 def top_cosines(
     chunks: Sequence[ChunkId], cosines: Sequence[float], count: int
 ) -> Mapping[ChunkId, float]:
-    """Return the chunks with the highest cosines, without NaN."""
+    """Return the `count` highest cosines by chunk, without NaN."""
     pairs = [
         (cosine, chunk)
         for chunk, cosine in zip(chunks, cosines, strict=True)

@@ -1,4 +1,4 @@
-"""The state of a query that stages pass on, and the tools that they use."""
+"""The state of a query between stages, and the tools that stages use."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from thumbindex.settings import QuerySettings
 
 
 class OtherForm(NamedTuple):
-    """A term and another form of it, both folded, words joined by one space."""
+    """A term and another form of it, both as folded words joined by one space."""
 
     term: str
     form: str
 
 
 class ReferenceMatch(NamedTuple):
-    """How a query matches the name, path, heading or date of a note; the smallest is the best."""
+    """A match of the query with a note's name, path, heading or date. The smallest is the best."""
 
-    # 0 equal but for case, 1 but for accents and punctuation, 2 a prefix of the note's name
+    # 0: same but for case; 1: same but for accents and punctuation; 2: a prefix of the note's name
     distance: int
     priority: int  # of its kind
-    omitted_folders: int  # folders of the note's path that were not typed
+    omitted_folders: int  # folders of the note's path that the query omits
     kind: NameKind
     heading: str = ""
-    chunk: ChunkId | None = None  # the first one under that heading, if known
+    chunk: ChunkId | None = None  # the first chunk under the heading, if known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,16 +66,16 @@ class Phrasing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """The state of a query. A stage returns a copy with its results."""
+    """The state of a query. Each stage returns a copy with its results."""
 
     query: Query
-    text: str  # the searched text: the query with its spelling corrected
-    # notes that the whole query names, by find_by_reference
+    text: str  # the searched text: the query without filters, with its spelling corrected
+    # notes named by the whole query
     reference_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
-    # notes of the day that the query names
+    # notes of the day or month in the query
     date_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
-    # retriever -> factor of its weight for this kind of query, from classify
+    # retriever -> factor of its weight for this kind of query
     weight_factors: Mapping[str, float] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
     identifiers: tuple[Term, ...] = ()  # identifiers, their parts and plain words for search_code
@@ -83,25 +83,26 @@ class Search:
     other_forms: tuple[OtherForm, ...] = ()
     searchable: Selection | None = None  # chunks that pass the filters; None means all
     typed_filters: tuple[TypedFilter, ...] = ()  # filters typed in the query
-    unmet: tuple[UnmetFilter, ...] = ()  # those that no note meets
-    undated: int = 0  # documents without a date that `since` or `until` excludes, if few passages
-    listed: int | None = None  # documents that match a query of filters alone
+    unmet: tuple[UnmetFilter, ...] = ()  # typed filters that no note matches
+    undated: int = (
+        0  # undated documents that `since` or `until` excludes, if there are few passages
+    )
+    listed: int | None = None  # number of matching documents, if the query is filters alone
     other_phrasings: tuple[Phrasing, ...] = ()  # rewordings and the hypothetical answer
     query_vector: Vector | None = None  # of the query's own words
-    vector: Vector | None = None  # mean of all phrasings, the one that is searched
-    # results by retriever, and of the stage salience
-    lists: Mapping[str, RankedList] = field(default_factory=dict)
-    seeds: tuple[DocumentId, ...] = ()  # whose links search_graph followed, best first
+    vector: Vector | None = None  # mean of all phrasings, used for search
+    lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever; also "salience"
+    seeds: tuple[DocumentId, ...] = ()  # documents whose links search_graph followed, best first
     fused: tuple[ChunkId, ...] = ()  # all chunks after fusion, best first
     candidates: tuple[Candidate, ...] = ()  # best first
-    # chunks of each passage, those beyond the limit included; best first
+    # chunks of each passage, also of passages beyond the limit; best first
     passage_chunks: tuple[tuple[ChunkId, ...], ...] = ()
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
     confidence: float = 0.0
     confidence_level: str = "low"
     answerable: bool = True
-    nearest: tuple[Candidate, ...] = ()  # one a document, if nothing answers
+    nearest: tuple[Candidate, ...] = ()  # the best of each document, if nothing answers the query
 
     @property
     def all_phrasings(self) -> tuple[Phrasing, ...]:
@@ -110,7 +111,7 @@ class Search:
         return (own, *self.other_phrasings)
 
     def keep_searchable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
-        """Return the chunks that are searchable."""
+        """Keep the searchable chunks."""
         if self.searchable is None:
             return chunks
         mask = self.searchable.among(chunks).tolist()
@@ -119,7 +120,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What stages may use: the snapshot, the settings, and the models that are loaded."""
+    """The snapshot, the settings and the loaded models, for all stages."""
 
     snapshot: Snapshot
     settings: QuerySettings = field(default_factory=QuerySettings)
@@ -127,11 +128,11 @@ class Tools:
     reranker: Reranker | None = None
 
     def cosines(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return the cosine of each chunk with a query; NaN for chunks that have no vector yet."""
+        """Return each chunk's cosine with a query, shape (chunks,); NaN without a vector."""
         if not len(self.snapshot.vector):
             return np.full(len(chunks), np.nan, dtype=np.float32)
         return inner_products(self.snapshot.vector.vectors(chunks), query)
 
 
 Stage = Callable[[Search, Tools], Search]
-"""A pure function: a stage never logs, reads a file or asks the clock."""
+"""A pure function: a stage never logs, reads files or reads the clock."""

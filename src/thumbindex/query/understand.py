@@ -41,22 +41,22 @@ _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로
 """A Korean word of one syllable with its particle: 책을 and 책이 share no bigram."""
 
 _Frequency = Callable[[str], int]
-"""Returns how many chunks hold a word."""
+"""Function from a word to the number of chunks that contain it."""
 
 _ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
 """Weights of English function words."""
 
 _BARE_NOUN_WEIGHT = 0.5
-"""Weight of the syllable without its particle: both may be one word, as 종이 is."""
+"""Weight of the syllable without its particle. It is low because 종이 is one word."""
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
 
 def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Return the terms for search_keyword and those for search_code.
+    """Return the terms for search_keyword and the terms for search_code.
 
-    Function words of English and of the query's language are left out, and so are bigrams of
-    Chinese or Japanese that only join two words.
+    Both omit function words of English and the query's language, and bigrams of Chinese or Japanese
+    that only join two words.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(text, keyword.languages, keyword.chunk_frequency)
@@ -66,8 +66,9 @@ def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, 
 def stop_weights(
     text: str, languages: Collection[str], frequency: _Frequency | None = None
 ) -> Mapping[str, float]:
-    """Return the weights of function words, and of bigrams that only join two words; other words
-    weigh 1.
+    """Return the weights of function words and of bigrams that only join two words.
+
+    All other words have weight 1. Without `frequency`, bigrams are not checked.
     """
     plain = QUOTED.sub(" ", text)
     bigrams = (
@@ -79,31 +80,32 @@ def stop_weights(
 
 
 def _joining_bigrams(text: str, frequency: _Frequency) -> Iterator[str]:
-    """Yield the bigrams that only join two words of Chinese or Japanese: no chunk has them, but one
-    has a neighboring bigram.
+    """Yield the bigrams that only join two words of Chinese or Japanese.
+
+    No chunk contains such a bigram, but some chunk contains a neighboring one.
     """
     for run in map(words, filter(has_cjk, space_cjk(text).split())):
         occurs = [frequency(bigram) > 0 for bigram in run]
         yield from (
             bigram
-            for bigram, own, before, after in zip(
+            for bigram, occurs_itself, before, after in zip(
                 run, occurs, [False, *occurs], [*occurs[1:], False], strict=False
             )
-            if (before or after) and not own
+            if (before or after) and not occurs_itself
         )
 
 
 def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tuple[Term, ...]:
-    """Return the words and quoted phrases, once each; stop words only if nothing else is left."""
+    """Return the words and quoted phrases, once each. Stop words count only if they are all."""
     phrases = dict.fromkeys(
-        " ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase))
+        " ".join(parts) for phrase in QUOTED.findall(text) if (parts := words(phrase))
     )
     plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
-    kept = [word for word in plain if stops.get(word, 1.0)] or ([] if phrases else list(plain))
+    content = [word for word in plain if stops.get(word, 1.0)] or ([] if phrases else list(plain))
     nouns = dict.fromkeys(_PARTICLE.findall(normalize_letters(QUOTED.sub(" ", text))))
-    bare = (Term(noun, _BARE_NOUN_WEIGHT) for noun in nouns if noun not in kept)
+    bare = (Term(noun, _BARE_NOUN_WEIGHT) for noun in nouns if noun not in content)
     return (
-        *(Term(word, stops.get(word) or 1.0) for word in kept),
+        *(Term(word, stops.get(word) or 1.0) for word in content),
         *bare,
         *(Term(phrase, phrase=True) for phrase in phrases),
     )
@@ -114,7 +116,7 @@ def code_terms(
 ) -> tuple[Term, ...]:
     """Return whole identifiers, their parts, and plain words, each once with its highest weight.
 
-    The parts of an identifier share the weight of one word; the whole has `whole_weight`.
+    A whole identifier has `whole_weight`. Its parts share the weight of one word.
     """
     weights: dict[str, float] = {}
     stopped: list[str] = []
@@ -126,7 +128,7 @@ def code_terms(
             weights.get(token, 0.0),
             whole_weight if parts or is_identifier(token) else stops.get(token, 1.0),
         )
-        # all parts together weigh what one word does: they must not outrank the whole
+        # together, the parts must not outrank the whole
         for part in parts:
             weights[part] = max(weights.get(part, 0.0), 1.0 / len(parts))
     return tuple(
@@ -135,28 +137,28 @@ def code_terms(
 
 
 def tokens(text: str) -> list[str]:
-    """Return the tokens between spaces or scripts, without punctuation; `()` of a call stays."""
-    found = []
+    """Split a text at spaces and between scripts, and strip punctuation except `()` of a call."""
+    parts = []
     for token in space_cjk(text).split():
         around = _PUNCTUATION if token.startswith(".") else _PUNCTUATION + "."
         bare = token.strip(around)
-        found.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
-    return [token for token in found if token]
+        parts.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
+    return [part for part in parts if part]
 
 
 def is_identifier(token: str) -> bool:
-    """Return whether a token can only be code; GitHub, iPhone and MP3 may be brands."""
+    """Return whether a token can only be code. GitHub, iPhone and MP3 may be brands."""
     return bool(_IDENTIFIER.search(token))
 
 
 def _is_number(token: str) -> bool:
-    """Return whether a token is a number or date of three digits or more: a model splits them."""
+    """Return whether a token is a number or date of at least three digits."""
     return bool(_NUMBER.fullmatch(token)) and sum(map(str.isdigit, token)) >= _MIN_DIGITS
 
 
 _NUMBER = re.compile(r"\d[\d.,:/'’-]*")
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
-"""A year is mostly context, not the object of a query."""
+"""A year. It is mostly context, not the object of a query."""
 
 _MIN_DIGITS = 3
 
@@ -167,34 +169,34 @@ _DOC_PART_WORDS = frozenset(
     "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
     "appendix".split()
 )
-"""Words for parts of documentation that count anywhere in a query."""
+"""Words for parts of documentation, anywhere in a query."""
 
 _DOC_PART_EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
-"""Words for parts of documentation that count at the start or end of a query."""
+"""Words for parts of documentation, at the start or end of a query."""
 
 _WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
     QueryKind.NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
     QueryKind.EXPLORATORY: {"search_vector": 1.3},
 }
-"""Factors of the retrievers' weights for each kind of query."""
+"""Factors of the retrievers' weights by kind of query."""
 
 
 def classify(search: Search, tools: Tools) -> Search:
-    """Set the query's kind and its factors of the retrievers' weights."""
+    """Set the query's kind, and the factors of the retrievers' weights for it."""
     kind = kind_of(search.text, named=bool(search.reference_matches))
     return replace(search, kind=kind, weight_factors=_WEIGHT_FACTORS[kind])
 
 
 def kind_of(text: str, named: bool) -> QueryKind:
-    """Return the kind of a query; `named` if it is a document's name."""
+    """Return the kind of a query. `named` is True if it is a document's name."""
     if _is_factual(text):
         return QueryKind.FACTUAL
     return QueryKind.NAVIGATIONAL if named or _is_navigational(text) else QueryKind.EXPLORATORY
 
 
 def _is_factual(text: str) -> bool:
-    """Return whether a text holds an identifier, version, code, number or quoted phrase."""
+    """Return whether a text contains an identifier, version, code, number or quoted phrase."""
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
         return True
     return any(
@@ -209,15 +211,16 @@ def _is_navigational(text: str) -> bool:
         return True
     if _QUESTION.match(text.strip()):
         return False
-    found = words(text)
-    return not _DOC_PART_WORDS.isdisjoint(found) or not _DOC_PART_EDGE_WORDS.isdisjoint(
-        (*found[:1], *found[-1:])
+    query_words = words(text)
+    return not _DOC_PART_WORDS.isdisjoint(query_words) or not _DOC_PART_EDGE_WORDS.isdisjoint(
+        (*query_words[:1], *query_words[-1:])
     )
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…»]*)")
-"""Punctuation and an elided article (l', un'), a word, and its possessive and punctuation."""
+"""Three groups: punctuation and an elided article (l', un'), a word, and its `'s` and punctuation.
+"""
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _MIN_LETTERS = 4
@@ -230,10 +233,10 @@ _MIN_LETTERS_FIRST_WRONG = 6
 """Minimum letters of a word whose first letter may be wrong."""
 
 _SUFFIX_EDITS = 2
-"""Edits that only add a suffix (strange, strangers) and correct nothing."""
+"""Number of edits that may only add a suffix (strange, strangers), which is no correction."""
 
 _MAX_CORRECTIONS = 20
-"""Maximum corrected words: each is compared with the whole lexicon."""
+"""Maximum corrected words. Each is compared with the whole lexicon."""
 
 
 def correct(search: Search, tools: Tools) -> Search:
@@ -255,8 +258,9 @@ def correct(search: Search, tools: Tools) -> Search:
 
 
 def _is_known(word: str, tools: Tools) -> bool:
-    """Return whether a note has a word, or a model for the notes' languages knows it: `baby` is
-    spelled correctly even if all notes say `infant`.
+    """Return whether a note contains a word, or a model for the notes' languages knows it.
+
+    `baby` is spelled correctly even if all notes say `infant`.
     """
     if tools.snapshot.keyword.chunk_frequency(word) > 0:
         return True
@@ -274,41 +278,38 @@ def _model_covers_notes(knows: Callable[[str], bool], tools: Tools) -> bool:
 
 
 def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
-    """Replace plain words that have a correction, not quotes, code, links, numbers or short
-    words.
-    """
+    """Correct plain words, but not quotes, code, links, numbers or short words."""
 
     def corrected(token: str) -> str:
         parts = _split_word(token, text)
-        found = correction(fold(parts[2])) if parts else None
-        return f"{parts[1]}{found}{parts[3]}" if parts and found is not None else token
+        word = correction(fold(parts[2])) if parts else None
+        return f"{parts[1]}{word}{parts[3]}" if parts and word is not None else token
 
     return _TOKEN.sub(lambda match: "-".join(map(corrected, _between_hyphens(match[0]))), text)
 
 
 _MAX_CJK_RUN = 200
-"""Maximum characters of a run in Chinese, Japanese or Korean."""
+"""Maximum characters of a run of Chinese, Japanese or Korean."""
 
 _LONG_RUN = re.compile(rf"(\w{{{_MAX_CJK_RUN}}})\w++")
 
 
 def truncate_cjk_runs(text: str) -> str:
-    """Cut long runs of Chinese, Japanese or Korean: every bigram is looked up."""
+    """Cut long runs of Chinese, Japanese or Korean, because every bigram is looked up."""
     return _LONG_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
 
 
 def _correctable_words(text: str) -> Iterator[str]:
     """Yield the folded words that `correct_text` may replace."""
-    found = (
+    splits = (
         _split_word(token, text)
         for match in _TOKEN.finditer(text)
         for token in _between_hyphens(match[0])
     )
-    return (fold(parts[2]) for parts in found if parts)
+    return (fold(parts[2]) for parts in splits if parts)
 
 
 def _between_hyphens(token: str) -> list[str]:
-    """Split a hyphenated word."""
     return token.split("-") if _HYPHENATED.fullmatch(token) else [token]
 
 
@@ -321,7 +322,7 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
 
 
 def find_correction(word: str, tools: Tools) -> str | None:
-    """Return the correction of a word, None if stemming finds it."""
+    """Return the correction of a word; None if there is none, or if a note contains its stem."""
     keyword = tools.snapshot.keyword
     if keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
         return None
@@ -331,25 +332,26 @@ def find_correction(word: str, tools: Tools) -> str | None:
 def closest_word(
     word: str, lexicon: Callable[[range], Collection[str]], frequency: _Frequency
 ) -> str | None:
-    """Return the nearest word by optimal string alignment (Damerau 1964), then first letter,
-    frequency and alphabet.
+    """Return the nearest word by optimal string alignment (Damerau 1964).
 
-    `lexicon` gives words by their lengths, and may give what was deleted, too: `frequency` says how
-    many chunks hold a word now.
+    Ties go to the same first letter, then to the higher frequency, then to the alphabet. `lexicon`
+    returns words by length, possibly of deleted chunks; `frequency` counts current chunks.
     """
     limit = 2 if len(word) >= _MIN_LETTERS_TWO_EDITS else 1
-    near = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
+    similar = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
     if len(word) < _MIN_LETTERS_FIRST_WRONG:
-        near = [known for known in near if known[0] == word[0]]
-    # Imported here: only for a word that no text holds.
+        similar = [other for other in similar if other[0] == word[0]]
+    # Imported here: few queries need it.
     from rapidfuzz.distance import OSA
     from rapidfuzz.process import extract
 
-    found = extract(word, near, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None)
+    matches = extract(
+        word, similar, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None
+    )
     ranked = (
-        (int(distance), known[0] != word[0], -count, known)
-        for known, distance, _ in found
-        if (count := frequency(known))
+        (int(distance), other[0] != word[0], -count, other)
+        for other, distance, _ in matches
+        if (count := frequency(other))
     )
     distance, *_, best = min(ranked, default=(0, False, 0, ""))
     return None if distance == _SUFFIX_EDITS and word.startswith(best) else best or None
