@@ -80,5 +80,5 @@ def test_an_index_folder_that_cannot_be_written_is_told(
     indexer, names = start()
     assert names == [["two"]]
     (note,) = indexer.notes({"one"})
-    assert note.startswith(f"one: changes wait ({folder} cannot be written")
+    assert note.startswith(f"one: changes wait (Cannot write {folder}")
     assert (indexer.write_failures({"one"}), indexer.notes({"two"})) == ((note,), ())

@@ -144,7 +144,7 @@ def test_a_folder_around_the_index_directory_is_refused(install: Install, home: 
         install("claude-code", "--index", "elsewhere"),
     ):
         assert (inside.exit_code, files(home)) == (2, set())
-        assert "lies inside the folder" in inside.stderr
+        assert "the folder to index" in inside.stderr
     assert (
         install(
             "claude-code", "--folder", str(home), "--index", str(home.parent / "indexes")

@@ -90,7 +90,7 @@ def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(
         with (
             opened() as other,
             pytest.raises(
-                StorageError, match=r"another program has it open.* Quit the MCP clients"
+                StorageError, match=r"Another program has it open.* Quit the MCP clients"
             ),
         ):
             other.forget()
@@ -118,7 +118,7 @@ def test_a_build_number_that_stays_closed_to_us_is_never_taken_for_another(
     write_atomically(tmp_path / "current", "7")
     refuse_opening(monkeypatch.setattr, "current", 60.0)
     monkeypatch.setattr("thumbindex.index.files.retry_while_in_use", lambda attempt: attempt())
-    with pytest.raises(StorageError, match="another program has it open"):
+    with pytest.raises(StorageError, match="Another program has it open"):
         _ = IndexPaths(tmp_path).current_build
 
 

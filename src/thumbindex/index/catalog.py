@@ -1,6 +1,4 @@
-"""Every document and chunk of a snapshot by its position: the columns that the other views are
-aligned with.
-"""
+"""The catalog of a snapshot: all documents and chunks by id. Other views are aligned with it."""
 
 from __future__ import annotations
 
@@ -37,20 +35,20 @@ _Record = TypeVar("_Record")
 
 
 class RowSource(Protocol):
-    """What a catalog reads: the rows of a store, on the disk or published."""
+    """The rows of a store, on disk or published, as a catalog reads them."""
 
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes of every document, or of some."""
+        """Return row id, path, title, times and attributes of all documents or some."""
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
-        """Return the times of every document by row id."""
+        """Return the times of all documents by row id."""
 
     def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
-        """Return row id, document's row id, ordinal and salience of every chunk, or of those of
+        """Return row id, document's row id, ordinal and salience of all chunks, or of those in
         some documents.
         """
 
@@ -61,15 +59,14 @@ class RowSource(Protocol):
         """Load the section of each chunk, by the chunk's row id."""
 
     def linked_paths(self) -> dict[int, str]:
-        """Return the paths that each document's links lead to, as JSON by row id."""
+        """Return the target paths of each document's links, as JSON by row id."""
 
 
 class StoreCatalog(CatalogLayout):
-    """Catalog over one folder's rows, as they were when this was made: texts are loaded in the same
-    group of reads (`Store.read_transaction`).
+    """Catalog over one folder's rows at one generation.
 
-    Of `last` all is kept that is still true: rows never change but for a document's times, and
-    their ids are never used twice.
+    Create it and load its texts in the same `Store.read_transaction`. Rows of `last` are reused:
+    only a document's times can change, and row ids are never reused.
     """
 
     def __init__(self, store: RowSource, folder: str, last: StoreCatalog | None = None) -> None:
@@ -84,8 +81,9 @@ class StoreCatalog(CatalogLayout):
         self._chunks = chunks[order]
         self.salience: Salience = salience[order]  # without boosts
         self.chunk_rows: IntArray = np.ascontiguousarray(self._chunks[:, 0])
-        known_days = map(day_of, self.documents)
-        days = np.array([day.toordinal() if day else 0 for day in known_days], dtype=np.int64)
+        days = np.array(
+            [day.toordinal() if day else 0 for day in map(day_of, self.documents)], dtype=np.int64
+        )
         sizes = np.bincount(of, minlength=len(rows)).astype(np.int64)
         super().__init__(document_rows, sizes, days)
 
@@ -106,10 +104,10 @@ class StoreCatalog(CatalogLayout):
         return ((DocumentId(n), path) for n, path in enumerate(self.paths))
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        return ((DocumentId(n), each) for n, each in enumerate(self.documents))
+        return ((DocumentId(n), document) for n, document in enumerate(self.documents))
 
     def chunks_of_rows(self, rows: IntArray) -> IntArray:
-        """Return where the chunks with these row ids stand, -1 for those that are not here."""
+        """Return the ids of chunks by row id; -1 if a chunk is missing."""
         return ids_of_rows(self.chunk_rows, rows, self._by_row)
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
@@ -125,17 +123,17 @@ class StoreCatalog(CatalogLayout):
         loaded = load(list(rows.values()))
         return {n: loaded[row] for n, row in rows.items() if row in loaded}
 
-    # -------------------------------------------------------------- which chunks and documents
+    # -------------------------------------------------------------- filters and names
 
     def select(self, filters: Filters) -> Selection | None:
         if filters == Filters():
             return None
         if filters.folder and self._folder not in filters.folder:
             return self.only([])
-        kept = np.array(
+        matches = np.array(
             [matches_filters(document, filters) for document in self.documents], dtype=np.bool_
         )
-        return self.of_documents(kept)
+        return self.of_documents(matches)
 
     @cached_property
     def _filters(self) -> FilterIndex:
@@ -159,21 +157,21 @@ class StoreCatalog(CatalogLayout):
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
-        """Abbreviations by their short forms, and by the keys of their long ones."""
-        found: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
-        for each, count in Counter(
+        """Document frequencies of abbreviations, by short form and by key of the long form."""
+        by_form: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
+        for abbreviation, count in Counter(
             abbreviation for document in self.documents for abbreviation in document.abbreviations
         ).items():
-            for form in (each.short, form_key(each.long)):
-                found[form][each] = count
-        return found
+            for form in (abbreviation.short, form_key(abbreviation.long)):
+                by_form[form][abbreviation] = count
+        return by_form
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         return {
-            each: count
+            abbreviation: count
             for form in forms
             if form in self._defined
-            for each, count in self._defined[form].items()
+            for abbreviation, count in self._defined[form].items()
         }
 
     @cached_property
@@ -184,35 +182,35 @@ class StoreCatalog(CatalogLayout):
 def _documents(
     folder: str, store: RowSource, last: StoreCatalog | None
 ) -> list[tuple[int, Document]]:
-    """Return every document with its row id, by path; read only where it is new."""
-    kept = []
+    """Return all documents with their row ids, by path; reads only new ones."""
+    reused = []
     if last is None:
         new = store.documents()
     else:
         times, before = store.document_times(), last.document_rows.tolist()
-        kept = [
+        reused = [
             (row, _dated(document, times[row]))
             for row, document in zip(before, last.documents, strict=True)
             if row in times
         ]
         new = store.documents(sorted(times.keys() - set(before)))
-    read = [
-        (row, document_from_row(path, title, known, rest, folder))
-        for row, path, title, known, rest in new
+    added = [
+        (row, document_from_row(path, title, dates, attributes, folder))
+        for row, path, title, dates, attributes in new
     ]
-    return sorted(kept + read, key=lambda each: each[1].path)
+    return sorted(reused + added, key=lambda pair: pair[1].path)
 
 
 def _dated(document: Document, times: tuple[Any, ...]) -> Document:
-    known = (document.modified, document.edited, document.first_commit, document.last_commit)
-    return document if times == known else replace(document, **DocumentTimes(*times)._asdict())
+    before = (document.modified, document.edited, document.first_commit, document.last_commit)
+    return document if times == before else replace(document, **DocumentTimes(*times)._asdict())
 
 
 def _columns(
     store: RowSource, last: StoreCatalog | None, documents: IntArray
 ) -> tuple[IntArray, Salience]:
-    """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3), and their
-    salience. Only what is new is read.
+    """Return row ids, documents' row ids and ordinals of all chunks, shape (chunks, 3), and their
+    salience. Reads only new chunks.
     """
     rows = store.chunk_columns(
         None if last is None else np.setdiff1d(documents, last.document_rows).tolist()
@@ -230,9 +228,7 @@ def _columns(
 
 
 def ids_of_rows(rows: IntArray, wanted: IntArray, order: IntArray | None = None) -> IntArray:
-    """Return where each wanted row id stands in `rows`, or -1; `order` is what sorts them, where
-    that is known.
-    """
+    """Return the position of each wanted row id in `rows`, or -1. `order` is argsort(rows)."""
     if not len(rows):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(rows, kind="stable") if order is None else order

@@ -1,6 +1,4 @@
-"""What is known of duplicates, aligned with a catalog: repeats, copies, clusters, and what the
-owner decided.
-"""
+"""Duplicates aligned with a catalog: repeats, clusters of copies, and the owner's decisions."""
 
 from __future__ import annotations
 
@@ -22,28 +20,29 @@ from thumbindex.ports import Duplicates, IntArray, Salience, Selection
 _LOG = logging.getLogger(__name__)
 
 _Apart = Mapping[int, frozenset[int]]
-"""From which texts each text is kept, by number."""
+"""The texts that the owner keeps apart from each text, by number."""
 
 
 def clusters(
     pairs: Sequence[Sequence[int]], apart: _Apart, texts: Mapping[int, int]
 ) -> dict[int, list[int]]:
-    """Join pairs, the strongest first, and return the group of each of their members, ascending.
+    """Merge pairs, strongest first, into clusters; return the cluster of each member, ascending.
 
-    No group holds two texts that the owner keeps apart: `texts` numbers the texts that decisions
-    are about, by member.
+    No cluster contains two texts that the owner keeps apart. `texts` maps members to the numbers of
+    texts with a decision.
     """
-    # each member's group, with the texts in it that decisions are about
+    # each member's cluster, and the texts with a decision in it
     of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in chain.from_iterable(pairs)}
     for first, second in pairs:
-        (mine, own), (yours, others) = of[first], of[second]
-        if mine is yours or _is_apart(own | others, apart):
+        (larger, larger_texts), (smaller, smaller_texts) = of[first], of[second]
+        if larger is smaller or _is_apart(larger_texts | smaller_texts, apart):
             continue
-        if len(mine) < len(yours):
-            mine, yours, own, others = yours, mine, others, own
-        mine |= yours
-        own |= others
-        of.update(dict.fromkeys(yours, (mine, own)))
+        if len(larger) < len(smaller):
+            larger, smaller = smaller, larger
+            larger_texts, smaller_texts = smaller_texts, larger_texts
+        larger |= smaller
+        larger_texts |= smaller_texts
+        of.update(dict.fromkeys(smaller, (larger, larger_texts)))
     groups = {id(members): members for members, _ in of.values()}
     ascending = map(sorted, groups.values())
     return {n: group for group in ascending for n in group}
@@ -55,20 +54,20 @@ def _is_apart(texts: set[int], apart: _Apart) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateRecords:
-    """The duplicates that a store has recorded, by the chunks' row ids."""
+    """The duplicates recorded in a store, by the chunks' row ids."""
 
-    generation: str  # the generation of the last change
+    generation: str  # of the last change
     repeats: IntArray  # shape (repeats, 2): row, keeper's row
     boosted: IntArray
     salience: Salience  # of those rows, with their boosts
     same: IntArray  # shape (pairs, 2)
     cosines: npt.NDArray[np.float64]  # of those pairs
     decisions: tuple[Decision, ...]
-    texts: Mapping[int, str]  # digests of the texts that are decided on, by row
+    texts: Mapping[int, str]  # digests of the texts with a decision, by row
 
 
 def read_duplicates(store: Store, last: DuplicateRecords | None) -> DuplicateRecords:
-    """Read what a store knows, or return the last time's if nothing has changed since."""
+    """Read the duplicates of a store, or return `last` if they have not changed."""
     generation = store.meta("duplicates")
     if last is not None and last.generation == generation:
         return last
@@ -88,21 +87,20 @@ def read_duplicates(store: Store, last: DuplicateRecords | None) -> DuplicateRec
 
 
 def pairs_of_rows(pairs: Sequence[tuple[int, int]]) -> IntArray:
-    """Return an array of shape (pairs, 2), also of no pairs."""
+    """Return pairs as an array of shape (pairs, 2)."""
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _decisions(store: Store) -> tuple[Decision, ...]:
-    """Return what the owner decided; a file that cannot be read hides no answer."""
     try:
         return store.decisions()
-    except StorageError as error:
-        _LOG.warning("%s Until then answers are given without it.", error)
+    except StorageError as error:  # an unreadable file must not block answers
+        _LOG.warning("%s Until then, answers ignore your decisions.", error)
         return ()
 
 
 class StoreDuplicates(Duplicates):
-    """Duplicates over one folder's store, as it was when this was made."""
+    """Duplicates over one folder's store, at one generation."""
 
     def __init__(self, catalog: StoreCatalog, known: DuplicateRecords) -> None:
         self.known = known
@@ -127,16 +125,13 @@ class StoreDuplicates(Duplicates):
         return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
 
     def _clustered(self) -> dict[int, list[int]]:
-        """Return the clusters of chunks by position; repeats are in none, what they repeat stands
-        for them.
-        """
+        """Return the cluster of each chunk. Keepers stand in for their repeats."""
         at = self.catalog.chunks_of_rows(self.known.same.ravel()).reshape(-1, 2)
-        there = np.flatnonzero(
+        valid = np.flatnonzero(
             (at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1)
         )
-        pairs, cosines = np.sort(at[there], axis=1), self.known.cosines[there]
-        # equal ones in the order of the catalog: a cluster that a decision splits is split in one
-        # way, whatever came when
+        pairs, cosines = np.sort(at[valid], axis=1), self.known.cosines[valid]
+        # ties in catalog order: how a decision splits a cluster does not depend on history
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0], -cosines))]
         digests = {digest for pair in self._decided for digest in pair}
         number = {digest: n for n, digest in enumerate(sorted(digests))}
@@ -144,23 +139,22 @@ class StoreDuplicates(Duplicates):
         for pair, verdict in self._decided.items():
             if verdict != "apart":
                 continue
-            for mine, other in (pair, reversed(pair)):
-                apart[number[mine]] = apart.get(number[mine], frozenset()) | {number[other]}
+            for one, other in (pair, reversed(pair)):
+                apart[number[one]] = apart.get(number[one], frozenset()) | {number[other]}
         texts = {n: number[digest] for n, digest in self._texts.items()}
         return clusters((*self._decided_same(), *pairs.tolist()), apart, texts)
 
     def _decided_same(self) -> Iterable[tuple[int, int]]:
-        """Yield pairs of positions that join all places of two texts that the owner merged."""
-        places: dict[str, list[int]] = {}
+        """Yield pairs that connect all chunks of two texts that the owner merged."""
+        chunks: dict[str, list[int]] = {}
         for n, digest in sorted(self._texts.items()):
             if n not in self._keeper:
-                places.setdefault(digest, []).append(n)
+                chunks.setdefault(digest, []).append(n)
         for (first, second), verdict in sorted(self._decided.items()):
-            found = places.get(first, []), places.get(second, [])
-            if verdict == "same" and all(found):
-                yield from (
-                    (found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0]
-                )
+            of_first, of_second = chunks.get(first, []), chunks.get(second, [])
+            if verdict == "same" and of_first and of_second:
+                start, *remaining = of_first
+                yield from ((start, n) for n in (*remaining, *of_second) if n != start)
 
     def repeats(self) -> Selection | None:
         return self._repeated
@@ -185,7 +179,7 @@ class StoreDuplicates(Duplicates):
 def open_duplicates(
     store: Store, catalog: StoreCatalog, last: StoreDuplicates | None
 ) -> StoreDuplicates:
-    """Open what is known of duplicates; the last one is kept where nothing has changed."""
+    """Open a store's duplicates, or return `last` if nothing has changed."""
     known = read_duplicates(store, None if last is None else last.known)
     if last is not None and last.catalog is catalog and last.known is known:
         return last

@@ -1,8 +1,7 @@
-"""Files of an index: their paths, atomic and durable writes, and errors of the disk.
+"""Files of an index: paths, atomic and durable writes, and disk errors.
 
-All that is made of the notes is one build, in a numbered folder. A rebuild writes the next build
-beside it and then switches to it. Readers of the old build keep it; it is deleted as soon as the
-system allows that.
+Everything derived from the notes is in a build, a numbered folder. A rebuild writes the next build
+and then switches to it. Readers keep the old build, which is deleted once the system allows it.
 """
 
 from __future__ import annotations
@@ -24,18 +23,16 @@ from platformdirs import user_data_path
 from thumbindex.errors import StorageError, UsageError
 
 _CURRENT = "current"
-"""The file that holds the number of the current build; without it, that is the first."""
+"""Name of the file with the number of the current build. If it is missing, the number is 1."""
 
 KEYWORD_FOLDER = "keyword"
-"""The folder of the index of words, beside the store."""
+"""Name of the keyword index's folder, beside the store."""
 
 VECTORS_FOLDER = "vectors"
-"""The folder of the vectors of all folders, beside their indexes."""
+"""Name of the vectors' folder, beside the indexes that share it."""
 
 
 class _PathInFolder:
-    """The path of a file in an index's folder."""
-
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -45,27 +42,25 @@ class _PathInFolder:
 
 @dataclass(frozen=True, slots=True)
 class IndexPaths:
-    """The paths of one folder's index, at its current build or at a given one."""
+    """The paths of one folder's index, for a build or the current build."""
 
     folder: Path
-    build: int = 0  # 0: the current one at the time of each access
+    build: int = 0  # 0: the current build at each access
 
     judged = _PathInFolder("judged.json")  # the owner's judgments of answers
-    judged_set = _PathInFolder("judged.jsonl")  # the same as a labeled set for `eval`
+    judged_set = _PathInFolder("judged.jsonl")  # the same, as a labeled set for `eval`
     lock = _PathInFolder("writer.lock")
-    rebuild = _PathInFolder("rebuild.lock")  # held by the process that makes the next build
+    rebuild = _PathInFolder("rebuild.lock")  # held by the process that writes the next build
     watch = _PathInFolder("watch.lock")  # held by the server that indexes the folder
-    repair = _PathInFolder("repair")  # requests a repair of that server
+    repair = _PathInFolder("repair")  # asks that server for a repair
 
     def of_build(self, build: int = 0) -> IndexPaths:
-        """Return the paths of one build, by default the current one; a later switch does not change
-        them.
-        """
+        """Return the paths of one build: a later switch does not change them."""
         return IndexPaths(self.folder, build or self.current_build)
 
     @property
     def current_build(self) -> int:
-        """The number of the build that is read."""
+        """The number of the current build."""
         try:
             return int(read_with_retry(self.folder / _CURRENT))
         except OSError as error:
@@ -78,7 +73,7 @@ class IndexPaths:
 
     @property
     def build_folder(self) -> Path:
-        """The build's folder: all that can be made again from the notes."""
+        """The build's folder: everything derived from the notes."""
         return self.folder / str(self.build or self.current_build)
 
     @property
@@ -96,14 +91,15 @@ class IndexPaths:
         write_atomically(self.folder / _CURRENT, str(build), durable=True)
 
     def delete_other_builds(self, *keep: int) -> bool:
-        """Delete every build but the current one and those to `keep`; return whether all are gone:
-        Windows deletes no file that is open.
+        """Delete all builds except the current one and `keep`.
+
+        Returns False if some remain: Windows deletes no open file.
         """
-        kept = {str(build) for build in (self.current_build, *keep)}
+        excluded = {str(build) for build in (self.current_build, *keep)}
         old = [
             path
             for path in self.folder.glob("*")
-            if path.name.isdecimal() and path.name not in kept
+            if path.name.isdecimal() and path.name not in excluded
         ]
         for path in old:
             rmtree(path, ignore_errors=True)
@@ -111,14 +107,14 @@ class IndexPaths:
 
 
 def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
-    """Write a small file, whole or not at all; one process at a time.
+    """Write a small file atomically. Only one process may do so at a time.
 
-    With `durable`, for content that cannot be made again, the new file survives a power cut.
+    With `durable`, the new file survives a power cut.
     """
-    # always the same name: the next call replaces the leftover of a killed process
+    # a fixed name: the next call replaces what a killed process has left
     new = path.with_name(f"{path.name}.new")
     with as_storage_errors(path.parent):
-        # in text mode, Windows would change line ends
+        # binary: text mode on Windows changes line ends
         with new.open("wb") as file:
             file.write(text.encode())
             if durable:
@@ -130,13 +126,13 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents, readable by their owner alone, and fsync their names."""
+    """Create a folder and its parents, private to the user, and fsync their directory entries."""
     if path.is_dir():
         return
-    missing = [each for each in (path, *path.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-        fsync_folder(each.parent)
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        fsync_folder(folder.parent)
 
 
 _NO_FOLDER_FSYNC = {
@@ -145,15 +141,12 @@ _NO_FOLDER_FSYNC = {
     errno.EACCES,
     getattr(errno, "ENOTSUP", errno.EINVAL),
 }
-"""Errors of file systems without fsync of folders, and of folders that cannot be read."""
+"""Errors from file systems that cannot fsync folders, and from unreadable folders."""
 
 
 def fsync_folder(folder: Path) -> None:
-    """Fsync the names in a folder, so that its files have them after a power cut.
-
-    On Windows a folder cannot be opened for that, and NTFS keeps names in its journal.
-    """
-    if os.name == "nt":
+    """Fsync a folder's entries, so that new and renamed files survive a power cut."""
+    if os.name == "nt":  # NTFS journals names
         return
     try:
         descriptor = os.open(folder, os.O_RDONLY)
@@ -167,7 +160,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def fsync_files(folder: Path) -> None:
-    """Fsync all files of a folder and their names: a power cut brings no deleted file back."""
+    """Fsync a folder's files and entries, so that a power cut restores no deleted file."""
     with as_storage_errors(folder):
         for path in folder.glob("*"):
             with path.open("r+b") as file:
@@ -176,9 +169,7 @@ def fsync_files(folder: Path) -> None:
 
 
 def delete_sqlite_file(path: Path) -> None:
-    """Delete an SQLite file, its log first: a log that outlives its file would be applied to the
-    next one.
-    """
+    """Delete an SQLite file, its log first: SQLite would apply a leftover log to a new file."""
     with as_storage_errors(path.parent):
         for name in (f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
@@ -187,37 +178,36 @@ def delete_sqlite_file(path: Path) -> None:
 
 
 @contextmanager
-def as_storage_errors(place: Path) -> Iterator[None]:
-    """Raise an OSError inside this block as a StorageError."""
+def as_storage_errors(path: Path) -> Iterator[None]:
+    """Convert an OSError in this block to a StorageError about a path."""
     try:
         yield
     except OSError as error:
-        raise storage_error(place, error) from error
+        raise storage_error(path, error) from error
 
 
-def storage_error(place: Path, error: OSError) -> StorageError:
-    """Return the StorageError for an error of the system."""
-    what = error.strerror or str(error)
+def storage_error(path: Path, error: OSError) -> StorageError:
+    """Return the StorageError for an OSError about a path."""
+    reason = error.strerror or str(error)
     if is_in_use(error):
         return StorageError(
-            f"{place} cannot be written ({what}): another program has it open, or permissions "
-            "forbid it. Quit the MCP clients that serve this folder and run it again, or choose "
-            "another place with --index."
+            f"Cannot write {path}: {reason}. Another program has it open, or permissions forbid "
+            "it. Quit the MCP clients that serve this folder and try again, or choose another "
+            "index directory with --index."
         )
-    return unwritable(place, what)
+    return write_error(path, reason)
 
 
-def unwritable(place: Path, what: str) -> StorageError:
+def write_error(path: Path, reason: str) -> StorageError:
     """Return the error that a file or folder cannot be written."""
     return StorageError(
-        f"{place} cannot be written ({what}): an index needs a folder that can be written. Check "
-        "its permissions and free space and run it again, or choose another place with --index; "
-        "what was indexed is as it was."
+        f"Cannot write {path}: {reason}. Check permissions and free space and try again, or "
+        "choose another index directory with --index. The existing index is intact."
     )
 
 
 _RETRY_SECONDS = 2.0
-"""How long to retry while a file is open elsewhere (Windows); readers need far less."""
+"""How long to retry while a file is open elsewhere (Windows)."""
 
 _PAUSE_SECONDS = 0.01
 
@@ -225,30 +215,24 @@ _Result = TypeVar("_Result")
 
 
 def read_with_retry(path: Path) -> bytes:
-    """Return the content of a small file that another process may be replacing.
-
-    Raises OSError.
-    """
+    """Return the content of a small file that another process may be replacing. Raises OSError."""
     return retry_while_in_use(path.read_bytes)
 
 
 def is_in_use(error: OSError) -> bool:
-    """Return whether another process may have the file open: Windows reports that as a lack of
-    permission.
-    """
+    """Return whether another process may have the file open (Windows)."""
+    # Windows reports that as a lack of permission
     return isinstance(error, PermissionError) and hasattr(error, "winerror")
 
 
 def retry_while_in_use(attempt: Callable[[], _Result], seconds: float = _RETRY_SECONDS) -> _Result:
-    """Retry an attempt that Windows refuses while a file is open elsewhere; raise the last
-    PermissionError when the time is up.
-    """
-    until = time.monotonic() + seconds
+    """Retry while a file is open elsewhere (Windows). Raises PermissionError after `seconds`."""
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return attempt()
         except PermissionError as error:
-            if not is_in_use(error) or time.monotonic() > until:
+            if not is_in_use(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_PAUSE_SECONDS)
 
@@ -256,37 +240,41 @@ def retry_while_in_use(attempt: Callable[[], _Result], seconds: float = _RETRY_S
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ncpfs", "davfs"}
 )
-"""File systems on which SQLite's write-ahead log and file locks do not work."""
+"""File systems without working file locks and SQLite write-ahead logs."""
 
 
 def index_location(directory: str, root: Path) -> Path:
-    """Return the folder of the index of `root`, named by its name and a digest of its path."""
+    """Return the index folder of `root`, named after its name and a digest of its path.
+
+    Raises UsageError if the index directory is a file or inside `root`.
+    """
     parent = index_parent(directory)
-    # (a Path raises where it may not look)
+    # os.path: Path methods raise if access is denied
     if os.path.exists(parent) and not os.path.isdir(parent):  # noqa: PTH110, PTH112
         raise UsageError(
-            f"The index directory {parent} is a file: choose another place with --index."
+            f"The index directory {parent} is a file: choose a directory with --index."
         )
     if parent == root or parent.is_relative_to(root):
         raise UsageError(
-            f"The index directory {parent} lies inside the folder {root}, which is to be indexed: "
-            "name another folder with --folder (without it, it is the current one), or another "
-            "index directory with --index."
+            f"The index directory {parent} is inside {root}, the folder to index: choose another "
+            "index directory with --index, or another folder with --folder (default: the current "
+            "directory)."
         )
     name = re.sub(r"[^\w.-]+", "-", root.name).strip("-")[:40] or "root"
     return parent / f"{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
 
 
 def index_parent(directory: str) -> Path:
-    """Return the folder of all indexes: the configured one, else the platform's."""
+    """Return the configured directory of all indexes, by default the platform's."""
     return (
         Path(directory).expanduser() if directory else user_data_path("thumbindex") / "indexes"
     ).resolve()
 
 
 def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
-    """Raise UsageError if `location` is on a network drive, by the mount table or, on Windows, by
-    its path.
+    """Raise UsageError if `location` is on a network drive.
+
+    This is read from the mount table or, on Windows, from the path.
     """
     table = mounts if mounts is not None else _mount_table()
     best = ("", "")
@@ -298,27 +286,26 @@ def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
             and len(fields[1]) >= len(best[0])
         ):
             best = (fields[1], fields[2])
+    # drive letters are already resolved to network paths
     shared = PureWindowsPath(location).drive
-    # what a drive letter stands for was resolved before
     if shared.startswith("\\\\") and not shared.startswith(("\\\\?\\", "\\\\.\\")):
         best = ("", shared)
     if best[1] in NETWORK_FILE_SYSTEMS or best[1].startswith("\\\\"):
         raise UsageError(
-            f"{location} is on a network drive ({best[1]}): an index needs a local disk; "
-            "choose one with --index."
+            f"{location} is on a network drive ({best[1]}): choose a directory on a local disk "
+            "with --index."
         )
 
 
 def folder_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder; files that are deleted meanwhile count 0."""
+    """Return the total size of the files below a folder, in bytes."""
     return sum(
-        _file_size(Path(place, name)) for place, _, names in os.walk(folder) for name in names
+        _file_size(Path(parent, name)) for parent, _, names in os.walk(folder) for name in names
     )
 
 
 def _file_size(path: Path) -> int:
-
-    with suppress(OSError):
+    with suppress(OSError):  # deleted since
         return path.stat().st_size
     return 0
 

@@ -1,4 +1,4 @@
-"""The adapter to networkx: which document links to which."""
+"""The adapter to networkx: links between documents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from thumbindex.model import DocumentId
 
 
 class NetworkxLinkGraph:
-    """LinkGraph over one snapshot's documents; the last snapshot's graph is kept if no link has
-    changed since.
+    """LinkGraph over one snapshot's documents. Reuses the graph of `last` if the links are equal.
 
-    `links` are the paths that each document's links lead to, as JSON by the document's path. Nodes
-    are paths: positions change with every document that comes or goes. A link may name a document
-    that is not there: between two batches of a run, say.
+    `links` maps a document's path to the target paths of its links, as JSON. Nodes are paths, since
+    document ids differ between snapshots. A target may be missing, as between two batches of a run.
     """
 
     def __init__(
@@ -41,9 +39,6 @@ class NetworkxLinkGraph:
 
 
 def _graph(links: Mapping[str, str]) -> Any:
-    """Return the graph of some links; where there are none, a set that holds no path, as such a
-    graph would.
-    """
     edges = [
         (path, target)
         for path, targets in links.items()
@@ -51,9 +46,8 @@ def _graph(links: Mapping[str, str]) -> Any:
         if target != path
     ]
     if not edges:
-        return frozenset()
-    # Imported here: of notes without links nobody has to wait for 300 modules, or to hold their 14
-    # MB; nor has a process that only indexes.
+        return frozenset()  # as an empty graph, it contains no path
+    # imported here: 300 modules, which notes without links do not need
     import networkx as nx
 
     graph: Any = nx.DiGraph()

@@ -21,7 +21,7 @@ from thumbindex.errors import (
     IndexTooNewError,
     StorageError,
 )
-from thumbindex.index.files import unwritable
+from thumbindex.index.files import write_error
 
 BUSY_SECONDS = 30.0
 """How long to wait for a lock of another process: a lock is not damage."""
@@ -375,7 +375,7 @@ def translate_error(
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name.startswith(_UNWRITABLE):
-        return unwritable(path, text)
+        return write_error(path, text)
     return IndexDamagedError(
         damage_message(
             path, _DAMAGE.get(name, "its pages cannot be read as what they were written as")
