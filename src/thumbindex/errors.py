@@ -6,18 +6,18 @@ ThumbindexError
 │   ├── UnknownFolderError        a folder that is not configured or does not exist
 │   └── UnknownPathError          a document that is not in the index, with the nearest names
 ├── StorageError                  the index on disk
-│   ├── IndexBusyError            another process holds the writer's lock: wait, it is no damage
+│   ├── IndexBusyError            another process is writing: nothing is damaged, try again
 │   ├── IndexMissingError         there is no index, or another process has just deleted it
 │   ├── IndexDamagedError         an unreadable file, or one of an earlier schema: it is rebuilt
 │   ├── IndexTooNewError          written by a later version of thumbindex
 │   └── EngineError               the database that holds published folders cannot be used
 │       └── EngineConnectionError the connection was lost: a retry may succeed
-└── ModelError                    a model that is not available; keyword search goes on
+└── ModelError                    a model is unavailable; keyword search still works
 """
 
 
 class ThumbindexError(Exception):
-    """Anything that thumbindex reports on purpose."""
+    """Base class of all errors that thumbindex raises on purpose."""
 
 
 def install_hint(extra: str) -> str:
@@ -50,7 +50,7 @@ class IndexBusyError(StorageError):
 
 
 class IndexMissingError(StorageError):
-    """There is no index: it was never made, or was deleted meanwhile."""
+    """There is no index: it was never built, or has been deleted."""
 
 
 class IndexDamagedError(StorageError):

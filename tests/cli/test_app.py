@@ -83,7 +83,7 @@ def test_notes_are_listed_without_a_question(run: Run) -> None:
     ]
     assert run("list", "--tag", "guide").stdout == "2026-03-01  sync.md - Sync #guide/setup\n"
     assert run("list", "--path", "*.md", "--limit", "1").stdout.endswith(
-        "2 more: a higher --limit shows them\n"
+        "2 more: use a higher --limit\n"
     )
     none = run("list", "--tag", "giude")
     assert (none.exit_code, "nearest is #guide." in none.stdout) == (1, True)
@@ -176,7 +176,7 @@ def test_a_folder_that_is_gone_is_still_asked_by_meaning(tmp_path: Path, run_in:
     folder.rename(tmp_path / "gone")
     found = run_in(folder, "query", "green button")
     assert (
-        "[folders]. Answering from what was indexed before." in " ".join(found.stderr.split()),
+        "[folders] in the configuration. Answering from the existing index." in " ".join(found.stderr.split()),
         "keywords only" in found.stdout,
     ) == (True, False)
     assert "Press the green button." in found.stdout
@@ -504,5 +504,5 @@ def test_status_of_an_index_directory_that_is_not_there_is_an_error(
     nothing_yet = CliRunner().invoke(app, ["status"])
     assert (nothing_yet.exit_code, nothing_yet.stdout) == (
         0,
-        "no index yet: `thumbindex index --folder DIR` makes one\n",
+        "no index yet: run `thumbindex index --folder DIR`\n",
     )

@@ -128,7 +128,7 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
             "Give either `heading` or `lines`, not both.",
         ),
         (("read", "../secret.md"), "No document '../secret.md' in the index."),
-        (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),
+        (("outline", "how/*"), "For a glob, use `thumbindex list --path 'how/*'`."),
     ],
 )
 def test_wrong_use_is_told_in_a_sentence(
@@ -221,7 +221,7 @@ def test_related_lists_links_backlinks_and_what_is_alike(
     again = f"thumbindex index --folder {kitchen} --index {tmp_path / 'index'}"
     assert run("related", "tea.md").stdout.splitlines() == [
         *lines,
-        f"  none yet: run `{again}` first",
+        f"  none yet: run `{again}`",
     ]
     run("index")
     similar = checked(run("related", "tea.md", "--json"), "related")["similar"]

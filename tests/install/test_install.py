@@ -191,9 +191,9 @@ def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(
     (home / "docs").mkdir()
     install("cursor")
     second = install("cursor", "--folder", str(home / "docs"))
-    assert f"run this again with --folder {home / 'notes'} as well." in second.stdout
+    assert f"run this again and add --folder {home / 'notes'}." in second.stdout
     assert (
-        "serves no more"
+        "no longer names"
         not in install("cursor", "--folder", str(home / "docs"), "--folder", ".").stdout
     )
     assert (

@@ -161,7 +161,7 @@ def test_a_command_asks_the_configured_database_and_one_that_writes_an_index_doe
         == ""
     )
     assert run("duplicates", "--engine", NOWHERE, "undo", "3f2a").output.startswith(
-        "That is done where the folders are indexed"
+        "This command works on the machine that indexes the folders"
     )
 
 

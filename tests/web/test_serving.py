@@ -373,7 +373,7 @@ def test_a_token_that_was_made_without_naming_a_file_is_asked_for(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     made = CliRunner().invoke(app, ["token", "alice"])
     file = default_token_file()
-    assert (file.is_relative_to(tmp_path), "From its next start on" in made.stderr) == (True, True)
+    assert (file.is_relative_to(tmp_path), "From its next start" in made.stderr) == (True, True)
     assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600
     with process(tmp_path) as running:
         assert running.stdout is not None

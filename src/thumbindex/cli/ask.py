@@ -207,13 +207,13 @@ def list_command(
     filters = Filters.of(tag=tag, path=path, since=since, until=until)
     with open_for(ctx, opening) as library:
         update_index(library)
-        notes = library.listing(filters)
+        listing = library.listing(filters)
         several = len(library.folders) > 1
     if as_json:
-        print_json(list_payload(notes, limit))
+        print_json(list_payload(listing, limit))
     else:
-        print_list(notes, limit, several)
-    return FOUND if notes.notes else NOT_FOUND
+        print_list(listing, limit, several)
+    return FOUND if listing.notes else NOT_FOUND
 
 
 def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:

@@ -1,6 +1,4 @@
-"""Commands over single notes and their links, in the words of the MCP tools: read, outline,
-related, verify, broken, orphans; and unlinked.
-"""
+"""Commands about notes and links: read, outline, related, verify, broken, orphans, unlinked."""
 
 from __future__ import annotations
 
@@ -59,11 +57,11 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _RELATED = 10
-"""Documents of each kind that `related` names, as the tool does."""
+"""Default maximum of notes of each kind in `related`, as in the MCP tool."""
 
 _PATH_HELP = (
-    "A note: its path in the folder or from here, its name, or a citation such as `x.md (lines "
-    "11-14)`."
+    "A note's name, its path in the folder or from the current directory, or a citation such as "
+    "`x.md (lines 11-14)`."
 )
 
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
@@ -78,12 +76,12 @@ def read(
     heading: Annotated[
         str | None,
         typer.Option(
-            "--heading", metavar="H", help="Of one note only the part under this heading."
+            "--heading", metavar="H", help="Only the section with this heading, of one note."
         ),
     ] = None,
     lines: Annotated[
         str | None,
-        typer.Option("--lines", metavar="A-B", help="Of one note only these lines, as 12-40."),
+        typer.Option("--lines", metavar="A-B", help="Only these lines of one note, such as 12-40."),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -91,18 +89,22 @@ def read(
 
     Changed notes are indexed first, words only.
     """
-    asked = read_lines(lines) if lines is not None else None
+    line_range = read_lines(lines) if lines is not None else None
     if len(paths) > 1 and (heading is not None or lines is not None):
         raise UsageError(
-            "--heading and --lines go with one note: of several, write each as path#heading "
-            "or path:12-40."
+            "--heading and --lines work with one note. For several, write path#heading or "
+            "path:12-40."
         )
     with open_for(ctx, opening) as library:
         update_index(library)
         if len(paths) > 1:
-            found, errors = library.read_each([resolve_from_cwd(path, library) for path in paths])
-            return _print_several(found, errors, len(library.folders) > 1, as_json)
-        excerpt = library.read(resolve_from_cwd(paths[0], library), heading=heading, lines=asked)
+            excerpts, errors = library.read_each(
+                [resolve_from_cwd(path, library) for path in paths]
+            )
+            return _print_several(excerpts, errors, len(library.folders) > 1, as_json)
+        excerpt = library.read(
+            resolve_from_cwd(paths[0], library), heading=heading, lines=line_range
+        )
     if as_json:
         print_json(excerpt_payload(excerpt))
     else:
@@ -111,18 +113,18 @@ def read(
 
 
 def _print_several(
-    found: Sequence[Excerpt], errors: Mapping[str, UsageError], several: bool, as_json: bool
+    excerpts: Sequence[Excerpt], errors: Mapping[str, UsageError], several: bool, as_json: bool
 ) -> int:
-    """Print what was read at several paths, and why the others could not be read."""
+    """Print the excerpts, and errors for the paths that could not be read."""
     if as_json:
         print_json(
             {
-                "notes": [excerpt_payload(each) for each in found],
+                "notes": [excerpt_payload(note) for note in excerpts],
                 "errors": {path: str(error) for path, error in errors.items()},
             }
         )
         return WRONG_USE if errors else FOUND
-    for number, excerpt in enumerate(found):
+    for number, excerpt in enumerate(excerpts):
         if number:
             print_line("")
         _print_excerpt(excerpt, several)
@@ -132,7 +134,7 @@ def _print_several(
 
 
 def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
-    """Print some lines under their place, with its folder where there are several."""
+    """Print an excerpt below its location, which names the folder if there are several."""
     place = line_range(excerpt.start_line, excerpt.end_line)
     print_line(
         f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of "
@@ -153,7 +155,7 @@ def outline(
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="PATH", help="A note, as for `read`, or a directory; without it, all notes."
+            metavar="PATH", help="A note, as for `read`, or a directory (default: all notes)."
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -164,7 +166,8 @@ def outline(
     """
     if path is not None and "*" in path:
         raise UsageError(
-            f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`."
+            "`outline` takes a note or a directory. For a glob, use "
+            f"`thumbindex list --path '{path}'`."
         )
     with open_for(ctx, opening) as library:
         update_index(library)
@@ -184,7 +187,7 @@ def related(
     opening: OpenOptions,
     path: PathArgument,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="Notes of each kind, 1 to 100.")
+        int, typer.Option("--limit", metavar="N", help="Maximum notes of each kind, 1 to 100.")
     ] = _RELATED,
     as_json: JsonOption = False,
 ) -> int:
@@ -195,18 +198,16 @@ def related(
     read_limit(limit)
     with open_for(ctx, opening) as library:
         update_index(library)
-        found = library.related(resolve_from_cwd(path, library), limit=limit)
-        has_vectors = library.index_states()[found.folder].vectors > 0
+        neighbors = library.related(resolve_from_cwd(path, library), limit=limit)
+        has_vectors = library.index_states()[neighbors.folder].vectors > 0
     if as_json:
-        print_json(related_payload(found, limit))
+        print_json(related_payload(neighbors, limit))
         return FOUND
-    print_line(found.path, "bold")
-    for title, names in related_groups(found, limit):
+    print_line(neighbors.path, "bold")
+    for title, names in related_groups(neighbors, limit):
         unknown = title == SIMILAR_TITLE and not has_vectors
         print_line(title)
-        for name in names or [
-            f"none yet: run `{opening.command('index')}` first" if unknown else "none"
-        ]:
+        for name in names or [f"none yet: run `{opening.command('index')}`" if unknown else "none"]:
             print_line(f"  {name}")
     return FOUND
 
@@ -220,8 +221,8 @@ def verify(
         str | None,
         typer.Argument(
             metavar="DRAFT",
-            help="An answer with citations, or a citation with what it quotes; without it, "
-            "standard input.",
+            help="An answer with citations, or one citation with its quotation (default: standard "
+            "input).",
         ),
     ] = None,
     file: Annotated[
@@ -231,37 +232,36 @@ def verify(
 ) -> int:
     """Check the citations in a text.
 
-    Each is there as quoted, moved, changed, gone, or was never there.
+    Each citation is there (as quoted), moved, changed, gone, or was never there.
 
-    Exit code 1 where one of the last three is found.
+    The exit code is 1 if one is changed, gone or was never there.
     """
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
         update_index(library)
-        found, several = library.verify(replace_surrogates(draft)), len(library.folders) > 1
+        report, several = library.verify(replace_surrogates(draft)), len(library.folders) > 1
     if as_json:
-        print_json(to_json(found))
+        print_json(to_json(report))
     else:
-        print_line(verification_sentence(found), "bold")
-        for check in found.citations:
+        print_line(verification_sentence(report), "bold")
+        for check in report.citations:
             print_line(citation_check_line(check, several), WARNING if check.state in _LOST else "")
-        if found.left_out:
+        if report.left_out:
             print_line(
-                f"{plural(found.left_out, 'citation')} left out: verify a part of the text at "
-                "a time",
+                f"{plural(report.left_out, 'citation')} left out: verify the text in smaller parts",
                 "dim",
             )
-    if found.citations and not any(citation.state in _LOST for citation in found.citations):
+    if report.citations and not any(citation.state in _LOST for citation in report.citations):
         return FOUND
     return NOT_FOUND
 
 
 _LOST = {"changed", "gone", "never_there"}
-"""What a citation must not be in an answer that is sent."""
+"""States of a citation that does not hold."""
 
 
 def _draft(text: str | None, file: Path | None) -> str:
-    """Return the text that is given as an argument, in a file, or on standard input."""
+    """Return the text from the argument, the file, or standard input."""
     if text is not None and file is not None:
         raise UsageError("DRAFT and --file exclude each other: give one of them.")
     if text is not None and text != "-":
@@ -273,7 +273,7 @@ def _draft(text: str | None, file: Path | None) -> str:
     try:
         data = absolute_path(file).read_bytes() if file is not None else sys.stdin.buffer.read()
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
+        raise UsageError(f"Cannot read {file}: {error.strerror or error}.") from error
     return data.decode("utf-8", "replace")
 
 
@@ -288,27 +288,25 @@ def broken(
 ) -> int:
     """List the links that lead to no note.
 
-    The exit code is 1 if there is none.
-
-    Changed notes are indexed first, words only.
+    Changed notes are indexed first, words only. The exit code is 1 if there are none.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
-        found = library.broken(path=path, tag=tag)
+        report = library.broken(path=path, tag=tag)
         roots = dict(library.folders)
     if as_json:
-        print_json(to_json(found))
-        return FOUND if found.links else NOT_FOUND
-    for link in found.links:
+        print_json(to_json(report))
+        return FOUND if report.links else NOT_FOUND
+    for link in report.links:
         place = location_text(roots[link.folder] / link.path, link.line)
         stdout_console().print(place.append(f"  {printable_line(link.written)}"), soft_wrap=True)
-    for line in filter_lines((), found.unmet, 0):
+    for line in filter_lines((), report.unmet, 0):
         print_line(line, "bold")
-    notes = len({(each.folder, each.path) for each in found.links})
-    if not found.links:
+    notes = len({(link.folder, link.path) for link in report.links})
+    if not report.links:
         print_line("No broken links.", "dim")
         return NOT_FOUND
-    print_line(f"{plural(len(found.links), 'broken link')} in {plural(notes, 'note')}", "dim")
+    print_line(f"{plural(len(report.links), 'broken link')} in {plural(notes, 'note')}", "dim")
     return FOUND
 
 
@@ -323,21 +321,20 @@ def orphans(
 ) -> int:
     """List the notes that no other note links to.
 
-    The newest come first. The exit code is 1 if there is none.
-
-    Changed notes are indexed first, words only.
+    The newest come first. Changed notes are indexed first, words only. The exit code is 1 if
+    there are none.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
-        found = library.orphans(path=path, tag=tag)
+        orphaned = library.orphans(path=path, tag=tag)
     if as_json:
-        print_json(list_payload(found, None))
-        return FOUND if found.notes else NOT_FOUND
-    if found.notes or found.unmet:
-        print_list(found, None, len(library.folders) > 1)
-    count = plural(len(found.notes), "note")
-    print_line(f"{count} that no other note links to" if found.notes else "No orphans.", "dim")
-    return FOUND if found.notes else NOT_FOUND
+        print_json(list_payload(orphaned, None))
+        return FOUND if orphaned.notes else NOT_FOUND
+    if orphaned.notes or orphaned.unmet:
+        print_list(orphaned, None, len(library.folders) > 1)
+    count = plural(len(orphaned.notes), "note")
+    print_line(f"{count} that no other note links to" if orphaned.notes else "No orphans.", "dim")
+    return FOUND if orphaned.notes else NOT_FOUND
 
 
 @exits_with_code
@@ -346,60 +343,59 @@ def unlinked(
     ctx: typer.Context,
     opening: OpenOptions,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="Pairs that are listed.")
+        int, typer.Option("--limit", min=1, metavar="N", help="Maximum pairs to list.")
     ] = 20,
     as_json: JsonOption = False,
 ) -> int:
-    """List pairs of notes near by meaning and not linked.
+    """List pairs of similar notes that are not linked.
 
-    The nearest come first. The exit code is 1 if there is none.
-
-    Changed notes are indexed first, with their vectors.
+    The most similar come first. Changed notes are indexed first, with their vectors. The exit code
+    is 1 if there are none.
     """
     with open_for(ctx, opening) as library:
         update_index(library, vectors=True)
-        found = library.unlinked()
+        pairs = library.unlinked()
         several = len(library.folders) > 1
     if as_json:
-        print_json(unlinked_payload(found, limit))
-        return FOUND if found else NOT_FOUND
-    for each in found[:limit]:
-        where = f"{each.folder}: " if several else ""
-        print_line(f"{each.score:.2f}  {where}{each.path} - {each.other}")
-    if left := len(found[limit:]):
-        print_line(f"and {plural(left, 'more pair')} (--limit)", "dim")
-    if not found:
-        print_line("No notes are near and not linked.", "dim")
-    return FOUND if found else NOT_FOUND
+        print_json(unlinked_payload(pairs, limit))
+        return FOUND if pairs else NOT_FOUND
+    for pair in pairs[:limit]:
+        prefix = f"{pair.folder}: " if several else ""
+        print_line(f"{pair.score:.2f}  {prefix}{pair.path} - {pair.other}")
+    if hidden := len(pairs[limit:]):
+        print_line(f"and {plural(hidden, 'more pair')} (--limit)", "dim")
+    if not pairs:
+        print_line("No similar notes are unlinked.", "dim")
+    return FOUND if pairs else NOT_FOUND
 
 
-# ------------------------------------------------------------------ what is named, and where
+# ------------------------------------------------------------------ shared by the commands
 
 
-def resolve_from_cwd(given: str, library: Library) -> str:
-    """Return the absolute path, with what stands behind it, of a note that is named from the
-    current directory; else what was given.
+def resolve_from_cwd(argument: str, library: Library) -> str:
+    """Return a note's absolute path (and its `#heading` or lines) if it is named relative to the
+    current directory; else return the argument unchanged.
     """
-    written, _ = parse_citation(given)
-    file = written.partition("#")[0]
-    here = Path(os.path.abspath(absolute_path(file)))  # noqa: PTH100 - `..` is taken away
+    citation, _ = parse_citation(argument)
+    file = citation.partition("#")[0]
+    path = Path(os.path.abspath(absolute_path(file)))  # noqa: PTH100 - removes `..`
     roots = [root for _, root in library.folders]
-    ways = (here, here.parent.resolve() / here.name)
-    # what lies outside of the folders is not even looked at
-    if not any(way.is_relative_to(root) for root in roots for way in ways):
-        return given
+    spellings = (path, path.parent.resolve() / path.name)
+    # never touch files outside the folders
+    if not any(spelling.is_relative_to(root) for root in roots for spelling in spellings):
+        return argument
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
-    named = [root / each for root in roots for each in (written, file)]
-    # a name may be too long for the system
-    is_held, is_local_path = any(map(os.path.exists, named)), os.path.exists(here)  # noqa: PTH110
-    if is_from_here or (is_local_path and not is_held):
-        return f"{here}{given[len(file) :]}"
-    return given
+    notes = [root / name for root in roots for name in (citation, file)]
+    # pathlib raises for names that are too long
+    is_in_folder, is_here = any(map(os.path.exists, notes)), os.path.exists(path)  # noqa: PTH110
+    if is_from_here or (is_here and not is_in_folder):
+        return f"{path}{argument[len(file) :]}"
+    return argument
 
 
 def update_index(library: Library, vectors: bool = False) -> None:
-    """Bring the words up to date, or say why what was indexed before has to do."""
-    if remote_command():  # a server lends what is up to date
+    """Update the index, or report why the existing one is used."""
+    if remote_command():  # the server's index is up to date
         return
     try:
         with ProgressDisplay() as show:
@@ -407,4 +403,4 @@ def update_index(library: Library, vectors: bool = False) -> None:
     except (UnknownFolderError, StorageError) as error:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
-        print_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
+        print_error(f"{str(error).removesuffix('.')}. Answering from the existing index.")

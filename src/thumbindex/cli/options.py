@@ -1,4 +1,4 @@
-"""The options that commands have in common, and opening what they name."""
+"""The options shared by commands, and opening the folders they name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from thumbindex.present.exit_codes import print_error
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON, as described in docs/schema.")
+]
 
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable."),
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override one setting; repeatable."),
 ]
 
 _OPTIONS: dict[str, Any] = {
@@ -35,7 +37,7 @@ _OPTIONS: dict[str, Any] = {
     "index": Annotated[
         Path | None,
         typer.Option(
-            "--index", metavar="DIR", help="The directory that holds the indexes, one a folder."
+            "--index", metavar="DIR", help="The directory with the indexes, one per folder."
         ),
     ],
     "config": Annotated[
@@ -43,7 +45,7 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             "--config",
             metavar="FILE",
-            help="A configuration file, over the user's and the folder's own.",
+            help="A configuration file that overrides the user's and the folder's own.",
         ),
     ],
     "overrides": SetOption,
@@ -53,32 +55,31 @@ _ENGINE = Annotated[
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Ask the folders that are published to this database, as postgresql://host/name.",
+        help="The database of published folders, such as postgresql://host/name.",
     ),
 ]
 _GROUP = "thumbindex.opening"
 
 
 def opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name what is to be opened, in place of its second parameter;
-    a group's are its commands' too.
+    """Replace a command's second parameter by the options that say what to open.
+
+    Options of a group apply to its commands.
     """
-    return _taking(command, _OPTIONS)
+    return _with_options(command, _OPTIONS)
 
 
 def opening_or_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Do the same for a command that can as well ask the folders that are published to a database:
-    to the configured one where none is named.
-    """
-    return _taking(command, {**_OPTIONS, "engine": _ENGINE})
+    """Add the same options and `--engine`, whose default is the configured database."""
+    return _with_options(command, {**_OPTIONS, "engine": _ENGINE})
 
 
-def _taking(command: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+def _with_options(command: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     signature = inspect.signature(command, eval_str=True)
 
     @functools.wraps(command)
-    def run(ctx: typer.Context, **given: Any) -> Any:
-        folder, index, config, overrides, *engine = (given.pop(name) for name in options)
+    def run(ctx: typer.Context, **arguments: Any) -> Any:
+        folder, index, config, overrides, *engine = (arguments.pop(name) for name in options)
         named = OpenOptions(
             tuple(folder or ()),
             index,
@@ -89,42 +90,36 @@ def _taking(command: Callable[..., Any], options: dict[str, Any]) -> Callable[..
         group = ctx.meta.get(_GROUP, OpenOptions())
         if group.engine and not engine:
             raise UsageError(
-                "That is done where the folders are indexed, not in the database that they "
-                "are published to: leave --engine out."
+                "This command works on the machine that indexes the folders, not on a database: "
+                "omit --engine."
             )
         opening = ctx.meta[_GROUP] = named.over(group)
-        return command(ctx, opening, **given)
+        return command(ctx, opening, **arguments)
 
-    ctx, _, *own = signature.parameters.values()
+    ctx, _, *parameters = signature.parameters.values()
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
         for name, kind in options.items()
     ]
-    run.__signature__ = signature.replace(parameters=[ctx, *own, *added])  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=[ctx, *parameters, *added])  # type: ignore[attr-defined]
     return run
 
 
 def open_for(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open the folders that are named, else the one around the current directory, and say which
-    that is.
-    """
+    """Open the named folders, or else the one around the current directory, which is reported."""
     return open_named(ctx, with_enclosing_folder(opening))
 
 
 def with_enclosing_folder(opening: OpenOptions) -> OpenOptions:
-    """Return the opening of the folder around the current directory where none is named, and say
-    which that is.
-    """
-    chosen, said = enclosing_folder(opening)
-    if said:
-        print_error(said, color=None)
+    """Add the folder around the current directory if none is named, and report it."""
+    chosen, message = enclosing_folder(opening)
+    if message:
+        print_error(message, color=None)
     return chosen
 
 
 def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open just what an opening names, with what the caller of the program brought along (a test
-    brings models of its own).
-    """
+    """Open exactly what the options name, with the opener in `ctx.obj` if there is one."""
     opener: Callable[[OpenOptions], AbstractContextManager[Library]] = ctx.obj or open_library
     return opener(opening)
 
@@ -139,22 +134,20 @@ UntilOption = Annotated[
 TagOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--tag", metavar="T", help="Only notes with this tag; repeatable, all must be there."
+        "--tag", metavar="T", help="Only notes with this tag; repeatable (all must match)."
     ),
 ]
 AlsoOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--also", metavar="WORDS", help="Other words for the question; repeatable, up to four."
+        "--also", metavar="WORDS", help="A rewording of the question; repeatable, up to four."
     ),
 ]
 PassageOption = Annotated[
     str,
-    typer.Option(
-        "--passage", metavar="ANSWER", help="The answer as it might read, a sentence or two."
-    ),
+    typer.Option("--passage", metavar="ANSWER", help="A possible answer, in a sentence or two."),
 ]
 GlobOption = Annotated[
     list[str] | None,
-    typer.Option("--path", metavar="GLOB", help="Only notes at these paths; repeatable."),
+    typer.Option("--path", metavar="GLOB", help="Only notes whose path matches; repeatable."),
 ]

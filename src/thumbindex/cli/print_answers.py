@@ -1,6 +1,4 @@
-"""Print an answer: each passage in a few rows, or its whole section, or the paths of the notes
-alone.
-"""
+"""Print an answer: each passage in a few rows, its whole section, or only its path."""
 
 from __future__ import annotations
 
@@ -54,32 +52,28 @@ from thumbindex.present.sentences import (
 from thumbindex.text import escape_breaks, line_range, name_key
 
 MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
-"""The color of `grep` for a match, and those of an answer's confidence: each is read on a light and
-on a dark background.
-"""
+"""Colors of matches and of the confidence, readable on light and dark backgrounds."""
 
 MAX_ROWS = 40
-"""Rows of an answer with five passages: the first one is seen without scrolling back."""
+"""Maximum rows of an answer with five passages, so that the first stays on the screen."""
 
 _ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
-"""Rows around the passages (command, confidence, prompt), those of a passage's place and headings,
-and the most of its text.
+"""Rows for command, confidence and prompt; for a passage's location and headings; and the maximum
+for its text.
 """
 
 _PIPED_WIDTH, _WIDEST = 80, 120
-"""Columns of a text in a pipe, and the most on a terminal: longer rows are hard to read."""
+"""Columns of text in a pipe, and the maximum on a terminal: longer rows are hard to read."""
 
 _INDENT = "   "
 
 _DROPPED_SHOWN = 5
 
 _BLOCK = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
-"""A line that begins a block of its own, as an item or a row, or an empty one."""
+"""A line that starts a block, such as a list item or table row, or an empty line."""
 
 _ENDED = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
-"""A line behind which a block of its own begins: a heading, a row, a fence, a rule, an empty one,
-or one with a break at its end.
-"""
+"""A line that ends a block: a heading, table row, fence, rule, empty line, or hard line break."""
 
 
 def print_answer(
@@ -91,10 +85,9 @@ def print_answer(
     has_model: bool = True,
     indexing: str = "thumbindex index",
 ) -> None:
-    """Print the passages, best first: the lines that match, or with `full` the whole sections.
+    """Print the passages, best first: their matching lines, or with `full` the whole sections.
 
-    `roots` has each folder's path by its name, `indexing` is the command that makes vectors of
-    these folders.
+    `roots` maps folder names to paths; `indexing` is the command that computes missing vectors.
     """
     console = stdout_console()
     width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
@@ -121,7 +114,7 @@ def print_answer(
 
 
 def best_of_each_note(answer: Answer) -> Answer:
-    """Return an answer with the best passage of each note alone."""
+    """Return the answer with only the best passage of each note."""
     best = {(passage.folder, passage.path): passage for passage in reversed(answer.passages)}
     return replace(
         answer,
@@ -132,11 +125,10 @@ def best_of_each_note(answer: Answer) -> Answer:
 
 
 def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
-    """Print the path of each passage's note, best first, as a program takes it; how far to trust
-    them goes to standard error.
+    """Print the path of each passage's note, best first, and doubts on stderr.
 
-    One line is one path: a line feed in a name, or what turns it around, is escaped, and a program
-    finds no file then.
+    One line is one path: line breaks and direction marks in a name are escaped, even though the
+    escaped path opens no file.
     """
     console = stdout_console()
     for passage in answer.passages:
@@ -147,7 +139,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
         print_error(confidence_sentence(answer))
 
 
-# ------------------------------------------------------------------ around the passages
+# ------------------------------------------------------------------ before and after the passages
 
 
 def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
@@ -163,40 +155,40 @@ def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
     print_line("")
 
 
-def _print_foot(answer: Answer, has_model: bool, whole: bool, indexing: str) -> None:
-    """Say what the answer stood on, where that was asked for; what it lacks in any case."""
-    if whole and answer.answerable and answer.confidence_level == "low":
+def _print_foot(answer: Answer, has_model: bool, is_detailed: bool, indexing: str) -> None:
+    """Print what the answer may lack, and how much was searched if that is of interest."""
+    if is_detailed and answer.answerable and answer.confidence_level == "low":
         print_line(
-            "A score compares the passages of one answer with each other; how far to trust "
-            "them is what confidence says."
+            "Scores only compare the passages of this answer; confidence says how far to trust "
+            "them."
         )
     if lacking := freshness_sentence(answer.freshness):
         print_line(lacking, WARNING)
     model: ModelState = "loaded" if has_model else "none"
-    if whole or answer.freshness or missing_model_sentence(answer, model):
+    if is_detailed or answer.freshness or missing_model_sentence(answer, model):
         print_line(answer_footer(answer, model=model), "dim")
     if lacking := missing_vectors_sentence(answer.index, indexing):
         print_line(lacking, WARNING)
 
 
-# ------------------------------------------------------------------ a passage in a few rows
+# ------------------------------------------------------------------ passages in a few rows
 
 
 def _lead(
     passage: Passage, roots: Mapping[str, Path], width: int, line: int
 ) -> tuple[Sequence[Text], Sequence[Text]]:
-    """Return the rows above a passage's text, with its place, heading and day, and those below it:
-    where else it stands, and what is wrong with it.
+    """Return the rows above a passage's text (location, headings, day) and below it (copies,
+    warnings).
     """
     day = passage.updated or passage.created
     warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
-    said = [
+    lines = [
         *((each, "") for each in copy_lines(passage)),
         *((warning, WARNING) for warning in warnings),
     ]
     below = [
         Text(_INDENT) + _cut(Text(printable_line(each), style), width - len(_INDENT))
-        for each, style in said
+        for each, style in lines
     ]
     return _above(passage, roots, width, line, f"({day})" if day else ""), below
 
@@ -204,8 +196,9 @@ def _lead(
 def _above(
     passage: Passage, roots: Mapping[str, Path], width: int, line: int, more: str
 ) -> tuple[Text, ...]:
-    """Return a passage's place with its headings and something more: where they do not fit the last
-    heading, else on a row of their own.
+    """Return a passage's location, headings and `more`, on two rows if they do not fit on one.
+
+    To fit on one row, all headings but the last are dropped.
     """
     place, names = _place(passage, roots, line), _headings(passage)
     forms = [
@@ -222,24 +215,24 @@ def _above(
 
 
 def location_line(passage: Passage) -> int:
-    """Return the number in the note of a passage's best line."""
+    """Return the line number of a passage's best line in its note."""
     best = best_line(passage)
     return lines_between(passage, best, best).start_line
 
 
 def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
-    """Return the number of the first line that is shown of a passage, and the rows."""
+    """Return the number of the first line shown of a passage, and the rows."""
     room, console = width - len(_INDENT), stdout_console()
-    shown = best_lines(passage, lambda each: len(_rows(each, console, room)) <= rows)
-    return shown.start_line, [Text(_INDENT) + row for row in _rows(shown, console, room)]
+    lines = best_lines(passage, lambda each: len(_rows(each, console, room)) <= rows)
+    return lines.start_line, [Text(_INDENT) + row for row in _rows(lines, console, room)]
 
 
-def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
-    """Return the rows that some lines take on a screen: those of a paragraph are one text."""
-    above = shown.passage.text[: shown.start].split("\n")[: shown.first]
+def _rows(lines: ShownLines, console: Console, width: int) -> list[Text]:
+    """Wrap lines into rows; the lines of a paragraph are joined."""
+    above = lines.passage.text[: lines.start].split("\n")[: lines.first]
     is_code = sum(map(_is_fence, above)) % 2 == 1
     blocks, before = list[Text](), ""
-    for line in map(_line_text, shown.lines):
+    for line in map(_line_text, lines.lines):
         is_fence = _is_fence(line.plain)
         is_block = is_code or is_fence or _BLOCK.match(line.plain) or _ENDED.search(before)
         if is_block or not blocks:
@@ -265,7 +258,7 @@ def _is_fence(line: str) -> bool:
 
 
 def _line_text(line: Line) -> Text:
-    """Return a line with the query's words marked, without what could move a terminal's cursor."""
+    """Return a line with the query's words marked, without control characters."""
     text = Text(tab_size=1)
     for piece, is_mark in line.pieces:
         text.append(strip_controls(piece), style=MARK if is_mark else "")
@@ -274,17 +267,17 @@ def _line_text(line: Line) -> Text:
 
 
 def _cut(text: Text, width: int) -> Text:
-    """Return a text on one row, what does not fit behind an ellipsis."""
+    """Return a text cut to one row with an ellipsis."""
     cut = text.copy()
     cut.truncate(max(width, 1), overflow="ellipsis")
     return cut
 
 
-# ------------------------------------------------------------------ a whole section
+# ------------------------------------------------------------------ whole sections
 
 
 def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
-    """Print a passage's section as it is written; on a terminal its lines end between words."""
+    """Print a passage's section as written; on a terminal, wrap lines between words."""
     for head in _above(
         passage,
         roots,
@@ -294,13 +287,13 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
     ):
         console.print(head, soft_wrap=True)
     warnings = (*passage_flag_lines(passage), *disagreement_lines(passage))
-    said = [
+    remarks = [
         Text(printable_line(each), style=WARNING if each in warnings else "")
         for each in (*passage_flag_lines(passage), *passage_context_lines(passage))
     ]
     for indent, line in (
         *(("", _line_text(each)) for each in all_lines(passage).lines),
-        *((_INDENT, each) for each in said),
+        *((_INDENT, each) for each in remarks),
     ):
         rows = list(line.wrap(console, width - len(indent))) if console.is_terminal else []
         for row in rows or [line]:
@@ -308,24 +301,26 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
     console.print()
 
 
-# ------------------------------------------------------------------ where a passage stands
+# ------------------------------------------------------------------ locations
 
 
 def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
-    """Return a passage's rank and its place as `path:line`."""
+    """Return a passage's rank and `path:line`."""
     return Text(f"{passage.rank}. ") + location_text(roots[passage.folder] / passage.path, line)
 
 
 def _headings(passage: Passage) -> list[str]:
-    """Return the headings above a passage; of a note's own title nothing where its path says it."""
+    """Return the headings below the note's title, or the title if it adds to the path."""
     title, *headings = passage.heading_path or ("",)
-    is_told = name_key(title) == name_key(Path(passage.path).stem)
+    is_in_path = name_key(title) == name_key(Path(passage.path).stem)
     return [
-        printable_line(heading) for heading in headings or ([] if is_told else [title]) if heading
+        printable_line(heading)
+        for heading in headings or ([] if is_in_path else [title])
+        if heading
     ]
 
 
-# ------------------------------------------------------------------ how it came about
+# ------------------------------------------------------------------ explanations
 
 
 def print_trace(trace: Sequence[TraceStep]) -> None:
@@ -341,8 +336,11 @@ def print_trace(trace: Sequence[TraceStep]) -> None:
         )
     stdout_console().print(stages)
     for step in trace:
-        for each in step.dropped[:_DROPPED_SHOWN]:
-            print_line(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
+        for candidate in step.dropped[:_DROPPED_SHOWN]:
+            print_line(
+                f"  {step.stage} dropped {candidate.path}:{candidate.line}: {candidate.reason}",
+                "dim",
+            )
         if len(step.dropped) > _DROPPED_SHOWN:
             print_line(
                 f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json "
@@ -352,14 +350,12 @@ def print_trace(trace: Sequence[TraceStep]) -> None:
     print_line(f"{dedup_sentence(trace)}\n")
 
 
-def _print_explanation(found: Explanation | None) -> None:
-    """Print what each retriever said of a passage, where each stage left it, and the rest in
-    words.
-    """
-    if found is None:
+def _print_explanation(explanation: Explanation | None) -> None:
+    """Print a passage's evidence by retriever, its rank after each stage, and details."""
+    if explanation is None:
         return
     retrievers = table("  retriever", "rank", "score", "weight")
-    for evidence in found.evidence:
+    for evidence in explanation.evidence:
         retrievers.add_row(
             f"  {evidence.retriever}",
             f"{evidence.rank} of {evidence.of}",
@@ -368,9 +364,9 @@ def _print_explanation(found: Explanation | None) -> None:
         )
     stdout_console().print(retrievers)
     stages = table("  stage", "rank", "score")
-    for each in found.rank_by_stage:
-        stages.add_row(f"  {each.stage}", rank_text(each), score_text(each.score))
+    for stage_rank in explanation.rank_by_stage:
+        stages.add_row(f"  {stage_rank.stage}", rank_text(stage_rank), score_text(stage_rank.score))
     stdout_console().print(stages)
-    for line in explanation_details(found):
+    for line in explanation_details(explanation):
         print_line(f"  {line}", "dim")
     print_line("")

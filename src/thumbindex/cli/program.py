@@ -1,4 +1,4 @@
-"""The name of the program, and commands that state examples."""
+"""The program's name, and a Typer program whose help has examples."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Program(typer.Typer):
-    """A program, or a group of its commands, with plain help and errors."""
+    """A program or group of commands, with plain-text help and errors."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(rich_markup_mode=None, pretty_exceptions_enable=False, **given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(rich_markup_mode=None, pretty_exceptions_enable=False, **options)
 
     def command(
-        self, name: str | None = None, *, examples: Sequence[str] = (), **given: Any
+        self, name: str | None = None, *, examples: Sequence[str] = (), **options: Any
     ) -> Callable[[_Command], _Command]:
-        """Add a command. An example is what follows `thumbindex` on the command line."""
-        return super().command(name, epilog=examples_epilog(examples), **given)
+        """Add a command; its examples omit the leading `thumbindex`."""
+        return super().command(name, epilog=examples_epilog(examples), **options)
 
 
 def examples_epilog(examples: Sequence[str]) -> str:
-    """Return the end of a command's help: its examples, a line each."""
+    """Return the end of a command's help: one example per line."""
     return "\b\nExamples:\n" + "\n".join(f"  {PROGRAM} {example}" for example in examples)

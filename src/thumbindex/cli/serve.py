@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def _command_server(ctx: typer.Context) -> StartCommandServer:
-    """Return a function that starts to answer this program's commands from the server's library."""
+    """Return a function that starts answering this program's commands from an open library."""
     return partial(_start_command_server, ctx.find_root().command)
 
 
 def _start_command_server(program: Any, opened: Library) -> Closeable | None:
-    # Imported here: the handshake does without.
+    # imported late: the handshake does not need it
     from thumbindex.cli.command_server import listen
 
     return listen(opened, program)
@@ -45,7 +45,7 @@ class _WebServers(Protocol):
 
 
 def _web_servers() -> _WebServers:
-    # Imported here: a client that starts `serve` over stdio does not wait for it.
+    # imported late: `serve` over stdio does not need it
     from thumbindex.web import app
 
     return app
@@ -59,7 +59,7 @@ def serve(
     http: Annotated[
         bool,
         typer.Option(
-            "--http", help="Serve several clients over Streamable HTTP, until a signal ends it."
+            "--http", help="Serve several clients over Streamable HTTP until interrupted."
         ),
     ] = False,
     host: Annotated[
@@ -67,50 +67,52 @@ def serve(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help="Where --http listens: this machine alone without a token.",
+            help="Address to listen on with --http; without tokens, this machine only.",
         ),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", min=0, max=65_535, metavar="N", help="The port; 0 takes a free one."
+            "--port",
+            min=0,
+            max=65_535,
+            metavar="N",
+            help="Port to listen on with --http; 0 picks a free one.",
         ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file", metavar="FILE", help="Hashes of tokens, by `thumbindex token`."
+            "--token-file", metavar="FILE", help="Token hashes, written by `thumbindex token`."
         ),
     ] = None,
     page: Annotated[
-        bool, typer.Option("--page", help="With --http, serve the page for browsers, too.")
+        bool, typer.Option("--page", help="With --http, also serve the page for browsers.")
     ] = False,
     as_json: Annotated[
         bool,
         typer.Option(
             "--json",
-            help="With --http, print the address as JSON; what a server says is JSON anyway.",
+            help="With --http, print the address as JSON.",
         ),
     ] = False,
 ) -> int:
-    """Serve MCP to a client that starts this command.
+    """Run the MCP server over stdio or HTTP.
 
-    It speaks over standard input and output; with --http it serves several clients.
+    Over stdio, the default, it serves the client that started it; with --http, several clients.
     """
-    given = {
+    options = {
         "host": host,
         "port": port,
         "token_file": None if token_file is None else str(token_file),
         "page": page or None,
     }
-    given_values = {name: value for name, value in given.items() if value is not None}
+    settings = {name: value for name, value in options.items() if value is not None}
     if http:
-        return _web_servers().serve_http(
-            opening, given_values, _command_server(ctx), as_json=as_json
-        )
-    if given_values:
+        return _web_servers().serve_http(opening, settings, _command_server(ctx), as_json=as_json)
+    if settings:
         raise UsageError(
-            f"--{next(iter(given_values)).replace('_', '-')} is for a server over HTTP: add --http."
+            f"--{next(iter(settings)).replace('_', '-')} needs a server over HTTP: add --http."
         )
     return serve_stdio(opening, _command_server(ctx))
 
@@ -127,17 +129,17 @@ def page(
             min=0,
             max=65_535,
             metavar="N",
-            help="The port; without it 8378, or a free one.",
+            help="Port to listen on (default: 8378, or a free one).",
         ),
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address.")
+        bool, typer.Option("--no-browser", help="Print the address without opening it.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> int:
-    """Show the notes as a page in the browser.
+    """Show the notes on a page in your browser.
 
-    On this machine alone: ask, read, review copies, judge answers.
+    Search, read, review duplicates and judge answers. Only this machine can open the page.
     """
     return _web_servers().serve_page(
         with_enclosing_folder(opening),
@@ -154,35 +156,35 @@ def token(
     ctx: typer.Context,
     opening: OpenOptions,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")
+        str, typer.Argument(metavar="NAME", help="The owner's name, as in `tokens` of a folder.")
     ],
     token_file: Annotated[
         Path | None,
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="Where its hash is written; without it, into your configuration.",
+            help="File for the token's hash (default: the configured one).",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Make a token for a client of `serve --http`.
+    """Create a token for a client of `serve --http`.
 
-    It is printed this once: the file keeps its hash alone.
+    It is printed only once: the file stores just its hash.
     """
     configured = opening.load().serve.http.token_file
     path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()
-    made = add_token(path, name)
+    secret = add_token(path, name)
     if as_json:
-        print_json({"name": name, "token": made, "token_file": str(path)})
+        print_json({"name": name, "token": secret, "token_file": str(path)})
     else:
-        typer.echo(made)
+        typer.echo(secret)
         print_error(
-            f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as "
+            f"Its hash is in {path}; the token itself is not stored. Clients send it as "
             "`Authorization: Bearer`."
         )
         if path == default_token_file():
             print_error(
-                "From its next start on, `thumbindex serve --http` asks for a token of this file."
+                "From its next start, `thumbindex serve --http` requires a token from this file."
             )
     return FOUND

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -37,10 +37,6 @@ from thumbindex.opening import OpenOptions
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code
 from thumbindex.text import one_line, redact_passwords
 
-if TYPE_CHECKING:
-    pass
-
-
 _CLIENT_HELP = f"One of {', '.join(each.name for each in CLIENTS)}."
 
 
@@ -54,27 +50,27 @@ def install(
         bool,
         typer.Option(
             "--project",
-            help="Write the file of the project in the current directory, for all who work on it, "
-            "not your own.",
+            help="Set up the project in the current directory, for everyone who works on it, "
+            "instead of your own client.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change and write nothing.")
+        bool, typer.Option("--dry-run", help="Show the changes without writing them.")
     ] = False,
     uninstall: Annotated[
-        bool, typer.Option("--uninstall", help="Take out what this command put in.")
+        bool, typer.Option("--uninstall", help="Remove what this command added.")
     ] = False,
     no_instructions: Annotated[
         bool,
-        typer.Option("--no-instructions", help="Leave CLAUDE.md, AGENTS.md or the like alone."),
+        typer.Option("--no-instructions", help="Do not touch CLAUDE.md, AGENTS.md or the like."),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Set up an MCP client to start the server.
 
-    Without --folder it serves the configured folders, else the current one.
+    Without --folder, the server uses the configured folders, else the current one.
 
-    Without CLIENT, list those that are found on this machine; with --project, it is Claude Code.
+    Without CLIENT, lists the clients on this machine; with --project, sets up Claude Code.
     """
     if client is None and not project:
         return _list_clients(this_machine(), as_json)
@@ -93,7 +89,7 @@ def install(
         remarks = _dropped_folders(locations[0], command, ())
         changes = [plan_install(locations[0], chosen.entry(command))]
         done = (
-            "starts thumbindex for whoever opens this project and has thumbindex installed. "
+            "starts thumbindex for everyone who opens this project and has thumbindex installed. "
             f"{chosen.restart}"
         )
     else:
@@ -102,7 +98,7 @@ def install(
         remarks = _dropped_folders(locations[0], command, opening.load().folders.values())
         if not no_instructions and chosen.instructions is None:
             remarks += [
-                f"{chosen.title} reads no file of lasting instructions. If it does not use the "
+                f"{chosen.title} has no file for standing instructions. If it does not use the "
                 "tools by itself, add this to its settings:",
                 f"  {line}",
             ]
@@ -112,20 +108,20 @@ def install(
             for location, entry in zip(locations, entries, strict=False)
         ]
         done = f"starts thumbindex. {chosen.restart}"
-    kept = list[Path | None]()
+    backups = list[Path | None]()
     for change in changes:
-        kept.append(None if dry_run else change.write())
+        backups.append(None if dry_run else change.write())
         if not as_json:
-            said = change.difference() or f"{change.path}: nothing to change"
-            typer.echo(said, nl=change.is_empty)
+            text = change.difference() or f"{change.path}: nothing to change"
+            typer.echo(text, nl=change.is_empty)
     if as_json:
-        _print_as_json(chosen, dry_run, changes, kept)
+        _print_as_json(chosen, dry_run, changes, backups)
         return FOUND
-    for backup in filter(None, kept):
-        typer.echo(f"What was there is kept in {backup}")
+    for backup in filter(None, backups):
+        typer.echo(f"The previous file is saved as {backup}")
     if not all(change.is_empty for change in changes):
-        said = "Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}"
-        typer.echo(said)
+        text = "Nothing was written (--dry-run)." if dry_run else f"{chosen.title} {done}"
+        typer.echo(text)
     for remark in remarks:
         typer.echo(remark)
     return FOUND
@@ -134,21 +130,23 @@ def install(
 def _dropped_folders(
     location: EntryLocation, command: Sequence[str], configured: Iterable[object]
 ) -> list[str]:
-    """Say which folders of the present entry a new command line leaves out."""
+    """Return a remark about folders in the existing entry that the new command leaves out."""
     served = [*option_values(command, "--folder")] or [*map(str, configured)]
     roots = {real_folder(each) for each in served}
     present = option_values(entry_command(read_entry(location)), "--folder")
-    gone = [f"--folder {shlex.quote(each)}" for each in present if real_folder(each) not in roots]
-    if not gone:
+    dropped = [
+        f"--folder {shlex.quote(each)}" for each in present if real_folder(each) not in roots
+    ]
+    if not dropped:
         return []
     return [
-        "The entry named other folders until now, which it serves no more. To keep them, run "
-        f"this again with {' '.join(gone)} as well."
+        "The entry no longer names some folders. To keep them, run this again and add "
+        f"{' '.join(dropped)}."
     ]
 
 
 def _print_as_json(
-    client: Client, dry_run: bool, changes: Sequence[FileChange], kept: Sequence[Path | None]
+    client: Client, dry_run: bool, changes: Sequence[FileChange], backups: Sequence[Path | None]
 ) -> None:
     files = [
         {
@@ -157,39 +155,39 @@ def _print_as_json(
             "difference": change.difference(),
             "backup": str(backup) if backup else None,
         }
-        for change, backup in zip(changes, kept, strict=True)
+        for change, backup in zip(changes, backups, strict=True)
     ]
     print_json({"client": client.name, "dry_run": dry_run, "files": files})
 
 
 _PROJECT_CLIENT = "claude-code"
-"""The client that `--project` means where none is named: others read its file, `.mcp.json`, too."""
+"""Default client of `--project`: other clients read its file, `.mcp.json`, too."""
 
 
 def _list_clients(machine: Machine, as_json: bool) -> int:
-    """List the clients that are found on this machine, each with its command."""
-    found = [client for client in CLIENTS if client.is_local_path(machine)]
+    """List the clients on this machine, each with its command."""
+    installed = [client for client in CLIENTS if client.is_installed(machine)]
     if as_json:
         facts = [
             {
                 "name": client.name,
                 "title": client.title,
-                "found": client in found,
+                "found": client in installed,
                 "path": str(client.file(machine)),
             }
             for client in CLIENTS
         ]
         print_json({"clients": facts})
         return FOUND
-    if found:
+    if installed:
         typer.echo("Found on this machine:")
     else:
-        typer.echo("No client that this command knows was found on this machine.")
-    width = max((len(each.title) for each in found), default=0)
-    for each in found:
-        typer.echo(f"  {each.title:{width}}  thumbindex install {each.name} --folder DIR")
-    others = ", ".join(client.name for client in CLIENTS if client not in found)
-    typer.echo(f"Not found: {others or 'none'}. docs/clients.md helps with more clients.")
+        typer.echo("No supported client was found on this machine.")
+    width = max((len(client.title) for client in installed), default=0)
+    for client in installed:
+        typer.echo(f"  {client.title:{width}}  thumbindex install {client.name} --folder DIR")
+    missing = ", ".join(client.name for client in CLIENTS if client not in installed)
+    typer.echo(f"Not found: {missing or 'none'}. For other clients, see docs/clients.md.")
     return FOUND
 
 
@@ -205,22 +203,20 @@ def doctor(
 ) -> int:
     """Check the installation, the folders and the clients.
 
-    The folders are those of --folder, else the configured ones, else those that clients name.
+    Checks the folders of --folder, else the configured ones, else those in clients' files.
 
-    With --engine, check a database that folders are published to, and nothing else.
+    With --engine, checks only a database of published folders.
     """
     checks = []
-    for found in run_checks(opening, this_machine(), lambda one: open_for(ctx, one)):
-        # a client's entry may name a database with its password
-        each = replace(
-            found, found=redact_passwords(found.found), remedy=redact_passwords(found.remedy)
-        )
-        checks.append(each)
+    for raw in run_checks(opening, this_machine(), lambda options: open_for(ctx, options)):
+        # a client's entry may contain a database password
+        check = replace(raw, found=redact_passwords(raw.found), remedy=redact_passwords(raw.remedy))
+        checks.append(check)
         if as_json:
             continue
-        state = typer.style(f"{each.state:<4}", fg=_COLORS[each.state])
-        typer.echo(f"{state}  {one_line(f'{each.subject}: {each.found}')}")
-        for line in filter(None, (*each.places, each.remedy)):
+        state = typer.style(f"{check.state:<4}", fg=_COLORS[check.state])
+        typer.echo(f"{state}  {one_line(f'{check.subject}: {check.found}')}")
+        for line in filter(None, (*check.places, check.remedy)):
             typer.echo(f"      {one_line(line)}")
     failed, doubtful = (sum(check.state == state for check in checks) for state in ("fail", "warn"))
     if as_json:
@@ -228,7 +224,5 @@ def doctor(
             {"failed": failed, "warnings": doubtful, "checks": [asdict(check) for check in checks]}
         )
     else:
-        typer.echo(
-            f"{failed} failed, {doubtful} to look at, {len(checks) - failed - doubtful} right"
-        )
+        typer.echo(f"{failed} failed, {doubtful} warnings, {len(checks) - failed - doubtful} ok")
     return NOT_FOUND if failed else FOUND

@@ -1,7 +1,4 @@
-"""Print to a terminal: reports, tables and progress; colors on a terminal, plain when piped.
-
-`answers` prints answers.
-"""
+"""Print reports, tables and progress, with colors on a terminal. `print_answers` prints answers."""
 
 from __future__ import annotations
 
@@ -62,11 +59,11 @@ if TYPE_CHECKING:
 
 
 _EVERY_SECONDS = 10.0
-"""Between two plain lines about one phase: a log of an hour's indexing stays readable."""
+"""Minimum interval between two plain lines about one phase, to keep logs short."""
 
 
 class ProgressDisplay:
-    """Shows how far a run is; call it with each Progress, inside a `with`."""
+    """Shows the progress of indexing; call it with each Progress, inside a `with`."""
 
     def __init__(self) -> None:
         self._console = Console(**console_streams(stderr=True), soft_wrap=True, highlight=False)
@@ -103,20 +100,20 @@ class ProgressDisplay:
         if progress.phase == "waiting":
             if time.monotonic() - self._printed.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
                 self._printed[name] = time.monotonic()
-                whom = "another process that is writing"
+                writer = "another process that is writing"
                 if progress.pid:
-                    far = (
+                    count = (
                         f", {progress.done:,} of {progress.total:,} so far"
                         if progress.total
                         else ""
                     )
-                    whom = (
-                        f"another process (pid {progress.pid}) that is indexing this folder{far}; "
-                        "Ctrl-C ends the waiting and nothing else"
+                    writer = (
+                        f"another process (pid {progress.pid}) that is indexing this folder"
+                        f"{count}; Ctrl-C only stops waiting"
                     )
-                self._console.print(f"{name} for {whom}", markup=False)
+                self._console.print(f"{name} for {writer}", markup=False)
         elif self._bars:
-            if not self._tasks:  # where nothing is to be shown, nothing moves the cursor
+            if not self._tasks:  # not earlier: it moves the cursor
                 self._bars.start()
             if name not in self._tasks:
                 self._tasks[name] = self._bars.add_task(
@@ -134,51 +131,44 @@ class ProgressDisplay:
 
 
 _PIPED_WIDTH = 160
-"""Columns of a table that no terminal limits."""
+"""Columns of a table without a terminal."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters in notes could move the cursor or rename the window of whoever reads them."""
+"""Control characters, which in notes could move the cursor or rename the window."""
 
 WARNING = "red"
-"""The color of what is wrong or lacking: it is read on a light and on a dark background, as yellow
-is not.
-"""
+"""Color of warnings. Unlike yellow, red is readable on light and dark backgrounds."""
 
 
-def print_list(found: NoteList, limit: int | None, several: bool = False) -> None:
-    """Print a line a note, the newest first."""
-    for line in list_lines(found.notes[:limit], several):
+def print_list(listing: NoteList, limit: int | None, several: bool = False) -> None:
+    """Print one line per note, newest first."""
+    for line in list_lines(listing.notes[:limit], several):
         print_line(line)
-    for line in filter_lines((), found.unmet, found.undated):
+    for line in filter_lines((), listing.unmet, listing.undated):
         print_line(line, "bold")
-    if limit is not None and len(found.notes) > limit:
-        print_line(f"{len(found.notes) - limit:,} more: a higher --limit shows them", "dim")
+    if limit is not None and len(listing.notes) > limit:
+        print_line(f"{len(listing.notes) - limit:,} more: use a higher --limit", "dim")
 
 
 def print_report(report: IndexReport, broken: str) -> None:
-    """Print what a run of indexing did; `broken` is the command that lists the links that lead
-    nowhere.
-    """
+    """Print what an indexing run did; `broken` is the command that lists broken links."""
     print_line(
         f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} "
         f"removed, {report.unchanged:,} unchanged"
     )
-    named = f": `{broken}` names them" if report.links.dangling else ""
-    print_line(
-        f"links: {report.links.resolved:,} resolved, {report.links.dangling:,} broken{named}"
-    )
-    made = ""
+    hint = f": `{broken}` lists them" if report.links.dangling else ""
+    print_line(f"links: {report.links.resolved:,} resolved, {report.links.dangling:,} broken{hint}")
+    vectors = ""
     if report.embedded or report.reused:
-        made = (
-            f"; vectors, to find them by meaning: {report.embedded:,} new, {report.reused:,} "
-            "known from before"
+        vectors = (
+            f"; vectors for search by meaning: {report.embedded:,} new, {report.reused:,} reused"
         )
-    print_line(f"chunks: {report.chunks:,} in all{made}")
+    print_line(f"chunks: {report.chunks:,} in all{vectors}")
     if report.truncated:
         are = "chunk is" if report.truncated == 1 else "chunks are"
         print_line(
-            f"{report.truncated:,} {are} longer than the model reads: by meaning, only the "
-            "beginning is found"
+            f"{report.truncated:,} {are} longer than the model reads: search by meaning covers "
+            "only the beginning"
         )
     if not report.chunks and not report.skipped:
         print_line(NO_MARKDOWN, WARNING)
@@ -188,9 +178,9 @@ def print_report(report: IndexReport, broken: str) -> None:
 
 
 def print_status(folders: Sequence[FolderStatus]) -> None:
-    """Print a table of indexes, and below it what could not be read."""
+    """Print a table of indexes, and below it their locations and warnings."""
     if not folders:
-        print_line("no index yet: `thumbindex index --folder DIR` makes one")
+        print_line("no index yet: run `thumbindex index --folder DIR`")
         return
     rows = table(
         "folder",
@@ -215,27 +205,28 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
             folder_state_sentence(folder),
         )
     stdout_console().print(rows)
-    for each in folders:
-        print_line(f"{each.folder}: notes in {each.root}, index in {each.location}", "dim")
-        _print_ingestion(each.ingestion)
-        for warning in folder_warning_lines(each):
+    for status in folders:
+        print_line(f"{status.folder}: notes in {status.root}, index in {status.location}", "dim")
+        _print_ingestion(status.ingestion)
+        for warning in folder_warning_lines(status):
             print_line(f"  {warning}", WARNING)
-    for said in dict.fromkeys(
-        database_sentence(each.database) for each in folders if each.database
+    for sentence in dict.fromkeys(
+        database_sentence(status.database) for status in folders if status.database
     ):
-        print_line(said, "dim")
+        print_line(sentence, "dim")
 
 
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
-    """Say what was left out of the search as repeats, by type of document where there are several,
-    and what of it is more than is healthy.
+    """Print the repeats left out of search, by type of document if there are several, and warnings
+    if there are too many.
     """
-
     if any(count.repeats for count in counts):
         print_line(library.ingestion_words(counts), "dim")
-    for each in counts if len(counts) > 1 else ():
-        if each.repeats:
-            print_line(f"  {each.type or 'no type'}: {library.ingestion_words([each])}", "dim")
+    for by_type in counts if len(counts) > 1 else ():
+        if by_type.repeats:
+            print_line(
+                f"  {by_type.type or 'no type'}: {library.ingestion_words([by_type])}", "dim"
+            )
     for sentence in (
         sentence for count in counts for sentence in library.ingestion_warnings(count)
     ):
@@ -243,33 +234,33 @@ def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
 
 
 def print_forgotten(folders: Sequence[FolderStatus]) -> None:
-    """Say which indexes are gone."""
+    """Print which indexes were deleted."""
     for folder in folders:
         print_line(f"forgotten: {folder.folder} ({folder.root}), {folder.size_bytes / 1e6:,.1f} MB")
     if not folders:
-        print_line("nothing to forget: there is no index of this folder")
+        print_line("nothing to forget: this folder has no index")
 
 
 def print_tables(tables: Sequence[ReportTable]) -> None:
-    """Print what an evaluation found, each table below its title."""
-    for each in tables:
-        print_line(each.title, "bold")
-        rows = table(*each.columns)
-        for row in each.rows:
+    """Print the tables of an evaluation, each below its title."""
+    for part in tables:
+        print_line(part.title, "bold")
+        rows = table(*part.columns)
+        for row in part.rows:
             rows.add_row(*row)
         stdout_console().print(rows)
-        for note in each.notes:
+        for note in part.notes:
             print_line(note, "dim")
         print_line("")
 
 
 def print_json(payload: Mapping[str, Any]) -> None:
-    """Print JSON: UTF-8 as it is, any other encoding as ASCII.
+    """Print JSON as UTF-8, or as ASCII if stdout has another encoding.
 
-    Escaped is what would turn or break a line where it is read, and a file name that is not UTF-8.
+    Escapes direction marks, line breaks, and the bytes of file names that are not UTF-8.
     """
-    asked = remote_command()
-    stdout = asked.stdout if asked else sys.stdout
+    command = remote_command()
+    stdout = command.stdout if command else sys.stdout
     text = json.dumps(
         payload, ensure_ascii=stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2
     )
@@ -277,65 +268,63 @@ def print_json(payload: Mapping[str, Any]) -> None:
         stdout.write(escape_breaks(line).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
-def print_why(found: WhyReport, several: bool = False) -> None:
-    """Print what became of a note, and where it stood after each stage."""
-    print_line(outcome_sentence(found, several), "bold")
-    if found.stages:
+def print_why(report: WhyReport, several: bool = False) -> None:
+    """Print a note's outcome, and its rank after each stage."""
+    print_line(outcome_sentence(report, several), "bold")
+    if report.stages:
         print_line("")
         rows = table("stage", "rank", "score", "line")
-        for stage in found.stages:
+        for stage in report.stages:
             line = "-" if stage.line is None else str(stage.line)
             rows.add_row(stage.stage, rank_text(stage), score_text(stage.score), line)
         stdout_console().print(rows)
         print_line("")
-    for line in why_details(found):
+    for line in why_details(report):
         print_line(line)
 
 
-def rank_text(found: StageRank) -> str:
-    """Return a rank and among how many it is."""
-    return f"{'-' if found.rank is None else found.rank} of {found.of}"
+def rank_text(rank: StageRank) -> str:
+    """Return a rank as `3 of 40`."""
+    return f"{'-' if rank.rank is None else rank.rank} of {rank.of}"
 
 
 def score_text(value: float | None) -> str:
-    """Return a score as it is printed."""
+    """Return a score with three decimals, or a dash for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
 class _OneLineTable(Table):
-    """A table whose cells are one line each."""
+    """A table with one line per cell."""
 
-    def add_row(self, *cells: Any, **how: Any) -> None:
+    def add_row(self, *cells: Any, **options: Any) -> None:
         """Add a row."""
         super().add_row(
-            *(printable_line(cell) if isinstance(cell, str) else cell for cell in cells), **how
+            *(printable_line(cell) if isinstance(cell, str) else cell for cell in cells), **options
         )
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """Return a table with these columns, all but the first one on the right unless some are
-    named.
-    """
-    made = _OneLineTable(box=None, pad_edge=False, header_style="bold")
+    """Return a table. Columns in `right` are right-aligned; by default, all but the first."""
+    rows = _OneLineTable(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(
+        rows.add_column(
             column,
             justify="right" if column in right or (not right and number) else "left",
             overflow="fold",
         )
-    return made
+    return rows
 
 
 class _Output(Console):
-    """Standard output; a reader that leaves is the command's to handle, not rich's."""
+    """Standard output. Unlike rich's console, it raises BrokenPipeError."""
 
     def on_broken_pipe(self) -> None:
-        """Pass the error on."""
+        """Raise the error instead of exiting."""
         raise BrokenPipeError
 
 
 def stdout_console() -> Console:
-    """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
+    """Return the console of stdout: as wide as the terminal, or wide enough for tables."""
     console = _Output(**console_streams(), highlight=False, markup=False, emoji=False)
     if console.is_terminal:
         return console
@@ -345,45 +334,41 @@ def stdout_console() -> Console:
 
 
 def console_streams(stderr: bool = False) -> dict[str, Any]:
-    """Return for a console where it prints: on this process's streams, or on those of a command
-    that this one answers.
-    """
-    asked = remote_command()
-    if asked:
-        return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.terminal}
+    """Return a console's stream arguments: this process's streams, or those of a remote command."""
+    command = remote_command()
+    if command:
+        return {"file": command.stderr if stderr else command.stdout, "_environ": command.terminal}
     return {"stderr": stderr}
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print one line, whatever names are in it."""
+    """Print one line; names in it cannot break it or move the cursor."""
     stdout_console().print(Text(printable_line(text), style=style), soft_wrap=True)
 
 
 def print_text(text: str) -> None:
-    """Print lines of a note, without what could move a terminal's cursor."""
+    """Print lines of a note, without control characters."""
     stdout_console().print(Text(strip_controls(text)), soft_wrap=True)
 
 
 def printable_line(text: str) -> str:
-    """Return a text as part of one line, as a terminal may show it."""
+    """Return a text on one line, without control characters."""
     return strip_controls(one_line(text))
 
 
 def strip_controls(text: str) -> str:
-    """Return a text without what could move a terminal's cursor."""
+    """Return a text without control characters; line breaks and tabs stay."""
     return _CONTROL.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
-# ------------------------------------------------------------------ a place, which is a link
+# ------------------------------------------------------------------ links to lines
 
 PATH, LINE = "magenta", "green"
-"""The colors of `grep` for a path and a line number: both are read on a light and on a dark
-background.
-"""
+"""Colors of a path and a line number, as in `grep`: readable on light and dark backgrounds."""
 
 
 def location_text(path: Path, line: int) -> Text:
-    """Return a place as `path:line`, on a terminal a link to a file of this machine."""
+    """Return `path:line`; on a terminal it links to the file if that is on this machine."""
     link = file_url(path) if is_local_path(path) else None
     return Text.assemble(
         (printable_line(relative_path(path)), Style.parse(PATH) + Style(link=link)),
@@ -392,20 +377,19 @@ def location_text(path: Path, line: int) -> Text:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path as it is opened from the current directory: whole where it lies outside of
-    that, behind its folder's name in a database.
+    """Return a path relative to the current directory, absolute if it is outside.
+
+    A note in a database has the path `folder/note`.
     """
     if not is_local_path(path):
         return path.relative_to(NO_ROOT).as_posix()
-    here = Path(current_folder())
-    near = str(path.relative_to(here)) if here in path.parents else str(path)
-    return f".{os.sep}{near}" if near.startswith("-") else near
+    current = Path(current_folder())
+    relative = str(path.relative_to(current)) if current in path.parents else str(path)
+    return f".{os.sep}{relative}" if relative.startswith("-") else relative
 
 
 def file_url(path: PurePath) -> str:
-    """Return a file's address with the name of its machine: a terminal that shows another machine's
-    screen must not open a file of its own.
-    """
-    if isinstance(path, PureWindowsPath):  # a name there would mean a share
+    """Return a file's URL with its host name: over ssh, the terminal must open no local file."""
+    if isinstance(path, PureWindowsPath):  # a host name would mean a network share
         return path.as_uri()
     return f"file://{quote(platform.node())}{quote(os.fsencode(path))}"

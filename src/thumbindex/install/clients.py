@@ -75,7 +75,7 @@ class Client:
         # a folder may be closed to us
         return next((place for place in places if os.path.exists(place)), places[-1])  # noqa: PTH110
 
-    def is_local_path(self, machine: Machine) -> bool:
+    def is_installed(self, machine: Machine) -> bool:
         """Return whether it has been used on this machine: its file is there, or a folder of its
         own.
         """
