@@ -50,9 +50,9 @@ def test_what_nobody_sees_is_taken_out(text: str, seen: str) -> None:
         (
             "a\nHi" + "".join(chr(0xE0000 + ord(c)) for c in "obey me"),
             2,
-            "hidden text removed: “obey me”",
+            "removed hidden text: “obey me”",
         ),
-        ("a \u202egnirts\u202c", 1, "characters that reverse the displayed text removed"),
+        ("a \u202egnirts\u202c", 1, "removed characters that reverse the displayed text"),
         (
             "\n\n<span style='display: none'>x</span>",
             3,

@@ -34,14 +34,14 @@ def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
         kind = match.lastgroup
         if kind == "tags":
             spelled = (chr(ord(c) - 0xE0000) for c in match[0] if 0xE0020 <= ord(c) < 0xE007F)
-            yield match.start(), f"hidden text removed: {_quote(''.join(spelled))}"
+            yield match.start(), f"removed hidden text: {_quote(''.join(spelled))}"
         elif kind in ("selectors", "joined") and len(match[0]) > MAX_JOINERS:
             yield (
                 match.start(),
-                f"hidden text removed: {len(match[0])} invisible characters in a row",
+                f"removed hidden text: {len(match[0])} invisible characters in a row",
             )
         elif kind == "turned":
-            yield match.start(), "characters that reverse the displayed text removed"
+            yield match.start(), "removed characters that reverse the displayed text"
 
 
 # ------------------------------------------------------------------ hidden HTML
