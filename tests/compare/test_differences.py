@@ -1,4 +1,4 @@
-"""What keeps two near copies apart, and what of it is a contradiction."""
+"""Differences that set near copies apart, and those that contradict each other."""
 
 import pytest
 from hypothesis import given
@@ -19,23 +19,27 @@ NEGATIONS = st.sampled_from(["not", "never", "without", "nicht", "jamais", "sól
 
 
 @given(WORDS, st.integers(0, 12), VALUES, VALUES)
-def test_copies_never_differ_in_a_number_version_or_date(
-    words: list[str], at: int, value: str, other: str
+def test_different_values_always_set_texts_apart(
+    words: list[str], position: int, value: str, other: str
 ) -> None:
-    first, second = (" ".join([*words[:at], each, *words[at:]]) for each in (value, other))
+    first, second = (
+        " ".join([*words[:position], text, *words[position:]]) for text in (value, other)
+    )
     assert (text_difference(first, second) is None) is (value == other)
     assert text_difference(first, " ".join(words)) is not None
 
 
 @given(WORDS, st.integers(0, 12), NEGATIONS)
-def test_copies_never_differ_in_a_negation(words: list[str], at: int, negation: str) -> None:
-    denied = " ".join([*words[:at], negation, *words[at:]])
+def test_additional_negation_always_sets_texts_apart(
+    words: list[str], position: int, negation: str
+) -> None:
+    denied = " ".join([*words[:position], negation, *words[position:]])
     assert text_difference(denied, " ".join(words)) is not None
     assert text_difference(" ".join(words), denied) is not None
 
 
 @given(WORDS, st.lists(st.sampled_from("quick brown foxes".split()), min_size=1, max_size=3))
-def test_plain_words_that_only_one_has_keep_none_apart(words: list[str], more: list[str]) -> None:
+def test_additional_plain_words_do_not_set_texts_apart(words: list[str], more: list[str]) -> None:
     first, second = " ".join(words), " ".join([*words, *more])
     assert (text_difference(first, second), text_difference(second, first)) == (None, None)
 
@@ -58,29 +62,29 @@ def test_plain_words_that_only_one_has_keep_none_apart(words: list[str], more: l
         ("Το κλειδί φυλάσσεται εδώ.", "Το κλειδί δεν φυλάσσεται εδώ."),
     ],
 )
-def test_another_word_name_sign_or_order_keeps_both(first: str, second: str) -> None:
+def test_different_word_name_sign_or_order_sets_texts_apart(first: str, second: str) -> None:
     assert text_difference(first, second) is not None
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "reason"),
     [
         ("within 7 days", "within 14 days", "`7 day` against `14 day`"),
         ("The Server does support it.", "The Server does not support it.", "nothing against `not`"),
         ("Run it with `--force` now.", "Run it now.", "`--force` against nothing"),
     ],
 )
-def test_the_reason_names_what_differs(first: str, second: str, told: str) -> None:
-    assert text_difference(first, second) == told
+def test_reason_names_the_differing_tokens(first: str, second: str, reason: str) -> None:
+    assert text_difference(first, second) == reason
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "reason"),
     [
         ("Logs are kept for 30 days.", "Logs are kept for 90 days.", "`30 day` against `90 day`"),
         ("Out on 1 May 2024.", "Out on 2024-05-02.", "`2024-05-01` against `2024-05-02`"),
         ("The server supports TLS.", "The server does not support TLS.", "nothing against `not`"),
-        ("Il écrit une copie ici.", "Il n’écrit pas de copie ici.", ""),  # in no known language
+        ("Il écrit une copie ici.", "Il n’écrit pas de copie ici.", ""),  # unknown language
         ("Logs are kept for 30 days.", "Mails are kept for 90 days.", ""),
         ("Logs are kept for 30 days.", "Logs are kept 90 days, and mail is read by Bob.", ""),
         ("The key is public.", "The key is private.", ""),
@@ -89,14 +93,14 @@ def test_the_reason_names_what_differs(first: str, second: str, told: str) -> No
         ("1. Open the door", "2. Open the door", ""),
     ],
 )
-def test_a_contradiction_is_a_value_or_negation_between_nearly_equal_texts(
-    first: str, second: str, told: str
+def test_contradiction_is_a_value_or_negation_in_nearly_equal_texts(
+    first: str, second: str, reason: str
 ) -> None:
-    assert contradiction(first, second) == told
-    assert contradiction(second, first) == " against ".join(reversed(told.split(" against ")))
+    assert contradiction(first, second) == reason
+    assert contradiction(second, first) == " against ".join(reversed(reason.split(" against ")))
 
 
-def test_a_negation_of_another_language_is_no_contradiction() -> None:
+def test_negation_of_another_language_is_not_a_contradiction() -> None:
     first = "Clique no botão para gravar a cópia que está na cave."
     second = "Clique em botão para gravar a cópia que está na cave."
     assert text_difference(first, second) is not None
@@ -104,7 +108,7 @@ def test_a_negation_of_another_language_is_no_contradiction() -> None:
 
 
 @pytest.mark.parametrize(("kind", "language"), [(BlockKind.LIST, ""), (BlockKind.CODE, "python")])
-def test_other_kinds_and_languages_are_kept_apart(kind: BlockKind, language: str) -> None:
+def test_other_kinds_and_languages_are_different(kind: BlockKind, language: str) -> None:
     prose, other = (
         Chunk(0, 0, BlockKind.PROSE, ("T",), 1, 1, "same"),
         Chunk(0, 0, kind, ("T",), 1, 1, "same", language=language),

@@ -1,6 +1,4 @@
-"""What is one text twice, what its owner is asked about, and what differs: tables of both, each
-pair looked at from both sides.
-"""
+"""Judgments of pairs, each from both sides: same text, the owner's question, or distinct."""
 
 import json
 import unicodedata
@@ -90,17 +88,17 @@ def judged(first: str, second: str, cosine: float | None = 0.97) -> PairJudgment
 
 
 @pytest.mark.parametrize(("first", "second"), SAME)
-def test_markup_line_breaks_and_typography_leave_a_text_the_same(first: str, second: str) -> None:
+def test_markup_line_breaks_and_typography_do_not_matter(first: str, second: str) -> None:
     assert (judged(first, second).zone, judged(second, first).zone) == ("same", "same")
 
 
 @pytest.mark.parametrize(("first", "second"), APART)
-def test_what_says_another_thing_is_for_the_owner_to_decide(first: str, second: str) -> None:
+def test_different_statements_are_for_the_owner_to_decide(first: str, second: str) -> None:
     assert (judged(first, second).zone, judged(second, first).zone) == ("grey", "grey")
 
 
 @needs_corpora
-def test_of_labeled_pairs_all_duplicates_are_found_and_no_other_text_is_merged() -> None:
+def test_labeled_duplicates_are_all_found_and_nothing_else_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     zones = {row["id"]: judged(row["a"], row["b"]).zone for row in rows}
     assert {zones[row["id"]] for row in rows if row["label"] == "duplicate"} == {"same"}
@@ -110,7 +108,7 @@ def test_of_labeled_pairs_all_duplicates_are_found_and_no_other_text_is_merged()
     }
 
 
-def test_another_form_of_unicode_leaves_a_text_the_same() -> None:
+def test_unicode_form_does_not_matter() -> None:
     text = (
         "Die Schlüssel für größere Räume hängen über der Tür, und wer früher kommt, möchte sie "
         "schön zurücklegen können."
@@ -120,7 +118,7 @@ def test_another_form_of_unicode_leaves_a_text_the_same() -> None:
     )
 
 
-def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
+def test_short_equal_texts_under_different_headings_are_grey() -> None:
     first, second = (
         chunk("Optional, 30 by default.", headings=("A", "timeout")),
         chunk("Optional, 30 by default.", headings=("B", "retries")),
@@ -134,7 +132,7 @@ def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
     )
 
 
-def test_short_texts_with_values_of_other_things_are_not_even_listed() -> None:
+def test_short_texts_with_different_values_and_headings_are_distinct() -> None:
     first, second = (
         chunk("Released on 2021/04/01.", headings=("v0.11.12",)),
         chunk("Released on 2021/04/04.", headings=("v0.11.13",)),
@@ -146,7 +144,7 @@ def test_short_texts_with_values_of_other_things_are_not_even_listed() -> None:
     )
 
 
-def test_blocks_of_different_kinds_are_for_the_owner_to_decide() -> None:
+def test_blocks_of_different_kinds_are_grey() -> None:
     assert judge_pair(
         chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS
     ) == PairJudgment("grey", "prose against list")
@@ -162,14 +160,14 @@ def test_blocks_of_different_kinds_are_for_the_owner_to_decide() -> None:
         ("yaml", "json", "distinct"),
     ],
 )
-def test_code_in_another_language_is_not_even_grey(first: str, second: str, zone: str) -> None:
-    ends = [
+def test_code_in_different_languages_is_distinct(first: str, second: str, zone: str) -> None:
+    pair = [
         chunk(f"```{name}\nx = 1\n```", BlockKind.CODE, language=name) for name in (first, second)
     ]
-    assert judge_pair(ends[0], ends[1], 1.0, SETTINGS).zone == zone
+    assert judge_pair(pair[0], pair[1], 1.0, SETTINGS).zone == zone
 
 
-def test_a_translation_is_not_even_grey() -> None:
+def test_translation_is_distinct() -> None:
     english = "The file is deleted and it is not kept in the vault."
     german = "Die Datei wird gelöscht und ist nicht mehr in der Ablage, auch wenn du sie brauchst."
     assert (
@@ -179,7 +177,7 @@ def test_a_translation_is_not_even_grey() -> None:
     )
 
 
-def test_the_cosine_decides_between_grey_and_distinct_where_texts_are_not_alike() -> None:
+def test_cosine_decides_if_texts_share_few_words() -> None:
     first, second = (
         "Notes of the day are written here each morning.",
         "Journals can be filled at dawn by whoever likes to.",
@@ -192,7 +190,7 @@ def test_the_cosine_decides_between_grey_and_distinct_where_texts_are_not_alike(
     ]
 
 
-def test_an_added_sentence_is_never_merged() -> None:
+def test_text_with_an_added_sentence_is_never_merged() -> None:
     text = (
         "Backups are kept for a year in two places that are far away from each other, and they "
         "are read once a month."
@@ -228,6 +226,6 @@ TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=12).map("".join)
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS)
-def test_any_two_texts_are_judged_the_same_from_both_sides(first: str, second: str) -> None:
+def test_judgment_is_symmetric(first: str, second: str) -> None:
     assert judged(first, second).zone == judged(second, first).zone
     assert judged(first, first).zone == "same"

@@ -11,7 +11,7 @@ from thumbindex.corpus.source import read_source
 from thumbindex.settings import CorpusSettings
 
 
-def found_in(markdown: str) -> list[tuple[str, ...]]:
+def abbreviations_in(markdown: str) -> list[tuple[str, ...]]:
     document = parse_document("a.md", markdown.encode(), CorpusSettings()).document
     return [tuple(abbreviation) for abbreviation in document.abbreviations]
 
@@ -27,7 +27,7 @@ def found_in(markdown: str) -> list[tuple[str, ...]]:
         ("Custom Resource Definitions (CRDs)", "CRD", "Custom Resource Definitions"),
     ],
 )
-def test_a_text_says_what_a_short_form_stands_for(text: str, short: str, long: str) -> None:
+def test_definition_yields_short_and_long_form(text: str, short: str, long: str) -> None:
     assert list(find_definitions(text)) == [(short, long)]
 
 
@@ -43,18 +43,18 @@ def test_a_text_says_what_a_short_form_stands_for(text: str, short: str, long: s
         "[Single Sign-On](SSO)",
     ],
 )
-def test_a_remark_in_parentheses_code_and_a_link_define_nothing(text: str) -> None:
+def test_remarks_code_and_links_define_nothing(text: str) -> None:
     assert list(find_definitions(text)) == []
 
 
-def test_titles_headings_wrapped_lines_and_lists_are_read_and_blocks_of_code_are_not() -> None:
+def test_definitions_are_found_everywhere_except_in_code_blocks() -> None:
     text = (
         "# Single Sign-On (SSO)\n\n## Command Line Interface (CLI)\n\nA content\n"
         "delivery network (CDN).\n\n"
         "- a Web Application\n  Firewall (WAF)\n\n> an Access\n> Point (AP)\n\n"
         "```\nPersonal Access Token (PAT)\n```\n\nSo:\n\n    Access Control List (ACL)\n"
     )
-    assert found_in(text) == [
+    assert abbreviations_in(text) == [
         ("sso", "single sign on"),
         ("cli", "command line interface"),
         ("cdn", "content delivery network"),
@@ -64,7 +64,7 @@ def test_titles_headings_wrapped_lines_and_lists_are_read_and_blocks_of_code_are
 
 
 @pytest.mark.parametrize("unit", ["((((", "AB (a b) ", "A (A ", "`"])
-def test_a_hundred_kilobytes_that_are_made_to_be_slow_take_a_moment(unit: str) -> None:
+def test_adversarial_text_takes_bounded_time(unit: str) -> None:
     source = read_source((unit * 100_000)[:100_000])
     markdown = parse_markdown(source.text)
     began = time.process_time()

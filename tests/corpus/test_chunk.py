@@ -23,9 +23,10 @@ def source_of(text: str) -> SourceText:
 
 def pieces(text: str, maximum: int) -> list[str]:
     source = source_of(text)
-    found = cut_blocks(source, parse_markdown(text).regions[0].body, maximum)
+    fragments = cut_blocks(source, parse_markdown(text).regions[0].body, maximum)
     return [
-        (f"{p.prefix}\n" if p.prefix else "") + source.text_between(p.start, p.end) for p in found
+        (f"{p.prefix}\n" if p.prefix else "") + source.text_between(p.start, p.end)
+        for p in fragments
     ]
 
 
@@ -33,7 +34,7 @@ def spans(text: str, maximum: int) -> list[str]:
     return [text[a:b] for a, b in cut_at_words(source_of(text), 0, len(text), maximum)]
 
 
-def test_blocks_that_fit_stay_whole() -> None:
+def test_blocks_that_fit_are_not_cut() -> None:
     assert pieces("a b\n\n- c\n- d\n\n```\ne\n```\n\n| f |\n|---|\n| g |", 100) == [
         "a b",
         "- c\n- d",
@@ -59,7 +60,7 @@ def test_a_callout_is_cut_between_its_blocks() -> None:
     ]
 
 
-def test_code_is_cut_where_lines_are_blank_and_a_lone_closing_fence_is_left_out() -> None:
+def test_code_is_cut_at_blank_lines_without_leaving_a_lone_fence() -> None:
     assert pieces("```py\naaaa\n\nbbbb\ncccc\n```", 13) == ["```py\naaaa", "bbbb\ncccc\n```"]
     assert pieces("```py\naaaa\n\nbbbb\ncccc\n```", 10) == ["```py\naaaa", "bbbb\ncccc"]
 
@@ -73,7 +74,7 @@ def test_pieces_of_a_table_repeat_its_header() -> None:
     ]
 
 
-def test_a_row_over_the_maximum_is_cut_and_the_header_is_not_lost() -> None:
+def test_oversized_row_is_cut_and_header_is_kept() -> None:
     assert pieces("| n |\n|---|\n| aaaa bbbb cccc dddd eeee |\n| 2 |", 24) == [
         "| n |\n|---|",
         "| aaaa bbbb cccc dddd",
@@ -82,7 +83,7 @@ def test_a_row_over_the_maximum_is_cut_and_the_header_is_not_lost() -> None:
     ]
 
 
-def test_link_definitions_and_what_is_nested_too_deeply_are_not_lost() -> None:
+def test_link_definitions_and_deeply_nested_text_are_kept() -> None:
     assert pieces("a\n\n[r]: b.md\n[s]: c.md", 100) == ["a", "[r]: b.md\n[s]: c.md"]
     assert pieces("> " * 100 + "deep", 500) == ["> " * 100 + "deep"]
 
@@ -95,16 +96,16 @@ def test_a_paragraph_is_cut_between_sentences() -> None:
     ]
 
 
-def test_sentences_in_chinese_are_cut_too() -> None:
+def test_chinese_text_is_cut_between_sentences() -> None:
     text = "今天天气很好。我们去公园。" * 8
     assert {part[-1] for part in pieces(text, 50)} == {"。"}
 
 
 @given(st.text(alphabet="ab. \n。!\u00a0é|", max_size=300), st.integers(1, 60))
-def test_a_cut_loses_white_space_only(text: str, maximum: int) -> None:
-    found = spans(text, maximum)
-    assert "".join("".join(found).split()) == "".join(text.split())
-    assert all(0 < len(part) <= maximum for part in found)
+def test_cutting_loses_only_white_space(text: str, maximum: int) -> None:
+    parts = spans(text, maximum)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+    assert all(0 < len(part) <= maximum for part in parts)
 
 
 @pytest.mark.parametrize("kind", ["prose", "word"])
@@ -130,9 +131,7 @@ SENTENCES = st.lists(st.sampled_from(PARTS), max_size=25)
 
 
 @given(SENTENCES, st.sampled_from([10, 50, 100, 150]))
-def test_sentences_and_parts_of_them_are_packed_as_llama_index_packs_them(
-    sentences: list[str], size: int
-) -> None:
+def test_sentences_are_packed_like_llama_index(sentences: list[str], size: int) -> None:
     from llama_index.core.node_parser import SentenceSplitter
 
     text = "".join(sentences)
@@ -142,7 +141,7 @@ def test_sentences_and_parts_of_them_are_packed_as_llama_index_packs_them(
     assert split_sentences(text, size) == (splitter.split_text(text) if text else [])
 
 
-def test_a_sentence_of_any_length_is_cut_without_importing_llama_index() -> None:
+def test_long_sentence_is_cut_without_importing_llama_index() -> None:
     program = (
         "import sys; from thumbindex.corpus import source; source.split_sentences('word, ' * 500, "
         "50); sys.exit('llama_index' in sys.modules)"

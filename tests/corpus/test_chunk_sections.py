@@ -6,44 +6,42 @@ SETTINGS = ChunkSettings(parent_min=60, parent_max=100)
 
 
 def drafts(*regions: tuple[str, list[int]]) -> list[DraftChunk]:
-    """Make chunks of the given sizes under headings written as paths, each heading two characters
-    long.
-    """
-    found: list[DraftChunk] = []
+    """Make chunks of the given sizes under heading paths; each heading is two characters long."""
+    chunks: list[DraftChunk] = []
     position = 0
     for path, sizes in regions:
-        for place, size in enumerate(sizes):
-            start, position = position, position + (0 if place else 2)
+        for ordinal, size in enumerate(sizes):
+            start, position = position, position + (0 if ordinal else 2)
             headings = tuple(filter(None, path.split("/")))
-            found.append(
+            chunks.append(
                 DraftChunk(
                     Fragment(position, position + size, BlockKind.PROSE),
                     start,
                     headings,
-                    place,
+                    ordinal,
                 )
             )
             position += size
-    return found
+    return chunks
 
 
-def test_what_fits_whole_is_one_section() -> None:
+def test_document_that_fits_is_one_section() -> None:
     assert group_sections(drafts(("", [20]), ("A", [20]), ("A/B", [20])), SETTINGS) == [(0, 3)]
 
 
-def test_small_neighbors_under_the_same_ancestor_are_joined_before_others() -> None:
-    found = group_sections(
+def test_small_siblings_are_merged_before_other_neighbors() -> None:
+    sections = group_sections(
         drafts(("A", [50]), ("B", [30]), ("B/C", [30]), ("B/D", [30]), ("E", [50])), SETTINGS
     )
-    assert found == [(0, 1), (1, 4), (4, 5)]
+    assert sections == [(0, 1), (1, 4), (4, 5)]
 
 
-def test_a_long_stretch_is_split_evenly() -> None:
+def test_long_region_is_split_evenly() -> None:
     assert group_sections(drafts(("A", [20] * 9)), SETTINGS) == [(0, 4), (4, 9)]
     assert group_sections(drafts(("A", [40] * 3)), SETTINGS) == [(0, 2), (2, 3)]
 
 
-def test_the_head_of_a_long_section_joins_its_first_part() -> None:
+def test_preamble_of_a_long_section_joins_its_first_part() -> None:
     assert group_sections(drafts(("A", [10]), ("A/B", [70]), ("A/C", [70])), SETTINGS) == [
         (0, 2),
         (2, 3),

@@ -29,7 +29,7 @@ RESOLVER = LinkResolver.of(
 )
 
 
-def lead(target: str, source: str = "Home.md", kind: LinkKind = W) -> str | None:
+def resolve(target: str, source: str = "Home.md", kind: LinkKind = W) -> str | None:
     return RESOLVER.resolve(Link(kind, target, "", "", 1), source)
 
 
@@ -51,8 +51,8 @@ def lead(target: str, source: str = "Home.md", kind: LinkKind = W) -> str | None
         ("Nowhere", "Home.md", None),
     ],
 )
-def test_a_wikilink_leads_where_obsidian_leads(target: str, source: str, path: str | None) -> None:
-    assert lead(target, source) == path
+def test_wikilinks_resolve_as_in_obsidian(target: str, source: str, path: str | None) -> None:
+    assert resolve(target, source) == path
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_a_wikilink_leads_where_obsidian_leads(target: str, source: str, path: s
         ("Title of docs/api.md", "Home.md", None),
     ],
 )
-def test_a_markdown_link_leads_from_its_own_folder(
+def test_markdown_links_resolve_from_their_own_folder(
     target: str, source: str, path: str | None
 ) -> None:
-    assert lead(target, source, M) == path
+    assert resolve(target, source, M) == path
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,6 @@ def test_a_markdown_link_leads_from_its_own_folder(
         ("/docs/api", "docs/api.md"),
     ],
 )
-def test_an_address_of_a_site_may_begin_with_the_name_of_the_folder_itself(
-    target: str, path: str | None
-) -> None:
-    resolver = LinkResolver.of((Document(each, "t") for each in PATHS), "Guides")
+def test_site_link_may_begin_with_the_folder_name(target: str, path: str | None) -> None:
+    resolver = LinkResolver.of((Document(name, "t") for name in PATHS), "Guides")
     assert resolver.resolve(Link(M, target, "", "", 1), "x/api.md") == path

@@ -30,31 +30,31 @@ def innermost(block: Block) -> Block:
         ("***", SplitMode.RULE, BlockKind.PROSE, 1),
     ],
 )
-def test_every_kind_of_block_is_found_with_its_lines(
+def test_every_kind_of_block_is_parsed_with_its_lines(
     text: str, shape: SplitMode, kind: BlockKind, end: int
 ) -> None:
     assert shapes(text) == [(shape, kind, 0, end)]
 
 
 @pytest.mark.parametrize(("info", "language"), [("py", "py"), ("{.python}", "python"), ("", "")])
-def test_code_knows_its_language(info: str, language: str) -> None:
+def test_code_block_has_its_language(info: str, language: str) -> None:
     (block,) = parse_markdown(f"```{info}\nx\n```").regions[0].body.children
     assert block.language == language
 
 
-def test_headings_divide_a_text_and_the_preamble_comes_first() -> None:
-    found = [
+def test_headings_start_regions_after_the_preamble() -> None:
+    regions = [
         (r.level, r.heading, r.start, r.body.start, r.body.end)
         for r in parse_markdown("a\n# B\nc\n\nD\n---\n### E\n").regions
     ]
-    assert found == [(0, "", 0, 0, 1), (1, "B", 1, 2, 4), (2, "D", 4, 6, 6), (3, "E", 6, 7, 8)]
+    assert regions == [(0, "", 0, 0, 1), (1, "B", 1, 2, 4), (2, "D", 4, 6, 6), (3, "E", 6, 7, 8)]
 
 
-def test_a_heading_in_a_quote_or_a_list_divides_nothing() -> None:
+def test_headings_in_quotes_and_lists_start_no_region() -> None:
     assert len(parse_markdown("> # a\n\n- # b\n\n<h1>c</h1>").regions) == 1
 
 
-def test_a_paragraph_in_a_list_is_part_of_the_list_and_code_in_it_is_code() -> None:
+def test_paragraph_in_a_list_is_list_but_code_is_code() -> None:
     (block,) = parse_markdown("- > a").regions[0].body.children
     assert innermost(block).kind is BlockKind.LIST
     (block,) = parse_markdown("- ```\n  a\n  ```").regions[0].body.children
@@ -62,5 +62,5 @@ def test_a_paragraph_in_a_list_is_part_of_the_list_and_code_in_it_is_code() -> N
 
 
 @pytest.mark.parametrize("text", ["> " * 3000 + "x", "- " * 3000 + "x", "[" * 3000 + "](x)"])
-def test_deep_nesting_does_no_harm(text: str) -> None:
+def test_deep_nesting_is_harmless(text: str) -> None:
     assert len(parse_markdown(text).regions) == 1

@@ -13,7 +13,7 @@ def links(text: str) -> list[tuple[LinkKind, str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("[[Note]]", (W, "Note", "", "Note")),
         ("[[Note|alias]]", (W, "Note", "", "alias")),
@@ -31,8 +31,8 @@ def links(text: str) -> list[tuple[LinkKind, str, str, str]]:
         ("[^1]\n\n[^1]: see [[Note]]", (W, "Note", "", "Note")),
     ],
 )
-def test_every_kind_of_link_is_read(text: str, found: tuple[LinkKind, str, str, str]) -> None:
-    assert links(text) == [found]
+def test_every_kind_of_link_is_parsed(text: str, expected: tuple[LinkKind, str, str, str]) -> None:
+    assert links(text) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_every_kind_of_link_is_read(text: str, found: tuple[LinkKind, str, str, 
         "[^1]\n\n[^1]: word",
     ],
 )
-def test_what_leads_to_no_document_is_no_link(text: str) -> None:
+def test_links_to_other_targets_are_ignored(text: str) -> None:
     assert links(text) == []
 
 
-def test_a_link_knows_its_line() -> None:
+def test_links_have_their_lines() -> None:
     text = "# h\n\none\ntwo [[A]]\n[b](b.md)\n\n- x\n  [[C]]\n\n> [[D]]\n> [[E]]\n"
     assert [link.line for link in parse_markdown(text).links] == [4, 5, 8, 10, 11]
 
@@ -79,7 +79,7 @@ def test_inline_tags_are_found_outside_code_urls_and_anchors(
 
 
 @pytest.mark.parametrize(
-    ("heading", "seen"),
+    ("heading", "visible"),
     [
         ("# Plain #", "Plain"),
         ("# *A* **b** `c` ~~d~~ ==e==", "A b c d e"),
@@ -92,11 +92,11 @@ def test_inline_tags_are_found_outside_code_urls_and_anchors(
         ("Two\nlines\n===", "Two lines"),
     ],
 )
-def test_a_heading_is_what_a_reader_sees(heading: str, seen: str) -> None:
-    assert parse_markdown(heading).regions[1].heading == seen
+def test_heading_is_its_visible_text(heading: str, visible: str) -> None:
+    assert parse_markdown(heading).regions[1].heading == visible
 
 
-def test_a_paragraph_of_any_length_gives_its_links_with_their_lines() -> None:
+def test_long_paragraph_yields_all_links_with_their_lines() -> None:
     text = "\n".join("word " * 400 + f"[[N{i}]]" for i in range(50))
     assert parse_markdown(text).links == tuple(
         Link(W, f"N{i}", "", f"N{i}", i + 1) for i in range(50)

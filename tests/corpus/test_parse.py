@@ -26,14 +26,14 @@ def texts(text: str) -> list[tuple[tuple[str, ...], str]]:
 
 
 def check(text: str, parsed: ParsedDocument, maxima: ChunkSettings) -> None:
-    """Hold a parsed document without comments against its text."""
+    """Check the chunks and sections of a document without comments against its text."""
     lines = strip_invisible(re.sub(r"\r\n?", "\n", text).replace("\0", "\ufffd")).split("\n")
     last = 1
     for chunk in parsed.chunks:
         section = parsed.sections[chunk.section]
-        place = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
-        assert chunk.text in place or (
-            chunk.kind is BlockKind.TABLE and chunk.text.split("\n", 2)[2] in place
+        cited_text = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
+        assert chunk.text in cited_text or (
+            chunk.kind is BlockKind.TABLE and chunk.text.split("\n", 2)[2] in cited_text
         )
         first, last_row = chunk.text.split("\n")[0], chunk.text.split("\n")[-1]
         assert last_row in lines[chunk.end_line - 1]
@@ -57,17 +57,15 @@ def check(text: str, parsed: ParsedDocument, maxima: ChunkSettings) -> None:
         ("> # quoted", "a note"),
     ],
 )
-def test_the_title_is_front_matter_then_the_first_h1_then_the_files_name(
-    text: str, title: str
-) -> None:
+def test_title_is_from_front_matter_first_h1_or_file_name(text: str, title: str) -> None:
     assert parse(text).document.title == title
 
 
-def test_text_before_the_first_heading_is_found() -> None:
+def test_text_before_the_first_heading_becomes_a_chunk() -> None:
     assert texts("Preamble.\n\n# H\n\nText.") == [(("H",), "Preamble."), (("H",), "Text.")]
 
 
-def test_the_title_stands_in_a_heading_path_once() -> None:
+def test_title_occurs_once_in_a_heading_path() -> None:
     assert texts("# T\n\na\n\n## B\n\nc\n\n#### D\n\ne\n\n## F\n\ng\n\n# H\n\ni") == [
         (("T",), "a"),
         (("T", "B"), "c"),
@@ -79,12 +77,12 @@ def test_the_title_stands_in_a_heading_path_once() -> None:
     assert texts("---\ntitle: Other\n---\n# T\na")[0][0] == ("Other", "T")
 
 
-def test_a_heading_with_nothing_below_it_is_a_chunk_of_its_own_line() -> None:
-    found = [
+def test_heading_without_text_is_its_own_chunk() -> None:
+    chunks = [
         (chunk.kind, chunk.text, chunk.heading_path)
         for chunk in parse("# T\n## A\n## B\n### C\ntext\n## D").chunks
     ]
-    assert found == [
+    assert chunks == [
         (BlockKind.HEADING, "## A", ("T", "A")),
         (BlockKind.PROSE, "text", ("T", "B", "C")),
         (BlockKind.HEADING, "## D", ("T", "D")),
@@ -92,7 +90,7 @@ def test_a_heading_with_nothing_below_it_is_a_chunk_of_its_own_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "---\ntitle: a note\n---\n", "<!-- only a comment -->"])
-def test_a_file_without_text_has_one_empty_section_and_chunk_under_its_title(text: str) -> None:
+def test_file_without_text_has_one_empty_section_and_chunk(text: str) -> None:
     parsed = parse(text)
     assert parsed.sections == (Section(0, 1, 1, ""),)
     assert parsed.chunks == (Chunk(0, 0, BlockKind.PROSE, ("a note",), 1, 1, "", 0.8),)
@@ -116,7 +114,7 @@ def test_related_documents_are_links() -> None:
 
 
 @pytest.mark.parametrize(
-    ("front", "found"),
+    ("front", "expected"),
     [
         ('parent: "[[Alpha]]"', [("Alpha", "Alpha", 2)]),
         ("x: 1\nparent: [[Älpha 𝄞, b|shown]]  # as typed", [("Älpha 𝄞, b", "shown", 3)]),
@@ -138,18 +136,18 @@ def test_related_documents_are_links() -> None:
         ),
     ],
 )
-def test_a_property_that_is_whole_a_link_is_one_at_its_line(
-    front: str, found: list[tuple[str, str, int]]
+def test_property_that_consists_of_a_link_is_a_link(
+    front: str, expected: list[tuple[str, str, int]]
 ) -> None:
-    assert [link[1:] for link in links_of(front)] == found
+    assert [link[1:] for link in links_of(front)] == expected
 
 
-def test_links_in_properties_count_against_the_most_links_of_a_note() -> None:
-    found = parse("---\nup: [" + ", ".join(f'"[[N{n}]]"' for n in range(15_000)) + "]\n---\n").links
-    assert len(found) == CorpusSettings().max_links
+def test_property_links_count_towards_the_limit() -> None:
+    links = parse("---\nup: [" + ", ".join(f'"[[N{n}]]"' for n in range(15_000)) + "]\n---\n").links
+    assert len(links) == CorpusSettings().max_links
 
 
-def test_links_and_tags_in_comments_do_not_count() -> None:
+def test_links_and_tags_in_comments_are_ignored() -> None:
     parsed = parse("<!-- [[A]] #b -->\n\n%% [[C]] %%\n\n[[D]]")
     assert (parsed.links, parsed.document.tags) == ((Link(LinkKind.WIKILINK, "D", "", "D", 5),), ())
 
@@ -168,7 +166,7 @@ MARKDOWN = st.lists(st.sampled_from([*SIGNS, *WORDS]), max_size=80).map("".join)
 @example(" " * 300 + "a\n" + "\t" * 80 + "b")
 @example("# " + "long heading " * 60 + "\ntext")
 @example("> - > - 1. a\n> b\n\n```\n" + "y\n" * 90)
-def test_whatever_the_text_chunks_stand_at_their_lines_in_order_within_the_maxima(
+def test_chunks_are_in_order_at_their_lines_within_the_maxima(
     text: str,
 ) -> None:
     check(text, parse(text, settings=SMALL), SMALL.chunk)
@@ -197,9 +195,11 @@ BLOCKS = st.one_of(
 
 @settings(max_examples=100)
 @given(st.lists(BLOCKS, max_size=12).map("\n\n".join))
-def test_no_word_is_lost_outside_headings_and_no_word_comes_twice(text: str) -> None:
+def test_chunks_contain_every_body_word_once(text: str) -> None:
     parsed = parse(text, settings=SMALL)
     body = re.sub(r"(?m)^(#+ .*|\*\*\*|```(py)?)$", "", text)
-    kept = "\n".join(chunk.text for chunk in parsed.chunks if chunk.kind is not BlockKind.HEADING)
-    found = re.sub(r"(?m)^```(py)?$", "", kept)
-    assert re.sub(r"\W", "", found) == re.sub(r"\W", "", body)
+    chunk_text = "\n".join(
+        chunk.text for chunk in parsed.chunks if chunk.kind is not BlockKind.HEADING
+    )
+    chunk_words = re.sub(r"(?m)^```(py)?$", "", chunk_text)
+    assert re.sub(r"\W", "", chunk_words) == re.sub(r"\W", "", body)

@@ -1,6 +1,4 @@
-"""Every chunk of the evaluation corpora is found at its lines; skipped where these are not beside
-the repository.
-"""
+"""Every chunk of the evaluation corpora is at its lines; skipped without the corpora."""
 
 from pathlib import Path
 
@@ -16,7 +14,7 @@ SETTINGS = CorpusSettings()
 pytestmark = [pytest.mark.long, needs_corpora]
 
 
-LEAST = {
+MIN_CHUNKS = {
     "obsidian-help": 4_000,
     "devdocs": 20_000,
     "cpp-docs": 40_000,
@@ -25,9 +23,9 @@ LEAST = {
 }
 
 
-@pytest.mark.parametrize(("name", "least"), LEAST.items())
-def test_every_chunk_is_found_at_its_lines_inside_its_section(
-    tmp_path: Path, name: str, least: int
+@pytest.mark.parametrize(("name", "min_chunks"), MIN_CHUNKS.items())
+def test_every_chunk_is_at_its_lines_inside_its_section(
+    tmp_path: Path, name: str, min_chunks: int
 ) -> None:
     root = unpack(name, tmp_path)
     files, problems = walk(root, SETTINGS)
@@ -40,4 +38,4 @@ def test_every_chunk_is_found_at_its_lines_inside_its_section(
         text = data.decode("utf-8-sig")
         if not any(sign in text for sign in ("<!--", "%%", "{/*")):
             check(text, parsed, SETTINGS.chunk)
-    assert chunks > least
+    assert chunks > min_chunks

@@ -22,9 +22,7 @@ def dates(path: str, text: str) -> tuple[str, str]:
         ("due: 2024-01-05", "", ""),
     ],
 )
-def test_front_matter_says_when_a_note_was_written_and_updated(
-    block: str, date: str, created: str
-) -> None:
+def test_front_matter_dates_a_note(block: str, date: str, created: str) -> None:
     assert dates("2019-01-01.md", f"---\n{block}\n---\n# Note\n\nText.\n") == (
         date or "2019-01-01",
         created or "2019-01-01",
@@ -43,7 +41,7 @@ def test_front_matter_says_when_a_note_was_written_and_updated(
         "31.1.2026 Meeting.md",
     ],
 )
-def test_a_file_s_name_or_its_folders_say_its_day(path: str) -> None:
+def test_file_or_folder_name_dates_a_note(path: str) -> None:
     assert dates(path, "# Note\n\nText.\n") == ("2026-01-31", "2026-01-31")
 
 
@@ -57,7 +55,7 @@ def test_a_file_s_name_or_its_folders_say_its_day(path: str) -> None:
         "notes.md",
     ],
 )
-def test_a_number_or_a_version_in_a_name_is_no_day(path: str) -> None:
+def test_numbers_and_versions_in_a_name_are_not_dates(path: str) -> None:
     assert dates(path, "# Note\n\nText.\n") == ("", "")
 
 
@@ -72,12 +70,12 @@ def test_a_number_or_a_version_in_a_name_is_no_day(path: str) -> None:
         "# 2020-08-21 Standup",
     ],
 )
-def test_a_line_near_the_top_states_the_day_of_a_note(line: str) -> None:
+def test_line_near_the_top_dates_a_note(line: str) -> None:
     assert dates("note.md", f"{line}\n\nText.\n") == ("2020-08-21", "2020-08-21")
 
 
 @pytest.mark.parametrize("line", ["*Last updated: 2026-01-31*", "Stand: 31.01.2026"])
-def test_a_line_that_states_an_update_says_nothing_of_the_writing(line: str) -> None:
+def test_update_line_sets_no_creation_date(line: str) -> None:
     assert dates("note.md", f"# Note\n\n{line}\n") == ("2026-01-31", "")
 
 
@@ -92,11 +90,11 @@ def test_a_line_that_states_an_update_says_nothing_of_the_writing(line: str) -> 
         "# Note\n\n" + "Text.\n\n" * 10 + "Date: 2020-08-21",
     ],
 )
-def test_a_date_in_a_sentence_in_code_or_far_down_states_nothing(text: str) -> None:
+def test_dates_in_sentences_code_or_far_down_are_ignored(text: str) -> None:
     assert dates("note.md", text) == ("", "")
 
 
-def test_a_date_that_can_be_meant_in_one_way_only_counts() -> None:
+def test_unambiguous_date_counts_in_either_order() -> None:
     assert (
         dates("note.md", "Date: 13/04/2026\n")
         == dates("note.md", "Date: 04/13/2026\n")

@@ -10,25 +10,25 @@ from thumbindex.settings import CorpusSettings, PrivateSettings
 DEFAULT = CorpusSettings()
 
 
-def says(text: str, settings: CorpusSettings = DEFAULT) -> bool:
+def is_private(text: str, settings: CorpusSettings = DEFAULT) -> bool:
     return is_private_text("note.md", text, settings)
 
 
-def test_each_form_of_a_private_note_is_private(private_form: str) -> None:
-    assert says(f"{private_form}\n\nKeep apples in the cellar.\n")
-    assert says(private_form)  # the note ends with its head
+def test_every_private_form_is_private(private_form: str) -> None:
+    assert is_private(f"{private_form}\n\nKeep apples in the cellar.\n")
+    assert is_private(private_form)  # the note ends with its head
 
 
-def test_a_note_that_only_looks_like_a_private_one_is_open(open_form: str) -> None:
-    assert not says(f"{open_form}\n\nKeep apples in the cellar.\n")
+def test_every_open_form_is_open(open_form: str) -> None:
+    assert not is_private(f"{open_form}\n\nKeep apples in the cellar.\n")
 
 
-@pytest.mark.parametrize("written", ["diary", "#diary", "Diary/", "#Diary"])
-def test_a_tag_that_the_settings_name_hides_as_the_one_that_is_always_there(written: str) -> None:
-    settings = CorpusSettings(private=PrivateSettings(tags=(written,)))
-    assert says("Plums #diary here.\n", settings)
-    assert says("Plums #diary/2026 here.\n", settings)
-    assert not says("Plums #diaryfarm here.\n", settings)
+@pytest.mark.parametrize("tag", ["diary", "#diary", "Diary/", "#Diary"])
+def test_configured_tag_makes_a_note_private(tag: str) -> None:
+    settings = CorpusSettings(private=PrivateSettings(tags=(tag,)))
+    assert is_private("Plums #diary here.\n", settings)
+    assert is_private("Plums #diary/2026 here.\n", settings)
+    assert not is_private("Plums #diaryfarm here.\n", settings)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def test_a_tag_that_the_settings_name_hides_as_the_one_that_is_always_there(writ
         '---\n"🔒private": true\n---\n\nPlums.\n',
     ],
 )
-def test_a_key_behind_the_fence_or_a_sign_and_a_tag_behind_code_make_a_note_private(
+def test_key_or_tag_behind_other_characters_makes_a_note_private(
     text: str,
 ) -> None:
-    assert says(text)
+    assert is_private(text)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_key_behind_the_fence_or_a_sign_and_a_tag_behind_code_make_a_note_priv
         "---\ntitle: x\n---\n---\nSome prose.\n\nprivate: the words of it\n---\n",
     ],
 )
-def test_a_later_paragraph_prose_in_a_broken_head_below_tags_or_below_a_rule_do_not(
+def test_mention_in_prose_leaves_a_note_open(
     text: str,
 ) -> None:
-    assert not says(text)
+    assert not is_private(text)

@@ -10,7 +10,7 @@ from thumbindex.settings import CorpusSettings
 SETTINGS = CorpusSettings(max_file_bytes=100)
 
 
-def test_a_file_that_is_gone_gives_a_problem(tmp_path: Path) -> None:
+def test_missing_file_is_a_problem(tmp_path: Path) -> None:
     assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem(
         "a.md", None, "cannot be read: No such file or directory"
     )
@@ -28,14 +28,14 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path, path: str) -> None:
     )
 
 
-def test_a_symlink_inside_the_folder_is_read(tmp_path: Path) -> None:
+def test_symlink_inside_the_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("x")
     (tmp_path / "b.md").symlink_to(tmp_path / "a.md")
     assert read_bytes(tmp_path, "b.md", SETTINGS) == b"x"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_or_a_folder_in_a_files_place_gives_a_problem_at_once(tmp_path: Path) -> None:
+def test_pipe_or_folder_is_a_problem_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     (tmp_path / "folder.md").mkdir()
     assert [read_bytes(tmp_path, name, SETTINGS) for name in ("pipe.md", "folder.md")] == [

@@ -20,11 +20,11 @@ from thumbindex.settings import CorpusSettings
         (b"a\r\nb\rc\nd", "a\nb\nc\nd"),
     ],
 )
-def test_every_usual_encoding_and_line_end_is_read_without_a_word(data: bytes, text: str) -> None:
+def test_common_encodings_and_line_ends_decode_without_problems(data: bytes, text: str) -> None:
     assert decode("a.md", data) == (text, ())
 
 
-def test_bytes_that_are_not_utf8_are_read_as_windows_1252_and_reported_with_their_line() -> None:
+def test_non_utf8_file_is_read_as_windows_1252_and_reported() -> None:
     text, problems = decode("a.md", b"one\r\ntwo\r\ncaf\xe9 \x80")
     assert text == "one\ntwo\ncafé €"
     assert problems == (
@@ -32,7 +32,7 @@ def test_bytes_that_are_not_utf8_are_read_as_windows_1252_and_reported_with_thei
     )
 
 
-def test_a_broken_byte_in_utf8_is_replaced_and_the_rest_kept() -> None:
+def test_invalid_byte_in_utf8_is_replaced() -> None:
     text, problems = decode("a.md", "grün ".encode() + b"\xff")
     assert text == "grün \ufffd"
     assert problems == (
@@ -46,7 +46,7 @@ def test_nul_characters_are_replaced_and_reported() -> None:
     assert problems == (Problem("a.md", 2, "2 NUL characters, replaced; is this a text file?"),)
 
 
-NO_TEXT = random.Random(7).randbytes(20_000)
+BINARY = random.Random(7).randbytes(20_000)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ NO_TEXT = random.Random(7).randbytes(20_000)
         "これは日本語の文章です。".encode("shift_jis"),
     ],
 )
-def test_what_people_write_is_text_in_any_encoding(data: bytes) -> None:
+def test_human_text_is_text_in_any_encoding(data: bytes) -> None:
     assert is_text(data)
     assert bool(decode_visible("a.md", data)) == bool(data)
 
@@ -67,12 +67,12 @@ def test_what_people_write_is_text_in_any_encoding(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        NO_TEXT,
-        zlib.compress(bytes(range(256)) * 40 + NO_TEXT),
+        BINARY,
+        zlib.compress(bytes(range(256)) * 40 + BINARY),
         ("in UTF-16 without a mark " * 4).encode("utf-16-le"),
     ],
 )
-def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: bytes) -> None:
+def test_binary_file_is_an_empty_document_and_reported(data: bytes) -> None:
     parsed = parse_document("photo.md", data, CorpusSettings())
     plain = replace(parsed, problems=(), document=replace(parsed.document, flags=()))
     assert plain == parse_document("photo.md", b"", CorpusSettings())
@@ -84,10 +84,10 @@ def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: 
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_a_private_note_is_private_in_every_encoding(encoding: str) -> None:
+def test_private_note_is_private_in_every_encoding(encoding: str) -> None:
     data = "---\nprivate: true\n---\n# A\n\nPlums.\n".encode(encoding)
     assert parse_document("a.md", data, CorpusSettings()).private
 
 
-def test_a_file_that_says_to_be_private_is_private_whatever_else_it_holds() -> None:
-    assert parse_document("a.md", b"---\nprivate: true\n---\n" + NO_TEXT, CorpusSettings()).private
+def test_binary_content_does_not_override_a_private_marker() -> None:
+    assert parse_document("a.md", b"---\nprivate: true\n---\n" + BINARY, CorpusSettings()).private

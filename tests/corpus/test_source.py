@@ -3,13 +3,13 @@ import pytest
 from thumbindex.corpus.source import read_source
 
 
-def shown(text: str, path: str = "a.md") -> str:
+def visible(text: str, path: str = "a.md") -> str:
     source = read_source(text, path)
     return source.text_between(0, len(source.text))
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         ("a <!-- x --> b", "a  b"),
         ("a\n<!-- x\ny\n\nz -->\nb", "a\n\nb"),
@@ -25,14 +25,14 @@ def shown(text: str, path: str = "a.md") -> str:
         ("<!-- a\n```\nx\n```\n-->b", "b"),
     ],
 )
-def test_comments_are_left_out_outside_code(text: str, left: str) -> None:
-    assert shown(text) == left
+def test_comments_outside_code_are_removed(text: str, expected: str) -> None:
+    assert visible(text) == expected
 
 
-def test_comments_of_jsx_are_left_out_in_mdx() -> None:
-    assert shown("a {/* x\ny */} b", "a.MDX") == "a  b"
+def test_jsx_comments_are_removed_in_mdx() -> None:
+    assert visible("a {/* x\ny */} b", "a.MDX") == "a  b"
 
 
-def test_lines_after_a_comment_keep_their_number() -> None:
+def test_lines_after_a_comment_keep_their_numbers() -> None:
     source = read_source("one\n<!--\n\n-->\nfive")
     assert source.line_at(source.text.index("five")) == 5

@@ -25,12 +25,12 @@ def reasons(root: Path, **settings: object) -> list[tuple[str, str]]:
     return [(problem.path, problem.reason) for problem in walk(root, CorpusSettings(**settings))[1]]  # type: ignore[arg-type]
 
 
-def test_markdown_files_are_found_sorted_and_in_any_case(tmp_path: Path) -> None:
+def test_markdown_files_are_listed_sorted_with_suffixes_in_any_case(tmp_path: Path) -> None:
     plant(tmp_path, "b.md", "a/z.markdown", "a/y.MDX", "C.Md", "notes.txt", "md")
     assert paths(tmp_path) == ["C.Md", "a/y.MDX", "a/z.markdown", "b.md"]
 
 
-def test_a_vault_under_a_dot_directory_is_read_hidden_folders_inside_it_are_not(
+def test_hidden_folders_are_skipped_only_inside_the_vault(
     tmp_path: Path,
 ) -> None:
     root = plant(tmp_path / ".vaults" / "mine", "a.md", ".obsidian/b.md", "c/.d.md", ".git/e.md")
@@ -39,27 +39,29 @@ def test_a_vault_under_a_dot_directory_is_read_hidden_folders_inside_it_are_not(
 
 
 @pytest.mark.parametrize(
-    ("rules", "left"),
+    ("rules", "expected"),
     [
         ({".gitignore": "*.md\n", "keep/.gitignore": "!b.md\n"}, ["keep/b.md"]),
         ({".gitignore": "keep\n", "keep/.gitignore": "!b.md\n"}, ["a.md", "drafts/d.md"]),
     ],
 )
-def test_ignore_files_follow_git(tmp_path: Path, rules: dict[str, str], left: list[str]) -> None:
+def test_ignore_files_work_as_in_git(
+    tmp_path: Path, rules: dict[str, str], expected: list[str]
+) -> None:
     plant(tmp_path, "a.md", "drafts/d.md", "keep/b.md", "keep/sub/c.md")
     for path, text in rules.items():
         (tmp_path / path).write_text(text)
-    assert paths(tmp_path) == left
+    assert paths(tmp_path) == expected
 
 
-def test_globs_choose_files_and_an_include_does_not_undo_an_ignore_rule(tmp_path: Path) -> None:
+def test_include_globs_do_not_override_ignore_rules(tmp_path: Path) -> None:
     plant(tmp_path, "docs/a.md", "docs/old/b.md", "src/c.md")
     (tmp_path / ".gitignore").write_text("old/\n")
     assert paths(tmp_path, include=("docs/**",)) == ["docs/a.md"]
     assert paths(tmp_path, exclude=("docs/",)) == ["src/c.md"]
 
 
-def test_a_symlink_is_followed_inside_the_folder_only(tmp_path: Path) -> None:
+def test_symlinks_are_followed_only_inside_the_folder(tmp_path: Path) -> None:
     root = plant(tmp_path / "vault", "a.md", ".store/b.md")
     plant(tmp_path, "secret/s.md")
     (root / "shown").symlink_to(root / ".store")
@@ -71,7 +73,7 @@ def test_a_symlink_is_followed_inside_the_folder_only(tmp_path: Path) -> None:
     ]
 
 
-def test_a_loop_of_symlinks_ends_and_a_file_reached_twice_is_listed_by_its_real_path(
+def test_symlink_loops_end_and_files_are_listed_once_by_real_path(
     tmp_path: Path,
 ) -> None:
     plant(tmp_path, "notes/a.md")
@@ -81,7 +83,7 @@ def test_a_loop_of_symlinks_ends_and_a_file_reached_twice_is_listed_by_its_real_
     assert paths(tmp_path) == ["notes/a.md"]
 
 
-def test_a_file_over_the_maximum_is_reported_and_left_out(tmp_path: Path) -> None:
+def test_oversized_file_is_reported_and_skipped(tmp_path: Path) -> None:
     plant(tmp_path, "small.md")
     plant(tmp_path, "big.md", text="x" * 11)
     assert paths(tmp_path, max_file_bytes=10) == ["small.md"]
@@ -91,7 +93,7 @@ def test_a_file_over_the_maximum_is_reported_and_left_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are Unicode there")
-def test_a_name_that_is_not_utf8_is_reported_and_does_no_harm(tmp_path: Path) -> None:
+def test_non_utf8_name_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, "ok.md")
     try:
         Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9.md")).write_text("x")
@@ -104,7 +106,7 @@ def test_a_name_that_is_not_utf8_is_reported_and_does_no_harm(tmp_path: Path) ->
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
 )
-def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:
+def test_unreadable_folder_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, "a.md", "locked/b.md")
     (tmp_path / "locked").chmod(0)
     try:
@@ -117,12 +119,12 @@ def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_named_like_a_note_is_no_file(tmp_path: Path) -> None:
+def test_pipe_named_like_a_note_is_skipped(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     assert paths(tmp_path) == []
 
 
-def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_folder(tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnknownFolderError, match="no folder at"):
         walk(tmp_path / "gone", CorpusSettings())
 
@@ -149,7 +151,7 @@ def why(root: Path, path: str, **settings: object) -> str | None:
         ("nowhere.md", "there is no such file"),
     ],
 )
-def test_what_leaves_a_path_out_is_named_with_its_file_and_line(
+def test_excluding_rule_is_named_with_its_file_and_line(
     tmp_path: Path, path: str, reason: str | None
 ) -> None:
     plant(
@@ -168,7 +170,7 @@ def test_what_leaves_a_path_out_is_named_with_its_file_and_line(
 
 
 @pytest.mark.parametrize("settings", [{}, {"include": ("c/**", "/*.md")}])
-def test_a_path_has_a_reason_exactly_where_the_walk_leaves_it_out(
+def test_exactly_the_excluded_paths_have_a_reason(
     tmp_path: Path, settings: dict[str, object]
 ) -> None:
     planted = ["a.md", ".h/b.md", "c/d.md", "c/.e.md", "c/f.txt", "g/h.md", "g/i.md"]
@@ -179,7 +181,7 @@ def test_a_path_has_a_reason_exactly_where_the_walk_leaves_it_out(
     assert {path for path in planted if why(tmp_path, path, **settings) is None} == listed
 
 
-def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebody_says_otherwise(
+def test_node_modules_is_excluded_by_default_at_any_depth(
     tmp_path: Path,
 ) -> None:
     for path in (
@@ -196,20 +198,18 @@ def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebo
 
 
 @pytest.mark.parametrize("line", ["!", "[z-a]", "\\"])
-def test_a_line_that_git_does_not_take_says_nothing_and_harms_nothing(
-    tmp_path: Path, line: str
-) -> None:
+def test_invalid_ignore_lines_are_ignored(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.md").write_text("# A", encoding="utf-8")
     (tmp_path / "b.md").write_text("# B", encoding="utf-8")
     (tmp_path / ".gitignore").write_text(f"{line}\nb.md\n", encoding="utf-8")
     settings = CorpusSettings(exclude=(line,), private=PrivateSettings(globs=(line,)))
-    assert [each.path for each in walk(tmp_path, settings)[0]] == ["a.md"]
+    assert [file.path for file in walk(tmp_path, settings)[0]] == ["a.md"]
 
 
 @pytest.mark.parametrize(
     "glob", ["diary\\day.md", "[diary/**", "[diary]/", "diary/d[ay.md", "DIARY/*"]
 )
-def test_a_glob_that_is_meant_to_keep_a_note_private_does(glob: str) -> None:
+def test_private_globs_match_as_intended(glob: str) -> None:
     path = (
         "[diary/day.md"
         if glob.startswith("[diary/")
@@ -221,7 +221,7 @@ def test_a_glob_that_is_meant_to_keep_a_note_private_does(glob: str) -> None:
     assert matches_private_globs(path, (glob,))
 
 
-def test_a_symlink_is_named_by_what_it_leads_through_outside_the_folder_and_behind_dots(
+def test_equivalent_paths_include_intermediate_symlinks(
     tmp_path: Path,
 ) -> None:
     root = tmp_path / "vault"
@@ -237,7 +237,7 @@ def test_a_symlink_is_named_by_what_it_leads_through_outside_the_folder_and_behi
         assert ("private/alias/x.md" in names, names[-1]) == (True, ".store/x.md")
 
 
-def test_a_chain_of_symlinks_takes_time_by_its_length_alone(tmp_path: Path) -> None:
+def test_symlink_chain_has_linearly_many_paths(tmp_path: Path) -> None:
     for n in range(40):
         (tmp_path / f".s/{n}").mkdir(parents=True)
         (tmp_path / f".s/{n}/b").symlink_to(f"../{n + 1}")
@@ -245,7 +245,7 @@ def test_a_chain_of_symlinks_takes_time_by_its_length_alone(tmp_path: Path) -> N
     assert len(equivalent_paths(str(tmp_path), f"a/{'b/' * 20}x.md", {})) < 50
 
 
-def test_a_glob_for_folders_keeps_no_note_of_the_root_out(tmp_path: Path) -> None:
+def test_folder_glob_does_not_exclude_notes_at_the_root(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     for path in ("a.md", "b/c.md"):
         (tmp_path / path).touch()

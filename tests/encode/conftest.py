@@ -5,9 +5,7 @@ import pytest
 
 @pytest.fixture
 def model_folder(tmp_path):
-    """Return a function that makes a folder which reads like a model: files by name, dicts and
-    lists as JSON.
-    """
+    """Return a function that makes a model folder from files; dicts and lists become JSON."""
 
     def make(name="model", **changes):
         files = {

@@ -24,13 +24,13 @@ def card():
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", [1, 10, 400])
-def test_texts_of_any_length_stay_close_to_those_of_torch(real_embedder, torch_embedder, count):
+def test_vectors_are_close_to_those_of_torch_at_any_length(real_embedder, torch_embedder, count):
     text = " ".join(WORDS[number % len(WORDS)] for number in range(count))
     assert real_embedder.embed_query(text) @ torch_embedder.embed_query(text) >= 0.97
 
 
 @pytest.mark.long
-def test_pooling_by_the_first_token_is_that_of_sentence_transformers(card, published, tmp_path):
+def test_cls_pooling_equals_sentence_transformers(card, published, tmp_path):
     folder = shutil.copytree(published, tmp_path / "model")
     modules = [
         ("", "base.modules.transformer.Transformer"),
@@ -51,7 +51,7 @@ def test_pooling_by_the_first_token_is_that_of_sentence_transformers(card, publi
     assert cosines.sum(axis=1).min() >= 0.95
 
 
-def test_prefixes_stand_before_queries_and_passages(card):
+def test_prefixes_are_added_to_queries_and_passages(card):
     plain = OnnxEmbedder(card, workers=1)
     prefixed = OnnxEmbedder(
         replace(card, query_prefix="query: ", passage_prefix="passage: "), workers=1
@@ -62,12 +62,12 @@ def test_prefixes_stand_before_queries_and_passages(card):
     )
 
 
-def test_more_workers_give_the_same_vectors(card):
+def test_vectors_do_not_depend_on_the_number_of_workers(card):
     one, three = (OnnxEmbedder(card, workers=count).embed_passages(SENTENCES) for count in (1, 3))
     assert np.array_equal(one, three)
 
 
-def test_a_model_without_an_onnx_file_is_refused_where_onnxruntime_is_asked_for(tmp_path):
+def test_model_without_onnx_is_rejected_for_onnxruntime(tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(BUNDLED_FOLDER, folder, ignore=shutil.ignore_patterns("*.onnx*"))
     (folder / "model.safetensors").write_bytes(b"weights")
@@ -79,13 +79,13 @@ def test_a_model_without_an_onnx_file_is_refused_where_onnxruntime_is_asked_for(
 
 
 @pytest.mark.long
-def test_a_model_without_an_onnx_file_runs_in_torch(tiny_bert):
+def test_model_without_onnx_runs_in_torch(tiny_bert):
     settings = EmbedSettings(model=str(tiny_bert))
     assert isinstance(open_embedder(settings, offline=True), TorchEmbedder)
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_embedding_at_once():
+def test_interrupt_ends_embedding_promptly():
     script = """
 import sys
 from thumbindex.encode.embed import open_embedder

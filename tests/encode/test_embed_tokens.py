@@ -1,4 +1,4 @@
-"""Tokens are those of the bundled model, and what it cannot see is counted by its length."""
+"""Token counts are those of the bundled model; text unknown to it is counted by its length."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ TOKENIZER = BUNDLED_FOLDER / "tokenizer.json"
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    found = Tokenizer.from_file(str(TOKENIZER))
-    found.no_padding()
-    found.no_truncation()
-    return found
+    loaded = Tokenizer.from_file(str(TOKENIZER))
+    loaded.no_padding()
+    loaded.no_truncation()
+    return loaded
 
 
 ENGLISH = (
@@ -29,7 +29,7 @@ ENGLISH = (
 
 
 @pytest.mark.parametrize("text", [ENGLISH * 40, "naïve café – Ünïcode", "語とカナ。", "a\x00b c"])
-def test_tokens_are_those_of_the_bundled_model(tokenizer: Any, text: str) -> None:
+def test_token_count_equals_that_of_the_bundled_model(tokenizer: Any, text: str) -> None:
     assert COUNT(text) == max(
         len(tokenizer.encode(text, add_special_tokens=False).ids),
         -(-len(text.encode()) // MAX_BYTES_PER_TOKEN),
@@ -37,22 +37,22 @@ def test_tokens_are_those_of_the_bundled_model(tokenizer: Any, text: str) -> Non
 
 
 @given(st.text(max_size=300))
-def test_no_text_has_fewer_tokens_than_the_bundled_model_sees(tokenizer: Any, text: str) -> None:
+def test_token_count_is_never_lower_than_the_bundled_model_s(tokenizer: Any, text: str) -> None:
     assert COUNT(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 @pytest.mark.parametrize("text", [" " * 6000, "x" * 6000, "สวัสดี" * 400])
-def test_a_text_that_the_model_is_blind_to_is_counted_by_its_length(text: str) -> None:
+def test_unknown_text_is_counted_by_its_length(text: str) -> None:
     assert COUNT(text) >= 1000
 
 
-def test_a_file_s_tokenizer_is_there_once_and_says_what_it_cut_off() -> None:
-    found = open_tokenizer(TOKENIZER, 16).encode("vault " * 50, add_special_tokens=False)
-    whole = open_tokenizer(TOKENIZER, 1000).encode("vault " * 50, add_special_tokens=False)
+def test_tokenizer_is_shared_and_reports_overflow() -> None:
+    truncated = open_tokenizer(TOKENIZER, 16).encode("vault " * 50, add_special_tokens=False)
+    full = open_tokenizer(TOKENIZER, 1000).encode("vault " * 50, add_special_tokens=False)
     assert open_tokenizer(TOKENIZER, 16) is open_tokenizer(TOKENIZER, 16)
-    rest = [n for part in found.overflowing for n in part.ids]
-    assert (len(found.ids) <= 16, found.ids + rest) == (True, whole.ids)
+    overflow = [n for part in truncated.overflowing for n in part.ids]
+    assert (len(truncated.ids) <= 16, truncated.ids + overflow) == (True, full.ids)
 
 
-def test_parts_between_blanks_add_up() -> None:
+def test_token_counts_of_parts_add_up() -> None:
     assert COUNT(ENGLISH * 7) == 7 * COUNT(ENGLISH)

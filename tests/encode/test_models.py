@@ -19,7 +19,7 @@ REMEDY = "take another"
 
 
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
-def test_the_bundled_model_goes_by_two_names(name):
+def test_bundled_model_has_two_names(name):
     card = find_model(name, offline=False)
     assert (card.name, card.dimensions, card.window, card.pooling, card.portable) == (
         BUNDLED,
@@ -30,7 +30,7 @@ def test_the_bundled_model_goes_by_two_names(name):
     )
 
 
-def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_network(
+def test_auto_is_the_bundled_model_regardless_of_the_hub_cache(
     tmp_path,
 ):
     snapshot(
@@ -51,16 +51,16 @@ def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_netw
     assert done.stdout.split() == [BUNDLED, "False"]
 
 
-def test_a_bundled_file_that_is_missing_or_changed_is_refused(tmp_path):
+def test_missing_or_changed_bundled_file_is_rejected(tmp_path):
     folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "model")
     graph = folder / "model.onnx"
-    written = graph.read_bytes()
+    data = graph.read_bytes()
     assert bundled_folder(folder, check_digests=True) == folder
-    graph.write_bytes(written[:-1] + bytes([written[-1] ^ 1]))
+    graph.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     advice = r"Install .* again, .*`uv tool install --reinstall \.`"
     with pytest.raises(ModelError, match=rf"model\.onnx is not the file that .*\. {advice}"):
         bundled_folder(folder, check_digests=True)
-    graph.write_bytes(written[:-1])
+    graph.write_bytes(data[:-1])
     with pytest.raises(ModelError, match=r"model\.onnx is not the file that was published"):
         bundled_folder(folder)
     graph.unlink()
@@ -69,19 +69,19 @@ def test_a_bundled_file_that_is_missing_or_changed_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["no/such/model/folder", "./models"])
-def test_a_folder_that_is_not_there_is_said_to_be_missing(name, tmp_path):
+def test_missing_model_folder_is_reported(name, tmp_path):
     with pytest.raises(ModelError, match=r"There is no model folder .* take another"):
         locate_model(name, offline=True, remedy=REMEDY)
 
 
-def test_offline_a_model_of_the_hub_is_refused_with_what_to_do():
+def test_hub_model_is_rejected_offline_with_advice():
     with pytest.raises(
         ModelError, match=r"HF_HUB_OFFLINE.*--set encode.embed.model=all-MiniLM-L6-v2"
     ):
         find_model("someone/a-model", offline=True)
 
 
-def test_a_model_that_cannot_be_fetched_is_refused_with_the_reason():
+def test_failed_download_is_reported_with_advice():
     with pytest.raises(
         ModelError, match=r"sentence-transformers/no-such could not be fetched .* take another"
     ):
@@ -89,7 +89,7 @@ def test_a_model_that_cannot_be_fetched_is_refused_with_the_reason():
 
 
 def snapshot(cache, name, files):
-    """Lay out a hub cache by hand, as huggingface_hub does it."""
+    """Create a hub cache in the layout of huggingface_hub."""
     repository = cache / f"models--{name.replace('/', '--')}"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text("0" * 40)
@@ -110,13 +110,13 @@ def snapshot(cache, name, files):
         ),
     ],
 )
-def test_only_a_complete_model_of_the_hub_cache_is_taken(files, expected, tmp_path):
+def test_only_a_complete_model_in_the_hub_cache_counts(files, expected, tmp_path):
     snapshot(tmp_path, "someone/a-model", files)
     script = (
         "from thumbindex.encode.models import cached_model; raise SystemExit(0 if "
         "cached_model('someone/a-model') else 5)"
     )
-    # read once, when huggingface_hub is imported
+    # huggingface_hub reads it at import
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}
     assert subprocess.run(
         [sys.executable, "-c", script], env=environment, check=False

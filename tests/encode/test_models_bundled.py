@@ -1,4 +1,4 @@
-"""The bundled model is what its program makes of the published weights."""
+"""`scripts/build_model.py` reproduces the bundled model from the published weights."""
 
 import hashlib
 import subprocess
@@ -28,7 +28,7 @@ def onnx():
     pytest.importorskip("onnx", reason="onnx is not installed (extra `weights`)")
 
 
-def test_the_program_makes_the_committed_bytes_again(published, tmp_path):
+def test_program_reproduces_the_committed_bytes(published, tmp_path):
     done = build(published, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     digests = {
@@ -40,7 +40,7 @@ def test_the_program_makes_the_committed_bytes_again(published, tmp_path):
     }
 
 
-def test_other_weights_are_refused(published, tmp_path):
+def test_other_weights_are_rejected(published, tmp_path):
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / name).write_bytes(b"something else")
     done = build(tmp_path, tmp_path / "made")

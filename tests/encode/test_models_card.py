@@ -15,7 +15,7 @@ def card(model_folder):
     return lambda name="model", **files: read_card(model_folder(name, **files), name)
 
 
-def test_a_card_holds_what_the_folder_states(card, tmp_path):
+def test_card_contains_the_facts_of_the_folder(card, tmp_path):
     actual = card()
     assert (actual.name, actual.folder, actual.dimensions, actual.window, actual.pooling) == (
         "model",
@@ -35,7 +35,7 @@ def test_a_card_holds_what_the_folder_states(card, tmp_path):
         ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "other"),
     ],
 )
-def test_pooling_is_read_as_old_and_new_folders_write_it(card, stated, expected):
+def test_pooling_is_read_from_old_and_new_formats(card, stated, expected):
     actual = card(**{POOLING: stated})
     assert (actual.pooling, actual.portable) == (expected, expected == "cls")
 
@@ -63,7 +63,7 @@ def test_pooling_is_read_as_old_and_new_folders_write_it(card, stated, expected)
         ),
     ],
 )
-def test_the_window_is_the_smallest_that_is_stated(card, files, expected):
+def test_window_is_the_smallest_stated_one(card, files, expected):
     assert card(**files).window == expected
 
 
@@ -74,12 +74,12 @@ def test_the_window_is_the_smallest_that_is_stated(card, files, expected):
         ("multilingual-e5-base", ("query: ", "passage: ")),
     ],
 )
-def test_families_that_want_prefixes_get_them(card, name, expected):
+def test_known_families_get_their_prefixes(card, name, expected):
     actual = card(name, **{PROMPTS: {"prompts": {"query": "", "document": ""}}})
     assert (actual.query_prefix, actual.passage_prefix) == expected
 
 
-def test_prompts_that_a_folder_states_come_first(card):
+def test_stated_prompts_take_precedence(card):
     actual = card("e5-base", **{PROMPTS: {"prompts": {"query": "ask: ", "document": "tell: "}}})
     assert (actual.query_prefix, actual.passage_prefix) == ("ask: ", "tell: ")
 
@@ -98,22 +98,22 @@ def test_prompts_that_a_folder_states_come_first(card):
         {"sentence_bert_config.json": {"do_lower_case": True}},
     ],
 )
-def test_a_model_with_further_parts_is_left_to_torch(card, files):
+def test_model_with_other_modules_is_not_portable(card, files):
     assert not card(**files).portable
 
 
 @pytest.mark.parametrize("missing", [POOLING, "model.safetensors"])
-def test_half_a_model_is_refused_with_what_is_missing(card, missing):
+def test_incomplete_model_is_rejected_naming_the_missing_file(card, missing):
     with pytest.raises(ModelError, match="not a complete model: .*" + missing.rpartition(".")[2]):
         card(**{missing: None})
 
 
-def test_broken_json_is_refused_with_its_file(card):
+def test_invalid_json_is_rejected_naming_the_file(card):
     with pytest.raises(ModelError, match=r"modules\.json cannot be read"):
         card(**{"modules.json": "{"})
 
 
-def test_a_fingerprint_changes_with_all_that_vectors_depend_on(card):
+def test_fingerprint_changes_with_everything_vectors_depend_on(card):
     first = card()
     others = [
         replace(first, **{name: "x"})
@@ -123,14 +123,14 @@ def test_a_fingerprint_changes_with_all_that_vectors_depend_on(card):
     assert len({card.fingerprint("int8") for card in cards} | {first.fingerprint("fp32")}) == 7
 
 
-def test_a_fingerprint_stays_when_a_folder_moves(card):
+def test_fingerprint_survives_moving_the_folder(card):
     first = card()
     assert replace(first, name="other", folder=Path("elsewhere")).fingerprint(
         "int8"
     ) == first.fingerprint("int8")
 
 
-def test_other_weights_or_words_are_another_model_and_other_exports_are_not(card):
+def test_weights_and_vocabulary_identify_a_model_but_exports_do_not(card):
     digests = {
         card("first").weights,
         card("retrained", **{"model.safetensors": "better weights"}).weights,
@@ -141,12 +141,12 @@ def test_other_weights_or_words_are_another_model_and_other_exports_are_not(card
 
 
 @pytest.mark.parametrize("graph", ["onnx/model.onnx", "model.onnx"])
-def test_a_folder_that_ships_onnx_is_known_by_that_file_and_its_data(card, graph):
+def test_shipped_graph_and_its_data_identify_a_model(card, graph):
     plain, shipped = card("plain"), card("shipped", **{graph: "a graph"})
     other, more = (
         card("other", **{graph: "another"}),
         card("more", **{graph: "a graph", f"{graph}_data": "weights"}),
     )
     assert (plain.graph, shipped.graph) == (None, shipped.folder / graph)
-    assert len({each.weights for each in (plain, shipped, other, more)}) == 4
+    assert len({card.weights for card in (plain, shipped, other, more)}) == 4
     assert card("alone", **{graph: "a graph", "model.safetensors": None}).weights == shipped.weights

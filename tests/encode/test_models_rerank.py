@@ -6,20 +6,20 @@ from thumbindex.encode.models import CrossEncoderReranker
 from thumbindex.errors import ModelError
 
 
-def test_a_stage_without_a_model_says_what_to_do():
+def test_missing_model_name_is_reported_with_advice():
     with pytest.raises(ModelError, match=r"name a CrossEncoder in `encode\.rerank\.model`"):
         CrossEncoderReranker("", offline=True)
 
 
 @pytest.mark.long
-def test_a_cross_encoder_that_cannot_be_had_is_refused_with_what_to_do():
+def test_unavailable_cross_encoder_is_reported_with_advice():
     pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
     with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE.*skip `rerank`"):
         CrossEncoderReranker("cross-encoder/ms-marco-MiniLM-L6-v2", offline=True)
 
 
 @pytest.mark.long
-def test_a_cross_encoder_scores_pairs_through_a_sigmoid(tiny_cross_encoder):
+def test_cross_encoder_scores_pairs_through_a_sigmoid(tiny_cross_encoder):
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -34,7 +34,7 @@ def test_a_cross_encoder_scores_pairs_through_a_sigmoid(tiny_cross_encoder):
 
 
 @pytest.mark.long
-def test_a_model_of_several_outputs_is_no_reranker(tiny_cross_encoder, tmp_path):
+def test_model_with_several_outputs_is_not_a_reranker(tiny_cross_encoder, tmp_path):
     from transformers import AutoModelForSequenceClassification
 
     folder = shutil.copytree(tiny_cross_encoder, tmp_path / "model")

@@ -1,6 +1,4 @@
-"""What must hold whatever is fed: the parser, the front matter, the query's syntax and the tools'
-arguments.
-"""
+"""Invariants of parser, front matter, query syntax and tool arguments under hostile input."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ from thumbindex.mcp.tools import check_arguments
 from thumbindex.query.understand import code_terms, stop_weights
 from thumbindex.settings import CorpusSettings
 
-SECONDS = 5.0
-"""Longer than anything of this size may take on a machine that is busy."""
+MAX_SECONDS = 5.0
+"""Maximum time of any input, even on a busy machine."""
 
 TOOLS = {
     "query": reply_query,
@@ -37,9 +35,7 @@ Target = Callable[[Random, Library], None]
 
 
 def parser(random: Random, library: Library) -> None:
-    """Parse a note: nothing is raised, chunks stand in order and within the maxima, and all of it
-    can be written as JSON.
-    """
+    """Parsing raises nothing, keeps chunks within the maxima, and yields JSON-safe values."""
     path, data = random.choice(("a.md", "a.mdx")), hostile_note(random)
     parsed = parse_document(path, data, CorpusSettings())
     lines = [(chunk.start_line, chunk.end_line) for chunk in parsed.chunks]
@@ -50,17 +46,17 @@ def parser(random: Random, library: Library) -> None:
 
 
 def front_matter(random: Random, library: Library) -> None:
-    """Read a block: nothing is raised, and what comes is JSON of a bounded depth."""
-    rule = random.choice(("---", "+++"))
-    read = read_front_matter("a.md", f"{rule}\n{hostile_text(random, 30)}\n{rule}\n")
-    json.dumps(read.fields, allow_nan=False)
-    assert depth_of(read.fields) <= MAX_DEPTH
+    """Reading front matter raises nothing and yields JSON of limited depth."""
+    fence = random.choice(("---", "+++"))
+    front = read_front_matter("a.md", f"{fence}\n{hostile_text(random, 30)}\n{fence}\n")
+    json.dumps(front.fields, allow_nan=False)
+    assert depth_of(front.fields) <= MAX_DEPTH
     texts = (
-        *read.tags,
-        *note_dates("a.md", read.fields, lambda key: read.values(key, split=""), ""),
-        read.text("title"),
-        *read.values("aliases"),
-        *read.values("related", split=""),
+        *front.tags,
+        *note_dates("a.md", front.fields, lambda key: front.values(key, split=""), ""),
+        front.text("title"),
+        *front.values("aliases"),
+        *front.values("related", split=""),
     )
     assert all(isinstance(text, str) for text in texts)
 
@@ -71,7 +67,7 @@ def depth_of(value: Any) -> int:
 
 
 def query_syntax(random: Random, library: Library) -> None:
-    """Ask anything: an answer, or an error that says what is wrong."""
+    """Any query gets an answer or a ThumbindexError."""
     text = hostile_text(random, 60)
     code_terms(text, 2.0, stop_weights(text, ()))
     with suppress(ThumbindexError):
@@ -79,9 +75,7 @@ def query_syntax(random: Random, library: Library) -> None:
 
 
 def tool_arguments(random: Random, library: Library) -> None:
-    """Call a tool with anything: an answer that is JSON within its budget, or an error that says
-    what is wrong.
-    """
+    """Any call gets JSON within its budget or a ThumbindexError."""
     tool = random.choice(
         ("query", "query", "read", "outline", "related", "status", hostile_text(random, 2))
     )
@@ -101,12 +95,12 @@ def tool_arguments(random: Random, library: Library) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    each.__name__: each for each in (parser, front_matter, query_syntax, tool_arguments)
+    target.__name__: target for target in (parser, front_matter, query_syntax, tool_arguments)
 }
 
 
 def feed(target: Target, seed: int, library: Library) -> None:
-    """Feed a target what a seed gives, and hold it to its time."""
-    began = time.perf_counter()
+    """Feed a target the input of a seed, within the time limit."""
+    start = time.perf_counter()
     target(Random(seed), library)
-    assert time.perf_counter() - began < SECONDS
+    assert time.perf_counter() - start < MAX_SECONDS

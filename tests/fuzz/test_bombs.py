@@ -1,5 +1,5 @@
-"""A bomb for each part of the parser, at small sizes: four times as large it takes four times as
-long, in memory by its size. `make fuzz` sets off all of them.
+"""One bomb per part of the parser takes linear time and memory at small sizes; `make fuzz` runs
+all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fuzz.bombs import BOMBS
 from thumbindex.corpus.parse import parse_document
 from thumbindex.settings import CorpusSettings
 
-ONE_OF_EACH_PART = (
+SAMPLE = (
     "lines of one letter",
     "headings",
     "quotes and lists",
@@ -31,53 +31,49 @@ ONE_OF_EACH_PART = (
     "almost private, below titles",
 )
 
-SMALL, MOST, LEAST = 32_000, 500_000, 0.05
-"""Bytes to begin with, the most; and seconds from which on a clock tells how times grow: what takes
-them by the square of its size takes 0.003 at a quarter of it.
-"""
+MIN_SIZE, MAX_SIZE, MIN_SECONDS = 32_000, 500_000, 0.05
+"""Smallest and largest bomb in bytes, and the shortest time that measures growth reliably."""
 
-GROWTH, TRIES = 9.0, 3
-"""Four times the size may take so many times as long: the square of it would be sixteen. What a
-busy machine adds is not there at twice the size again.
+MAX_GROWTH, TRIES = 9.0, 3
+"""Maximum growth of time at four times the size (quadratic would be 16), and repetitions at twice
+the size.
 """
 
 
 def seconds(name: str, size: int) -> float:
-    """Return the processor time of reading a bomb, without the collector of garbage, which looks at
-    all that other tests have left.
-    """
+    """Return the processor time of parsing a bomb, without garbage collection."""
     data = BOMBS[name](Random(1), size)
     gc.collect()
     gc.disable()
     try:
-        began = time.process_time()
+        start = time.process_time()
         parse_document("a.md", data, CorpusSettings())
-        return time.process_time() - began
+        return time.process_time() - start
     finally:
         gc.enable()
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH_PART)
-def test_a_bomb_takes_time_by_its_size_and_not_by_the_square_of_it(name: str) -> None:
-    seconds(name, SMALL // 4)  # imports what the first note needs
-    size, took = SMALL, seconds(name, SMALL)
-    while took < LEAST and size < MOST:
-        size = min(MOST, int(size * max(1.5, LEAST / max(took, 1e-3))))
-        took = seconds(name, size)
-    growth = took / seconds(name, size // 4) if took >= LEAST else 0.0
+@pytest.mark.parametrize("name", SAMPLE)
+def test_parsing_a_bomb_takes_linear_time(name: str) -> None:
+    seconds(name, MIN_SIZE // 4)  # warms up imports
+    size, elapsed = MIN_SIZE, seconds(name, MIN_SIZE)
+    while elapsed < MIN_SECONDS and size < MAX_SIZE:
+        size = min(MAX_SIZE, int(size * max(1.5, MIN_SECONDS / max(elapsed, 1e-3))))
+        elapsed = seconds(name, size)
+    growth = elapsed / seconds(name, size // 4) if elapsed >= MIN_SECONDS else 0.0
     for double in (size * 2**n for n in range(1, TRIES)):
-        if growth >= GROWTH:
+        if growth >= MAX_GROWTH:
             growth = seconds(name, double) / seconds(name, double // 4)
-    assert growth < GROWTH
+    assert growth < MAX_GROWTH
 
 
 @pytest.mark.parametrize("name", ["lines of one letter", "a billion laughs", "tags"])
-def test_a_bomb_takes_memory_by_its_size(name: str) -> None:
-    data = BOMBS[name](Random(1), SMALL)
+def test_parsing_a_bomb_takes_linear_memory(name: str) -> None:
+    data = BOMBS[name](Random(1), MIN_SIZE)
     tracemalloc.start()
     try:
         parse_document("a.md", data, CorpusSettings())
-        most = tracemalloc.get_traced_memory()[1]
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < 200 * len(data)
+    assert peak < 200 * len(data)

@@ -1,4 +1,4 @@
-"""A few hundred hostile inputs, the same each time; `make fuzz` tries new ones for ten minutes."""
+"""A few hundred fixed hostile inputs; `make fuzz` tries new ones for ten minutes."""
 
 from collections.abc import Iterator
 
@@ -18,6 +18,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_hostile_input_does_no_harm(name: str, library: Library) -> None:
+def test_hostile_input_is_harmless(name: str, library: Library) -> None:
     for seed in range(SEEDS[name]):
         feed(TARGETS[name], seed, library)
