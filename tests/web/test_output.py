@@ -54,8 +54,8 @@ def test_a_port_that_is_taken_is_said_so_in_one_line(
     with pytest.raises(
         UsageError,
         match=(
-            rf"^Port {settings.port} is taken at 127.0.0.1: "
-            r"choose another one with --port \(0 takes a free one\)\.$"
+            rf"^Port {settings.port} on 127.0.0.1 is in use: "
+            r"choose another with --port \(0 picks a free one\)\.$"
         ),
     ):
         HttpServer(open_running.site.app, settings, print, print).run()
@@ -71,6 +71,6 @@ def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any()
     assert entry["headers"] == {"Authorization": "Bearer TOKEN"}
     assert [asking[0], asking[-1]] == [first, last]
     assert asking[2:-1] == [
-        "in which TOKEN is what `thumbindex token NAME` printed.",
-        "The page for browsers is http://x:1/.",
+        "Replace TOKEN with the token that `thumbindex token NAME` printed.",
+        "In a browser, open http://x:1/.",
     ]

@@ -169,7 +169,10 @@ def test_who_sees_both_is_answered_from_both(running: Any) -> None:
 
 def test_who_sees_nothing_is_told_so(running: Any) -> None:
     refused = running.call("tools/list", running.token("eve"))
-    assert (refused.status_code, "sees no folder" in refused.json()["error"]["message"]) == (
+    assert (
+        refused.status_code,
+        "has access to no folder" in refused.json()["error"]["message"],
+    ) == (
         403,
         True,
     )
@@ -258,13 +261,13 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
 @pytest.mark.parametrize(
     ("granted", "known", "asks", "issuer", "says"),
     [
-        ({"finance": ["alice"]}, {"alice"}, True, False, "'handbook' names no `tokens`"),
+        ({"finance": ["alice"]}, {"alice"}, True, False, "'handbook' lists no `tokens`"),
         (
             {"handbook": ["bob"], "salaries": ["bob"]},
             {"bob"},
             False,
             False,
-            "no token is asked for",
+            "but the server requires none",
         ),
         (
             {"handbook": ["bob"], "salaries": ["bbo"]},
@@ -300,14 +303,14 @@ def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path:
     )
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
-    with pytest.raises(ConfigError, match="'2024' names no `tokens`"):
+    with pytest.raises(ConfigError, match="'2024' lists no `tokens`"):
         access_policy(config, resolve_folders(config, [tmp_path / "fin" / "2024"]))
     assert access_policy(config, resolve_folders(config)).rights.visible_to(["bob"]) == frozenset()
 
 
 def test_a_folder_that_is_called_as_another_one_has_not_its_rights() -> None:
     rights = {"handbook": ["*"], "salaries": ["alice"]}
-    with pytest.raises(ConfigError, match="'salaries' names no `tokens`"):
+    with pytest.raises(ConfigError, match="'salaries' lists no `tokens`"):
         check_rights(
             FOLDERS,
             rights,
@@ -346,7 +349,7 @@ def test_a_folder_inside_another_one_is_warned_of() -> None:
     warned = nested_folder_warnings(
         folders, FolderRights(("all", "secret"), {"all": ("bob",), "secret": ("alice",)})
     )
-    assert [line.split(":")[0] for line in warned] == ["The folder 'secret' lies in 'all'"]
+    assert [line.split(":")[0] for line in warned] == ["The folder 'secret' is inside 'all'"]
     assert (
         nested_folder_warnings(
             folders, FolderRights(("all", "secret"), {"all": ("bob",), "secret": ("bob", "alice")})
@@ -358,16 +361,16 @@ def test_a_folder_inside_another_one_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"host": "0.0.0.0"}, "Others can reach 0.0.0.0, and no token"),
+        ({"host": "0.0.0.0"}, "Other machines can reach 0.0.0.0, and no token"),
         ({"host": "::"}, "thumbindex token NAME"),
-        ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` lets others in"),
-        ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` lets others in"),
+        ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` lets other machines in"),
+        ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` lets other machines in"),
         (
             {"issuer": "http://login.example.org", "url": "https://n.example.org/mcp"},
-            "must begin with https",
+            "must start with https",
         ),
         ({"issuer": "https://login.example.org"}, "needs `serve.http.url`"),
-        ({"token_file": "/nowhere/tokens"}, "cannot be read"),
+        ({"token_file": "/nowhere/tokens"}, "Cannot read the token file /nowhere/tokens: "),
     ],
 )
 def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says: str) -> None:

@@ -153,7 +153,7 @@ def test_other_addresses_need_a_token(tmp_path: Path) -> None:
         out, err = refused.communicate(timeout=60)
     assert (refused.returncode, out) == (2, "")
     assert err.startswith(
-        "Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME`"
+        "Other machines can reach 0.0.0.0, and no token is required: run `thumbindex token NAME`"
     )
 
 
@@ -262,9 +262,9 @@ def test_in_a_terminal_it_says_what_the_address_is_for(tmp_path: Path) -> None:
         assert running.stdout is not None
         address = running.stdout.readline().strip()
         said = ""
-        while not re.search(r"Ctrl-C ends .*\n", said):
+        while not re.search(r"Press Ctrl-C .*\n", said):
             said += screen.read(4096).decode().replace("\r\n", "\n")
-    assert f"The page for browsers is {address.removesuffix('mcp')}.\nCtrl-C ends" in said
+    assert f"In a browser, open {address.removesuffix('mcp')}.\nPress Ctrl-C" in said
 
 
 # ------------------------------------------------------------------ the page alone

@@ -47,7 +47,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, before: str | Non
     done = subprocess.run(
         [sys.executable, "-c", f"{limited}\n{add}"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, "cannot be written" in done.stderr) == (2, True)
+    assert (done.returncode, "Cannot write the token file" in done.stderr) == (2, True)
     assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
     assert {each.name for each in tmp_path.iterdir()} <= {"tokens", ".tokens.lock"}
 
@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
     assert verified(file, token) is None
     assert [
-        f"{path}:" in message and message.endswith(". Until then no token is taken.")
+        f"{path}:" in message and message.endswith(". Until then, all tokens are refused.")
         for message in caplog.messages
     ] == [True]
     path.write_text(kept, encoding="utf-8")
@@ -143,14 +143,14 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
 
 def test_a_token_in_the_file_itself_is_refused_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("# mine\nalice hunter2\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"tokens:2: not `NAME sha256:HASH`") as caught:
+    with pytest.raises(ConfigError, match=r"tokens:2: expected `NAME sha256:HASH`") as caught:
         TokenFileVerifier(tmp_path / "tokens")
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", "group:finance", "*", "a" * 65, "a\nb"])
 def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="no name of a token"):
+    with pytest.raises(UsageError, match="not a valid token name"):
         add_token(tmp_path / "tokens", name)
 
 
@@ -163,7 +163,7 @@ def test_the_command_prints_the_token_and_nothing_else(tmp_path: Path) -> None:
     file = TokenFileVerifier(tmp_path / "tokens")
     assert verified(file, made.stdout.strip()) == "alice"
     assert verified(file, json.loads(as_json.stdout)["token"]) == "bob"
-    assert (again.exit_code, "has a token 'bob' already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already has a token named 'bob'" in again.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Who is asking over HTTP? One address for several clients, and what each of them may see."""
+"""The HTTP server: one address for several clients, each with its own access rights."""

@@ -1,6 +1,4 @@
-"""Access over HTTP: allowed hosts and origins, tokens of a file or an OAuth issuer, and the folders
-that a token sees.
-"""
+"""Access over HTTP: hosts and origins, tokens (from a file or an OAuth issuer), folder rights."""
 
 from __future__ import annotations
 
@@ -37,25 +35,23 @@ _LOG = logging.getLogger(__name__)
 # ------------------------------------------------------------------ rights
 
 EVERYONE = "*"
-"""In `tokens`: every valid token."""
+"""Name in `tokens` that stands for every valid token."""
 
 _ISSUER_CLAIMS = ("sub", "scope", "group")
-"""Kinds of names from an issuer's token, as in `group:finance`; the prefix keeps them apart
-from names in the token file.
-"""
+"""Prefixes of names from an issuer's token, e.g. `group:finance`; token files have none."""
 
 Folders = Sequence[tuple[str, Path]]
 
 
 @dataclass(frozen=True, slots=True)
 class FolderRights:
-    """The token names that see each folder; if none are given, all callers see all folders."""
+    """The token names that may see each folder. If `granted` is empty, everyone sees all."""
 
     folders: tuple[str, ...]
     granted: Mapping[str, Collection[str]]
 
     def visible_to(self, names: Collection[str]) -> frozenset[str]:
-        """Return the folders that the holder of these names sees."""
+        """Return the folders that a holder of these token names may see."""
         if not self.granted:
             return frozenset(self.folders)
         return frozenset(
@@ -68,81 +64,79 @@ class FolderRights:
 def check_rights(
     folders: Folders,
     granted: Mapping[str, Collection[str]],
-    known: Collection[str],
+    token_file_names: Collection[str],
     *,
     requires_token: bool,
     has_issuer: bool,
     configured: Mapping[str, Path] | None = None,
 ) -> FolderRights:
-    """Return the rights over some folders.
+    """Return the rights to some folders.
 
-    `known` are the names in the token file. `configured` are the roots of the folders in `granted`:
-    another folder of the same name gets no rights. Raises ConfigError if a folder would be open, or
-    closed, by an oversight.
+    `configured` holds the roots of the folders in `granted`: a folder of the same name but another
+    root gets no rights. Raises ConfigError if a folder is open or closed by mistake.
     """
-    here = {
+    rights = {
         name: tuple(granted[name])
         for name, root in folders
         if name in granted and (configured or {}).get(name, root) == root
     }
-    if here and not requires_token:
+    if rights and not requires_token:
         raise ConfigError(
-            f"The folder {next(iter(here))!r} names the tokens that see it, but no token is "
-            "asked for: give --token-file or `serve.http.issuer`."
+            f"The folder {next(iter(rights))!r} lists `tokens`, but the server requires none: set "
+            "--token-file or `serve.http.issuer`."
         )
-    # In a database others may publish what they like: nobody sees it.
-    unseen = {
-        name for name, root in folders if granted and name not in here and not is_local_path(root)
+    # Other people may publish folders in the same database: hide those without rights.
+    hidden = {
+        name for name, root in folders if granted and name not in rights and not is_local_path(root)
     }
-    names = tuple(name for name, _ in folders if name not in unseen)
+    names = tuple(name for name, _ in folders if name not in hidden)
     for name in names:
-        # as soon as one folder has rights, another one without any is an oversight
-        if granted and name not in here:
+        # once one folder has rights, a folder without them is probably a mistake
+        if granted and name not in rights:
             raise ConfigError(
-                f"The folder {name!r} names no `tokens`, others of the configuration do: write it "
-                "as [[folders]] "
-                f'with tokens = ["{EVERYONE}"] if every token may see it.'
+                f"The folder {name!r} lists no `tokens`, but other folders do: add [[folders]] "
+                f'with tokens = ["{EVERYONE}"] for it if every token may see it.'
             )
-        for token in here.get(name, ()):
+        for token in rights.get(name, ()):
             kind, colon, _ = token.partition(":")
             is_claim = has_issuer and colon and kind in _ISSUER_CLAIMS
-            if token != EVERYONE and token not in known and not is_claim:
+            if token != EVERYONE and token not in token_file_names and not is_claim:
                 raise ConfigError(
-                    f"The folder {name!r} names {token!r}, which is not in the token file: "
-                    "`thumbindex token NAME` makes a token. Of an issuer's token write sub:NAME, "
+                    f"The folder {name!r} lists {token!r}, which is not in the token file: "
+                    "`thumbindex token NAME` adds a token. For an issuer's token, write sub:NAME, "
                     "scope:NAME or group:NAME, and set `serve.http.issuer`."
                 )
-    return FolderRights(names, here)
+    return FolderRights(names, rights)
 
 
 def nested_folder_warnings(folders: Folders, rights: FolderRights) -> list[str]:
-    """Warn of folders inside another folder that more tokens see."""
+    """Warn about folders inside a folder that more tokens may see."""
     if not rights.granted:
         return []
     warnings = []
     for inner, root in folders:
-        for outer in (name for name, above in folders if above in root.parents):
+        for outer in (name for name, other in folders if other in root.parents):
             visible_to = rights.granted[inner]
             if EVERYONE not in visible_to and set(rights.granted[outer]) - set(visible_to):
                 warnings.append(
-                    f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files "
-                    "there, unless that folder excludes them (`corpus.exclude`)."
+                    f"The folder {inner!r} is inside {outer!r}: everyone who sees {outer!r} also "
+                    "sees its files, unless `corpus.exclude` excludes them there."
                 )
     return warnings
 
 
 def token_names(scope: Scope) -> frozenset[str]:
-    """Return the names of a request's token; none if no token is asked for."""
+    """Return the names of a request's token; none if the server requires no token."""
     user = scope.get("user")
     claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
     return frozenset(claims.get("names", ()))
 
 
-# ------------------------------------------------------------------ who is let in
+# ------------------------------------------------------------------ tokens
 
 
 class _AnyVerifier:
-    """Accepts a token if any verifier accepts it."""
+    """Accepts a token if any of its verifiers does."""
 
     def __init__(self, verifiers: Collection[TokenVerifier]) -> None:
         self._verifiers = tuple(verifiers)
@@ -150,23 +144,23 @@ class _AnyVerifier:
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the claims from the first verifier that accepts a token."""
         for verifier in self._verifiers:
-            if found := await verifier.verify_token(token):
-                return found
+            if access := await verifier.verify_token(token):
+                return access
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """The verifier of tokens and the rights of their holders."""
+    """The token verifier and the rights of token holders."""
 
     rights: FolderRights
-    verifier: _AnyVerifier | None  # None where no token is asked for
+    verifier: _AnyVerifier | None  # None if no token is required
 
 
 def access_policy(config: Config, folders: Folders) -> AccessPolicy:
     """Return the access policy of a configuration.
 
-    Raises ConfigError if it would open the server by an oversight.
+    Raises ConfigError if the server would be open by mistake.
     """
     settings = config.serve.http
     tokens = (
@@ -175,17 +169,21 @@ def access_policy(config: Config, folders: Folders) -> AccessPolicy:
         else None
     )
     issuer = _IssuerVerifier(settings) if settings.issuer else None
-    verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
-    named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
-    if not verifiers and (named or not is_loopback(settings.host)):
-        reached = (
-            f"`serve.http.{named}` lets others in"
+    verifiers: list[TokenVerifier] = [
+        verifier for verifier in (tokens, issuer) if verifier is not None
+    ]
+    opening_key = next(
+        (name for name in ("url", "hosts", "proxies") if getattr(settings, name)), ""
+    )
+    if not verifiers and (opening_key or not is_loopback(settings.host)):
+        reason = (
+            f"`serve.http.{opening_key}` lets other machines in"
             if is_loopback(settings.host)
-            else f"Others can reach {settings.host}"
+            else f"Other machines can reach {settings.host}"
         )
         raise ConfigError(
-            f"{reached}, and no token is asked for: make one with `thumbindex token NAME` and "
-            "start this again, or set `serve.http.issuer`."
+            f"{reason}, and no token is required: run `thumbindex token NAME` and start the "
+            "server again, or set `serve.http.issuer`."
         )
     rights = check_rights(
         folders,
@@ -199,7 +197,7 @@ def access_policy(config: Config, folders: Folders) -> AccessPolicy:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address can be reached from this machine alone."""
+    """Return whether only this machine can reach an address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -207,22 +205,23 @@ def is_loopback(host: str) -> bool:
 
 
 class TokenFileVerifier:
-    """Verifies tokens by the hashes in a file, which is read for each request, so that deleting
-    a line revokes its token.
+    """Verifies tokens against the hashes in a file.
+
+    The file is read for each request, so that deleting a line revokes its token at once.
     """
 
     def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
         self._path = path
-        # Scopes are an issuer's: a token of the file has all that are asked for.
+        # scopes apply to issuers: a token from the file has all required ones
         self._scopes = list(scopes)
         self.names = frozenset(self._read())
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the name of a token and its scopes; None if it is not in the file."""
+        """Return a token's name and scopes, or None if it is not in the file."""
         try:
             hashes = self._read()
-        except ConfigError as error:  # an unreadable file may have lost the token
-            _LOG.error("%s Until then no token is taken.", error)
+        except ConfigError as error:
+            _LOG.error("%s Until then, all tokens are refused.", error)
             return None
         digest = hash_token(token)
         name = next((name for name in hashes if hmac.compare_digest(hashes[name], digest)), None)
@@ -240,8 +239,8 @@ class TokenFileVerifier:
             return read_hashes(self._path)
         except OSError as error:
             raise ConfigError(
-                f"{self._path}: the token file cannot be read ({error.strerror}): make it "
-                "with `thumbindex token NAME`."
+                f"Cannot read the token file {self._path}: {error.strerror}. Create it with "
+                "`thumbindex token NAME`."
             ) from error
 
 
@@ -259,10 +258,7 @@ _ALGORITHMS = (
     "ES512",
     "EdDSA",
 )
-"""Accepted signatures: those of a private key that the issuer alone has.
-
-Never `none`, never a shared secret.
-"""
+"""Accepted signature algorithms: asymmetric only, never `none` or a shared secret."""
 
 MAX_TOKEN_CHARS = 16_384
 """Maximum characters of a token."""
@@ -272,15 +268,13 @@ _VERIFY_THREADS = 8
 _FETCH_SECONDS = 5.0
 
 _FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""Age after which keys are fetched again, and age up to which old keys are used if the issuer
-is unreachable.
-"""
+"""Age at which keys are fetched again, and maximum age if the issuer is unreachable."""
 
 _COOLDOWN_SECONDS = 10.0
-"""Minimum seconds between two fetches: anyone may send a token with an unknown key id."""
+"""Minimum seconds between fetches: anyone can send a token with an unknown key id."""
 
 _LEEWAY_SECONDS = 30.0
-"""Maximum difference between two machines' clocks."""
+"""Tolerated difference between the clocks of the issuer and the server."""
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
@@ -294,22 +288,22 @@ class _IssuerVerifier:
         for name, address in (("issuer", self.address), ("jwks", settings.jwks)):
             if address and not is_https_or_loopback(address):
                 raise ConfigError(
-                    f"`serve.http.{name}` must begin with https://, not {address!r}: whoever "
-                    "is between could forge tokens."
+                    f"`serve.http.{name}` must start with https://, not {address!r}: over plain "
+                    "HTTP, tokens could be forged."
                 )
         if not settings.url:
             raise ConfigError(
-                "`serve.http.issuer` needs `serve.http.url`, the address of /mcp as clients "
-                "write it: tokens for others are not taken."
+                "`serve.http.issuer` needs `serve.http.url`, the address of /mcp that clients "
+                "use: tokens for other addresses are refused."
             )
         self._keys = SigningKeys(self.address, settings.jwks)
-        self._threads: CapacityLimiter | None = None  # made in the event loop
+        self._threads: CapacityLimiter | None = None  # created in the event loop
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the claims of a token, or None if it is not valid here."""
+        """Return a token's claims, or None if it is invalid."""
         if len(token) > MAX_TOKEN_CHARS or token.count(".") != 2:
             return None
-        # Threads of its own: tokens that wait for a silent issuer must not take all others.
+        # separate threads: waiting for a silent issuer must not block other requests
         self._threads = self._threads or CapacityLimiter(_VERIFY_THREADS)
         return await run_sync(self._verify, token, limiter=self._threads)
 
@@ -338,19 +332,17 @@ class _IssuerVerifier:
         names = [
             f"sub:{subject}",
             *(f"scope:{scope}" for scope in scopes),
-            *(f"group:{each}" for each in _claim_values(claims.get("groups"))),
+            *(f"group:{group}" for group in _claim_values(claims.get("groups"))),
         ]
         client = str(claims.get("client_id") or claims.get("azp") or subject)
-        # `iss` with the subject is what a session belongs to: another holder's session is not
-        # found. The token itself is not kept.
-        kept = {"iss": claims["iss"], "names": names}
+        # A session belongs to `iss` and the subject. The token itself is not stored.
         return AccessToken(
             token="",
             client_id=client,
             scopes=scopes,
             expires_at=int(claims["exp"] + _LEEWAY_SECONDS),
             subject=subject,
-            claims=kept,
+            claims={"iss": claims["iss"], "names": names},
         )
 
 
@@ -366,7 +358,7 @@ class SigningKeys:
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Return the key with an id; fetch the keys if it is unknown or they are old."""
+        """Return a key by id. Fetch the keys if the id is unknown or the keys are old."""
         if kid not in self._keys or self._age() > _FRESH_SECONDS:
             with self._lock:
                 if self._clock() > self._tried_at + _COOLDOWN_SECONDS:
@@ -378,16 +370,16 @@ class SigningKeys:
 
     def _fetch(self) -> None:
         try:
-            keys = _jwks_client(self._jwks or self._published()).get_signing_keys()
+            keys = _jwks_client(self._jwks or self._published_address()).get_signing_keys()
             self._keys = {str(key.key_id): key for key in keys}
             self._fetched_at = self._clock()
-        # a connection that is cut off comes as the system calls it
+        # a dropped connection raises OSError
         except (jwt.PyJWTError, OSError, ValueError) as error:
             _LOG.warning("Cannot fetch the signing keys of %s: %s", self._issuer, error)
         self._tried_at = self._clock()
 
-    def _published(self) -> str:
-        """Return the address of the keys that the issuer publishes (OpenID Connect Discovery).
+    def _published_address(self) -> str:
+        """Return the address of the issuer's published keys (OpenID Connect Discovery).
 
         Raises PyJWKClientError.
         """
@@ -400,19 +392,19 @@ class SigningKeys:
             or not is_https_or_loopback(jwks)
         ):
             raise jwt.PyJWKClientError(
-                f"{address} is of another issuer, or names no keys over https: set "
+                f"{address} names another issuer or no https address of keys: set "
                 "`serve.http.jwks`."
             )
         return jwks
 
 
 def _jwks_client(address: str) -> jwt.PyJWKClient:
-    # Its own cache lets a made-up key id lock out every other token while the issuer is silent.
+    # PyJWT's cache would let an invented key id lock out valid tokens while the issuer is silent.
     return jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS)
 
 
 def is_https_or_loopback(address: str) -> bool:
-    """Return whether an address is fetched over https or from this machine."""
+    """Return whether an address uses https or is on this machine."""
     parts = urlsplit(address)
     return (parts.scheme == "https" and bool(parts.hostname)) or (
         parts.scheme == "http" and parts.hostname in _LOOPBACK
@@ -420,17 +412,17 @@ def is_https_or_loopback(address: str) -> bool:
 
 
 def _claim_values(claim: Any) -> list[str]:
-    """Return the values of a claim that is a list, or a text with spaces between."""
+    """Return the values of a claim: a list, or a text separated by spaces."""
     if isinstance(claim, str):
         return claim.split()
-    return [each for each in claim if isinstance(each, str)] if isinstance(claim, list) else []
+    return [item for item in claim if isinstance(item, str)] if isinstance(claim, list) else []
 
 
 # ------------------------------------------------------------------ hosts and origins
 
 
 def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error as a message of JSON-RPC, which clients of the protocol show."""
+    """Return an error as a JSON-RPC message, which MCP clients show."""
     body = {
         "jsonrpc": "2.0",
         "id": None,
@@ -446,7 +438,7 @@ _ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]+)?")
-"""A host, in brackets if it is an IPv6 address, and a port."""
+"""A host (IPv6 in brackets) with an optional port."""
 
 
 _LOCAL_ORIGIN = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
@@ -456,14 +448,14 @@ _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip
 
 
 _OPEN_PATHS = ("/health", "/ready")
-"""Paths that monitoring may request under any host: they reveal nothing of the notes."""
+"""Paths allowed for any host, for monitoring: they reveal nothing about the notes."""
 
 
 class HostCheck:
-    """Refuses requests to another host and from web pages that are not allowed (DNS rebinding).
+    """Refuses requests for other hosts and from other web pages (DNS rebinding).
 
-    It also refuses requests with two lengths, and proxied requests to a server that requires no
-    token.
+    Also refuses requests with both a length and a transfer encoding, and proxied requests if the
+    server requires no token.
     """
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, *, requires_token: bool) -> None:
@@ -473,29 +465,29 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        refused = self._refused(scope) if scope["type"] == "http" else None
-        await (refused or self._app)(scope, receive, send)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy that reads the length would take the rest of the body for another request.
+            # Request smuggling: a proxy may use the length and see a second request in the body.
             return error_response(
                 400,
-                "A request has a Content-Length or a Transfer-Encoding, not both.",
+                "Send either Content-Length or Transfer-Encoding, not both.",
                 {"Connection": "close"},
             )
         if scope["path"] in _OPEN_PATHS:
             return None
-        # By default nginx forwards in HTTP/1.0, without a header that tells of it.
+        # By default, nginx forwards as HTTP/1.0 and sends no proxy header.
         is_proxied = scope["http_version"] == "1.0" or any(
             name in headers for name in _PROXY_HEADERS
         )
         if is_proxied and not self._requires_token:
             return error_response(
                 403,
-                "This request came through a proxy, and the server asks for no token. Its "
-                "administrator starts it with --token-file.",
+                "This request came through a proxy, but the server requires no token. Its "
+                "administrator must start it with --token-file.",
             )
         host = headers.get("host", "").lower()
         name = _HOST.fullmatch(host)
@@ -522,19 +514,19 @@ class HostCheck:
 
 
 def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
-    """Return the allowed values of the header Host, without a port."""
-    own = () if settings.host in _ALL_ADDRESSES else (settings.host,)
-    names = (*own, *settings.hosts, urlsplit(settings.url).hostname or "")
-    return frozenset(_LOOPBACK_HOSTS) | {_host_of(name.lower()) for name in names if name}
+    """Return the allowed values of the Host header, without a port."""
+    bound = () if settings.host in _ALL_ADDRESSES else (settings.host,)
+    names = (*bound, *settings.hosts, urlsplit(settings.url).hostname or "")
+    return frozenset(_LOOPBACK_HOSTS) | {_host_header(name.lower()) for name in names if name}
 
 
-def _host_of(name: str) -> str:
-    """Return a name as the header Host has it: IPv6 in brackets."""
+def _host_header(name: str) -> str:
+    """Return a name as in the Host header: IPv6 in brackets."""
     return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
 
 
 def allowed_origins(settings: HttpSettings) -> frozenset[str]:
-    """Return the allowed values of the header Origin."""
+    """Return the allowed values of the Origin header."""
     origins = [*settings.origins]
     if settings.url:
         url = urlsplit(settings.url)

@@ -1,4 +1,4 @@
-"""MCP over Streamable HTTP for several clients: the server, its routes and middleware."""
+"""The HTTP server: MCP over Streamable HTTP, health, metrics and the page."""
 
 from __future__ import annotations
 
@@ -94,13 +94,11 @@ if TYPE_CHECKING:
 
 
 _OTHER_FILES = 2_000
-"""Files beside the connections: indexes, databases, pipes."""
+"""Open files besides connections: indexes, databases, pipes."""
 
 
 class HttpServer(uvicorn.Server):
-    """A uvicorn server that reports its address when it listens, and ends streams before it
-    ends.
-    """
+    """A uvicorn server that reports its address once it listens, and ends streams on shutdown."""
 
     def __init__(
         self,
@@ -115,13 +113,13 @@ class HttpServer(uvicorn.Server):
             http="h11",
             ws="none",
             lifespan="on",
-            log_config=None,  # uvicorn's own would write to standard output
+            log_config=None,  # uvicorn's default writes to standard output
             access_log=False,
             server_header=False,
             proxy_headers=bool(settings.proxies),
             forwarded_allow_ips=list(settings.proxies),
             limit_concurrency=settings.connections,
-            # any number will do
+            # typed as int, but any number works
             timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]
         )
         super().__init__(config)
@@ -129,7 +127,7 @@ class HttpServer(uvicorn.Server):
         self._tell_address, self._drain = tell_address, drain
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal ends it. Raises UsageError if it cannot listen at the address."""
+        """Serve until a signal. Raises UsageError if the address is unavailable."""
         with _bind(self._host, self._port) as listener:
             super().run([listener])
 
@@ -141,7 +139,7 @@ class HttpServer(uvicorn.Server):
         self._tell_address(f"http://{host}:{port}/mcp")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no connection any longer, and wait for requests that are under way."""
+        """End streams, stop accepting connections, and wait for running requests."""
         self._drain()
         await super().shutdown(sockets)
 
@@ -153,24 +151,23 @@ def _bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise UsageError(
-                f"Port {port} is taken at {host}: choose another one with --port (0 takes "
-                "a free one)."
+                f"Port {port} on {host} is in use: choose another with --port (0 picks a free one)."
             ) from error
         raise UsageError(
-            f"The server cannot listen at {host}, port {port} ({error.strerror}): choose others "
-            "with --host and --port."
+            f"Cannot listen on {host}, port {port}: {error.strerror}. Choose others with --host "
+            "and --port."
         ) from error
 
 
 _FRAMES = 5
-"""Maximum frames of an exception that are logged, the last ones."""
+"""Maximum logged frames of an exception, counted from the innermost."""
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
-    """A log without any value from a client, and with each line at most once a minute.
+    """A log that contains no client data and each line at most once a minute.
 
-    Our own messages hold nothing of a request. Of other packages' messages and of exceptions, only
-    kind and place are written.
+    Our own messages contain no request data. For other packages' messages and for exceptions, only
+    type and source line are logged.
     """
 
     SECONDS = 60.0
@@ -178,41 +175,40 @@ class ServerLog(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
         self._clock = clock
-        self._written: dict[str, float] = {}  # by line, when it was written
+        self._written: dict[str, float] = {}  # line to time of writing
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line."""
         if record.name.partition(".")[0] == "thumbindex":
-            said = " ".join(one_line(record.getMessage()).split())
+            line = " ".join(one_line(record.getMessage()).split())
         else:
-            said = f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
+            line = f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
-            return said
+            return line
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         frames = extract_tb(error.__traceback__)[-_FRAMES:]
         places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
-        return f"{said}: {type(error).__name__} at {places}"
+        return f"{line}: {type(error).__name__} at {places}"
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, unless its line was written in the last minute."""
         line, now = self.format(record), self._clock()
-        self._written = {each: at for each, at in self._written.items() if now < at + self.SECONDS}
+        self._written = {
+            text: time for text, time in self._written.items() if now < time + self.SECONDS
+        }
         if line not in self._written:
             self._written[line] = now
             super().emit(record)
 
 
 _MAX_THREADS = 256
-"""Maximum requests that wait at once, of all clients."""
+"""Maximum requests of all clients that run at once."""
 
 
 class _SessionsByFolders:
-    """A session manager of the protocol for each set of folders that tokens see.
-
-    A manager is made with the first request for its folders.
-    """
+    """One MCP session manager per set of visible folders, created on first use."""
 
     def __init__(
         self, rights: FolderRights, make: Callable[[frozenset[str]], StreamableHTTPSessionManager]
@@ -224,7 +220,7 @@ class _SessionsByFolders:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Accept requests until this is left."""
+        """Accept requests while the context is open."""
         current_default_thread_limiter().total_tokens = _MAX_THREADS
         async with anyio.create_task_group() as self._group:
             yield
@@ -236,13 +232,13 @@ class _SessionsByFolders:
         if not folders:
             await error_response(
                 403,
-                "This token sees no folder. The server's administrator can name it in `tokens` of "
-                "a folder.",
+                "This token has access to no folder. The server's administrator can add it to the "
+                "`tokens` of a folder.",
             )(scope, receive, send)
             return
         async with self._making:
             if folders not in self._managers:
-                assert self._group is not None, "open() comes first"
+                assert self._group is not None, "call open() first"
                 manager = self._make(folders)
                 await self._group.start(_keep_open, manager)
                 self._managers[folders] = manager
@@ -260,7 +256,7 @@ async def _keep_open(
 
 
 class HttpApp:
-    """The ASGI application: the protocol, health, metrics and the page."""
+    """The ASGI application: MCP, health, metrics and the page."""
 
     def __init__(
         self,
@@ -271,7 +267,7 @@ class HttpApp:
         key: OneTimeKey | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        """Build the application; with a key, it serves the page alone."""
+        """Build the application. With a `key`, it serves the page only."""
         self._library_host, self._folders, self._may_name = library_host, folders, may_name
         self._about = config.about
         self._settings = config.serve.http
@@ -288,38 +284,38 @@ class HttpApp:
 
     @property
     def requires_token(self) -> bool:
-        """Return whether a token is required."""
+        """Whether clients need a token."""
         return self._access.verifier is not None
 
     def warnings(self) -> list[str]:
-        """Return warnings about what the configuration allows."""
+        """Return warnings about folder rights."""
         return nested_folder_warnings(self._folders, self._access.rights)
 
     def _sessions_for(self, names: frozenset[str]) -> StreamableHTTPSessionManager:
-        """Return the protocol's sessions over some folders: their server knows of no others."""
+        """Build the MCP sessions for some folders; their server knows no others."""
         http, folders = self._settings, [folder for folder in self._folders if folder[0] in names]
-        behind = (
+        library_host = (
             self._library_host
             if len(folders) == len(self._folders)
             else self._library_host.only(names)
         )
-        server = build_server(behind, folders, self._may_name, self._about, is_local=False)
+        server = build_server(library_host, folders, self._may_name, self._about, is_local=False)
         server.middleware.append(ProtocolTimeLimit(self.metrics, http.request_seconds))
         return StreamableHTTPSessionManager(server, max_sessions=http.connections)
 
     def drain(self) -> None:
-        """End the streams; other requests continue."""
+        """End all streams. Other requests continue."""
         for limits in self.limits:
             limits.drain()
 
     @property
     def streams(self) -> int:
-        """The number of open streams."""
+        """Number of open streams."""
         return sum(limits.streams for limits in self.limits)
 
     def _build_app(self, key: OneTimeKey | None) -> ASGIApp:
-        """Return the routes inside their middleware, innermost first: limits, route, token,
-        CORS, host, metrics.
+        """Build the routes and their middleware, from the inside out: limits, route, token, CORS,
+        host, metrics.
         """
         verifier, settings = self._access.verifier, self._settings
         protocol: ASGIApp = self.limits[0]
@@ -329,8 +325,8 @@ class HttpApp:
                 build_resource_metadata_url(AnyHttpUrl(settings.url)) if settings.issuer else None
             )
             protocol, metrics = (
-                RequireAuthMiddleware(each, list(settings.scopes), metadata_url)
-                for each in (protocol, request_response(metrics))
+                RequireAuthMiddleware(endpoint, list(settings.scopes), metadata_url)
+                for endpoint in (protocol, request_response(metrics))
             )
         routes = [Route("/health", self._health), Route("/ready", self._ready)]
         if key is None:
@@ -339,21 +335,23 @@ class HttpApp:
                 Route("/mcp", protocol, methods=["GET", "POST", "DELETE"]),
             ]
         if settings.issuer:
-            # These keep an issuer's address as it is written: clients compare it letter by letter.
-            # Whom a token is for is our verifier's to check.
-            given = {
-                "issuer_url": settings.issuer,
-                "resource_server_url": settings.url,
-                "required_scopes": list(settings.scopes) or None,
-            }
-            known = AuthSettings.model_validate({**given, "validate_token_resource": False})
+            # AuthSettings keeps the issuer's address verbatim: clients compare it byte by byte.
+            # Our own verifier checks the audience.
+            auth = AuthSettings.model_validate(
+                {
+                    "issuer_url": settings.issuer,
+                    "resource_server_url": settings.url,
+                    "required_scopes": list(settings.scopes) or None,
+                    "validate_token_resource": False,
+                }
+            )
             routes += create_protected_resource_routes(
-                AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes
+                AnyHttpUrl(settings.url), [auth.issuer_url], auth.required_scopes
             )
         if settings.page:
-            routes += self._page_routes(key)  # the last: it takes every address that is left
+            routes += self._page_routes(key)  # last, because it matches every other path
         site = Starlette(routes=routes, lifespan=self._lifespan)
-        # behind a proxy an address that we make up may be a wrong one
+        # behind a proxy, the redirect address could be wrong
         site.router.redirect_slashes = False
         app: ASGIApp = site
         if verifier is not None:
@@ -373,14 +371,14 @@ class HttpApp:
         )
 
     def _page_routes(self, key: OneTimeKey | None) -> list[Route]:
-        # Imported here: a server without the page loads neither its screens nor Jinja.
+        # imported here: a server without the page needs neither its screens nor Jinja
         from thumbindex.page.site import CHANGES_PATH, Page
 
-        asked = key or self._access.verifier
+        verifier = key or self._access.verifier
         sessions = (
             None
-            if asked is None
-            else SessionStore(asked, self._settings.scopes if key is None else ())
+            if verifier is None
+            else SessionStore(verifier, self._settings.scopes if key is None else ())
         )
         page = Page(
             self._library_host,
@@ -388,11 +386,11 @@ class HttpApp:
             self._settings,
             SignIn(self._access.rights, sessions, key),
         )
-        by_token = token_check(self._access.verifier)
+        check_token = token_check(self._access.verifier)
 
         async def check_sender(scope: Scope) -> bool:
-            if by_token is not None and isinstance(scope.get("user"), AuthenticatedUser):
-                return await by_token(scope)
+            if check_token is not None and isinstance(scope.get("user"), AuthenticatedUser):
+                return await check_token(scope)
             return await page.is_signed_in(scope)
 
         def with_limits(app: ASGIApp) -> ASGIApp:
@@ -415,38 +413,38 @@ class HttpApp:
             yield
 
     async def _health(self, request: Request) -> Response:
-        """Return that the process answers."""
+        """Report that the process responds."""
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """Return whether every folder can be searched."""
+        """Report whether every folder can be searched."""
         if not self._library_host.is_ready:
-            await self._index_counts()  # a database that was away may be back
+            await self._index_counts()  # an unreachable database may be back
         is_ready = self._library_host.is_ready
         library = self._library_host.opened_library()
         database = library.database if library is not None and is_ready else None
-        said = lag_sentence(database.lag()) if database else ""
+        note = lag_sentence(database.lag()) if database else ""
         return JSONResponse(
-            {"status": "ready" if is_ready else "starting", **({"note": said} if said else {})},
+            {"status": "ready" if is_ready else "starting", **({"note": note} if note else {})},
             status_code=200 if is_ready else 503,
         )
 
     async def _metrics(self, request: Request) -> Response:
-        """Return the metrics of all folders, to tokens named in `serve.http.metrics`."""
+        """Return the metrics of all folders to tokens listed in `serve.http.metrics`."""
         if self._access.verifier is not None and not {
             EVERYONE,
             *token_names(request.scope),
         } & set(self._settings.metrics):
             return error_response(
                 403,
-                "This token may not read metrics. The server's administrator can name it in "
+                "This token may not read metrics. The server's administrator can add it to "
                 "`serve.http.metrics`.",
             )
         folders, database = await self._index_counts()
         return Response(self.metrics.text(folders, self.streams, database), media_type=CONTENT_TYPE)
 
     async def _index_counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
-        """Return the counts of the indexes and the state of their database, without a long wait."""
+        """Return the counts of the indexes and their database's state, or none after a timeout."""
         library = self._library_host.opened_library()
         if library is None:
             return {}, None
@@ -456,7 +454,7 @@ class HttpApp:
 
 
 _DATABASE_SECONDS = 2.0
-"""Maximum wait of `/ready` and `/metrics` for a database."""
+"""Maximum seconds that `/ready` and `/metrics` wait for a database."""
 
 
 def _read_counts(library: Library) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
@@ -470,46 +468,45 @@ def _read_counts(library: Library) -> tuple[Mapping[str, IndexState], DatabaseSt
 
 
 def connection_hint(address: str, *, requires_token: bool, has_page: bool = False) -> str:
-    """Return instructions for a terminal: how to give the address to a client."""
+    """Return instructions for connecting a client, to print in a terminal."""
     entry: dict[str, Any] = {"url": address}
     if requires_token:
         entry["headers"] = {"Authorization": "Bearer TOKEN"}
     servers = json.dumps({"mcpServers": {"thumbindex": entry}}, ensure_ascii=False)
-    text = f"Give that address to a client. Most take it in their file of servers as\n  {servers}\n"
+    text = f"Add this address to your client. Most clients take this configuration:\n  {servers}\n"
     if requires_token:
-        text += "in which TOKEN is what `thumbindex token NAME` printed.\n"
+        text += "Replace TOKEN with the token that `thumbindex token NAME` printed.\n"
     if has_page:
-        text += f"The page for browsers is {address.removesuffix('mcp')}.\n"
-    return text + "Ctrl-C ends the server.\n"
+        text += f"In a browser, open {address.removesuffix('mcp')}.\n"
+    return text + "Press Ctrl-C to stop the server.\n"
 
 
 def serve_http(
     opening: OpenOptions,
-    given: Mapping[str, Any],
+    cli_settings: Mapping[str, Any],
     start_command_server: StartCommandServer,
     *,
     as_json: bool,
 ) -> int:
-    """Serve clients until a signal ends it; `given` are the command line's settings. The process
-    ends here.
+    """Serve clients until a signal, then exit the process.
 
     Standard output gets one line, the address; everything else goes to standard error.
     """
     outgoing = claim_output()
     config = opening.load()
-    config = _with_http_settings(config, **given)
-    # empty: no token is to be asked for
-    is_given = "token_file" in given or "serve.http.token_file" in config.explicit_keys
-    if not is_given and not config.serve.http.issuer and default_token_file().is_file():
+    config = _with_http_settings(config, **cli_settings)
+    # an explicit empty value means that no token is required
+    is_set = "token_file" in cli_settings or "serve.http.token_file" in config.explicit_keys
+    if not is_set and not config.serve.http.issuer and default_token_file().is_file():
         print_error(
-            f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` "
-            "asks for none.",
+            f"Clients need a token from {default_token_file()}. To require none, use "
+            "`--token-file ''`.",
             color=None,
         )
         config = _with_http_settings(config, token_file=str(default_token_file()))
     folders, about = served_folders(opening, config)
     database = opening.database_in(config)
-    # who sees what goes by the names under which folders are published, wherever their notes lie
+    # in a database, rights depend on the published names, not on the folders' paths
     if database:
         config = replace(config, about=about, folders={name: str(root) for name, root in folders})
     library_host = LibraryHost(
@@ -533,7 +530,7 @@ def serve_http(
 
 
 PAGE_PORT = 8378
-"""Default port of `thumbindex page`, so that bookmarks work; if it is in use, a free one."""
+"""Default port of `thumbindex page`, fixed for bookmarks. If it is in use, a free one is used."""
 
 
 def serve_page(
@@ -544,42 +541,47 @@ def serve_page(
     opens_browser: bool,
     as_json: bool,
 ) -> int:
-    """Serve the page alone, on this machine, to the browser that opens a one-time address. The
-    process ends here.
+    """Serve only the page, on this machine, to the browser that opens a one-time address. Then
+    exit the process.
 
     Standard output gets one line, that address; addresses for other browsers go to standard error.
     """
     outgoing = claim_output()
     config = opening.load()
-    # whoever has the key owns the notes
+    # the key belongs to the owner of the notes, who sees all folders
     config = replace(
         config, folder_tokens={}, serve=replace(config.serve, http=HttpSettings(page=True))
     )
     folders = named_folders(opening)
     library_host = LibraryHost(opening, start_command_server=start_command_server)
     base = ""
-    shown: list[Path] = []  # the file that leads a browser to the address, until that was used
+    redirect_files: list[Path] = []  # to delete once the browser has opened the address
 
     def announce(key: str) -> None:
-        delete_redirect_files(shown)
+        delete_redirect_files(redirect_files)
         sys.stderr.write(f"For another browser: {base}/sign-in/{key}\n")
         sys.stderr.flush()
 
     def on_listening(address: str) -> None:
         nonlocal base
         base = address.removesuffix("/mcp")
-        once = f"{base}/sign-in/{key.key}"
-        hint = "This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n"
+        one_time_url = f"{base}/sign-in/{key.key}"
+        hint = (
+            "Open this address in a browser on this machine; it works once. Press Ctrl-C to stop.\n"
+        )
         if opens_browser:
-            open_in_browser(once, shown)
-            hint += "If the browser shows nothing, open the address yourself.\n"
-        _print_address(outgoing, once, hint, as_json=as_json)
+            open_in_browser(one_time_url, redirect_files)
+            hint = (
+                "Your browser should open this address. If not, open it yourself; it works once. "
+                "Press Ctrl-C to stop.\n"
+            )
+        _print_address(outgoing, one_time_url, hint, as_json=as_json)
 
     key = OneTimeKey(announce)
     ports = (PAGE_PORT, 0) if port is None else (port,)
     try:
-        for each in ports:
-            settings = _with_http_settings(config, port=each)
+        for candidate in ports:
+            settings = _with_http_settings(config, port=candidate)
             try:
                 _serve(
                     HttpApp(library_host, folders, settings, key=key),
@@ -588,16 +590,16 @@ def serve_page(
                 )
                 break
             except UsageError:
-                if each == ports[-1]:
+                if candidate == ports[-1]:
                     raise
     finally:
-        delete_redirect_files(shown)
+        delete_redirect_files(redirect_files)
         library_host.stop()
     return _exit()
 
 
 def _print_address(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
-    """Print the address, and a hint in a terminal; from here on, log as a server."""
+    """Print the address, and a hint if in a terminal. From here on, log to `ServerLog`."""
     logging.getLogger().addHandler(ServerLog(sys.stderr))
     outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
     outgoing.flush()
@@ -606,26 +608,26 @@ def _print_address(outgoing: TextIO, address: str, hint: str, *, as_json: bool) 
         sys.stderr.flush()
 
 
-def _with_http_settings(config: Config, **given: Any) -> Config:
-    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+def _with_http_settings(config: Config, **settings: Any) -> Config:
+    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **settings)))
 
 
 def _serve(site: HttpApp, settings: HttpSettings, on_listening: Callable[[str], object]) -> None:
-    """Serve until a signal ends it."""
-    limit_numeric_threads()  # the child that indexes, too
+    """Serve until a signal."""
+    limit_numeric_threads()  # inherited by the indexing child
     return_freed_memory()
     switch_threads_often()
-    # A signal ends the server, not the process: what follows the server's end is to be done, too.
-    # uvicorn raises it again when it is done.
+    # A signal must end the server, not the process, so that the cleanup runs. uvicorn raises the
+    # signal again when it is done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    # Else every stream is cut off at once, answers that are under way among them: the gate ends
-    # what would never end.
+    # By default, all streams are cut off at once, even answers in progress. Our drain() ends the
+    # endless ones.
     AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
     HttpServer(site.app, settings, on_listening, site.drain).run()
 
 
 def _exit() -> int:
-    """End the process at once: threads that load a model or search must not keep it alive."""
+    """Exit without waiting for threads that load a model or search."""
     sys.stderr.flush()
     os._exit(0)

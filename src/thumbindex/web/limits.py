@@ -32,13 +32,13 @@ _LOG = logging.getLogger(__name__)
 MAX_FAILURES, _FAILURE_SECONDS = 60, 60.0
 
 SIGN_IN_PATH = "/sign-in"
-"""The page's form for signing in with a token."""
+"""Path of the page's sign-in form."""
 
 
 class AuthFailureLimit:
-    """Answers 429 instead of 401 to an address that sent too many invalid tokens in a minute.
+    """Answers 429 instead of 401 to an address that sends too many invalid tokens in a minute.
 
-    A valid token is accepted from that address, too.
+    Valid tokens from that address are still accepted.
     """
 
     def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,7 +51,7 @@ class AuthFailureLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # Clients of an OAuth issuer find it by a request without a token, which is no failure.
+        # OAuth clients discover the issuer by a request without a token: that is no failure
         has_token = "authorization" in Headers(scope=scope) or scope["path"].startswith(
             SIGN_IN_PATH
         )
@@ -62,9 +62,9 @@ class AuthFailureLimit:
             is_failure = message["type"] == "http.response.start" and message["status"] == 401
             if has_token and is_failure and self._count(_network_of(scope)) > MAX_FAILURES:
                 is_refused = True
-                too_many = "Too many invalid tokens from this address: try again in a minute."
+                message_text = "Too many invalid tokens from this address: try again in a minute."
                 retry = {"Retry-After": f"{_FAILURE_SECONDS:.0f}"}
-                await error_response(429, too_many, retry)(scope, receive, send)
+                await error_response(429, message_text, retry)(scope, receive, send)
             if not is_refused:
                 await send(message)
 
@@ -79,35 +79,33 @@ class AuthFailureLimit:
 
 
 def _network_of(scope: Scope) -> str:
-    """Return a client's IPv4 address, or the first 64 bits of its IPv6 address: it can choose the
-    others.
-    """
+    """Return a client's IPv4 address, or its IPv6 /64 network: a client can use all of that."""
     address = str((scope.get("client") or ("",))[0])
     try:
-        read = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return address
-    if isinstance(read, IPv6Address):
-        return str(read.ipv4_mapped or ip_network(f"{read}/64", strict=False))
+    if isinstance(parsed, IPv6Address):
+        return str(parsed.ipv4_mapped or ip_network(f"{parsed}/64", strict=False))
     return address
 
 
 # ------------------------------------------------------------------ requests and streams
 
 CHECK_SECONDS = 15.0
-"""Seconds between two checks of an open stream's token."""
+"""Seconds between checks of an open stream's token."""
 
 _GRACE_SECONDS = 2.0
-"""Seconds by which the protocol ends a request before its connection: its error says more."""
+"""Seconds that a connection outlives its MCP request, whose error is more specific."""
 
 _RETRY_AFTER = {"Retry-After": "1"}
 
 _TokenCheck = Callable[[Scope], Awaitable[bool]]
-"""Returns whether the sender of a stream's request still has a valid token."""
+"""Function that returns whether a stream's token is still valid."""
 
 
 def token_check(verifier: TokenVerifier | None) -> _TokenCheck | None:
-    """Return a check of a request's own token; None if no token is required."""
+    """Return a check of a request's token, or None if no token is required."""
     if verifier is None:
         return None
 
@@ -120,17 +118,17 @@ def token_check(verifier: TokenVerifier | None) -> _TokenCheck | None:
 
 
 def _is_protocol_stream(scope: Scope) -> bool:
-    """Return whether the protocol answers a request with a stream."""
-    # The SDK refuses a request whose body is of another method than this header.
+    """Return whether MCP answers the request with a stream."""
+    # the SDK refuses a request whose body disagrees with this header
     return (
         scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
     )
 
 
 class RequestLimits:
-    """Limits the size of a request, its time, and the number of requests of a client at once.
+    """Limits the size and time of requests, and the concurrent requests of a client.
 
-    Streams of changes have no time. They end when the server does, or their token.
+    Streams of changes have no time limit. They end with the server or their token.
     """
 
     def __init__(
@@ -142,20 +140,20 @@ class RequestLimits:
         is_stream: Callable[[Scope], bool] = _is_protocol_stream,
     ) -> None:
         self._app = RequestBodyLimitMiddleware(app, settings.max_body_bytes)
-        self._most, self._seconds = settings.concurrent, settings.request_seconds
+        self._concurrent, self._seconds = settings.concurrent, settings.request_seconds
         self._check_sender, self._check_seconds = check_sender, check_seconds
         self._is_stream = is_stream
-        self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether it is a stream
+        self._open: Counter[tuple[str, bool]] = Counter()  # by client and is_stream
         self._streams: set[anyio.CancelScope] = set()
         self._is_draining = False
 
     @property
     def streams(self) -> int:
-        """The number of open streams."""
+        """Number of open streams."""
         return len(self._streams)
 
     def drain(self) -> None:
-        """End the streams, and refuse new ones; requests that are under way go on."""
+        """End all streams and refuse new ones. Running requests continue."""
         self._is_draining = True
         for stream in self._streams:
             stream.cancel()
@@ -168,26 +166,27 @@ class RequestLimits:
         else:
             client = _network_of(scope)
         key = (client, is_stream)
-        if self._open[key] >= self._most:
-            too_many = f"{self._most} requests are being worked on: wait for one of them."
-            await error_response(429, too_many, _RETRY_AFTER)(scope, receive, send)
+        if self._open[key] >= self._concurrent:
+            message = f"You already have {self._concurrent} open requests: wait for one to finish."
+            await error_response(429, message, _RETRY_AFTER)(scope, receive, send)
             return
         if is_stream and self._is_draining:
-            await error_response(503, "The server is about to end: try again.", _RETRY_AFTER)(
-                scope, receive, send
-            )
+            message = "The server is shutting down: try again."
+            await error_response(503, message, _RETRY_AFTER)(scope, receive, send)
             return
         self._open[key] += 1
         try:
             await (self._stream if is_stream else self._request)(scope, receive, send)
         finally:
             self._open[key] -= 1
-            self._open += Counter()  # drops the zeros
+            self._open += Counter()  # drop the zeros
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         deadline = anyio.current_time() + self._seconds + _GRACE_SECONDS
-        late = error_response(504, f"No answer within {self._seconds:g} s: ask for less.")
-        await self._answer(scope, receive, send, anyio.CancelScope(deadline=deadline), late)
+        timeout = error_response(
+            504, f"No answer within {self._seconds:g} seconds: request less, or try again later."
+        )
+        await self._answer(scope, receive, send, anyio.CancelScope(deadline=deadline), timeout)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         stream = anyio.CancelScope()
@@ -195,14 +194,14 @@ class RequestLimits:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._end_with_token, scope, stream)
-                ended = error_response(503, "The stream was ended: try again.", _RETRY_AFTER)
+                ended = error_response(503, "The stream has ended: try again.", _RETRY_AFTER)
                 await self._answer(scope, receive, send, stream, ended)
                 group.cancel_scope.cancel()
         finally:
             self._streams.discard(stream)
 
     async def _end_with_token(self, scope: Scope, stream: anyio.CancelScope) -> None:
-        """End a stream when its token is not valid any longer."""
+        """End a stream as soon as its token is invalid."""
         while self._check_sender is not None:
             await anyio.sleep(self._check_seconds)
             if not await self._check_sender(scope):
@@ -213,31 +212,31 @@ class RequestLimits:
         scope: Scope,
         receive: Receive,
         send: Send,
-        within: anyio.CancelScope,
-        instead: Response,
+        cancel_scope: anyio.CancelScope,
+        fallback: Response,
     ) -> None:
-        """Answer within a cancel scope; if that is cancelled, end the response, or send another
-        one if none has begun.
+        """Answer within a cancel scope. If it is cancelled, end the response, or send `fallback`
+        if none has started.
         """
-        has_begun = has_ended = False
+        has_started = has_ended = False
 
-        async def send_noted(message: Message) -> None:
-            nonlocal has_begun, has_ended
-            has_begun = True
+        async def send_and_track(message: Message) -> None:
+            nonlocal has_started, has_ended
+            has_started = True
             has_ended = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
-        with within:
-            await self._app(scope, receive, send_noted)
-        with anyio.move_on_after(_GRACE_SECONDS):  # a client may not read
-            if not has_begun:
-                await instead(scope, receive, send)
+        with cancel_scope:
+            await self._app(scope, receive, send_and_track)
+        with anyio.move_on_after(_GRACE_SECONDS):  # the client may not be reading
+            if not has_started:
+                await fallback(scope, receive, send)
             elif not has_ended:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class ProtocolTimeLimit:
-    """The SDK's middleware that ends a request at its time limit, and counts tool calls."""
+    """SDK middleware that ends requests at the time limit and counts tool calls."""
 
     def __init__(self, metrics: Metrics, seconds: float) -> None:
         self._metrics, self._seconds = metrics, seconds
@@ -245,10 +244,10 @@ class ProtocolTimeLimit:
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Answer a request within its time; a stream has no limit."""
+        """Answer a request within the time limit. Streams have no limit."""
         if ctx.method == "subscriptions/listen":
             return await call_next(ctx)
-        began, outcome = time.perf_counter(), "cancelled"
+        started, outcome = time.perf_counter(), "cancelled"
         try:
             with anyio.move_on_after(self._seconds):
                 result = await call_next(ctx)
@@ -266,9 +265,9 @@ class ProtocolTimeLimit:
         finally:
             if ctx.method == "tools/call":
                 self._metrics.count_call(
-                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - began
+                    str((ctx.params or {}).get("name")), outcome, time.perf_counter() - started
                 )
         raise MCPError(
             types.INTERNAL_ERROR,
-            f"No answer within {self._seconds:g} s: ask for less, or again in a while.",
+            f"No answer within {self._seconds:g} seconds: request less, or try again later.",
         )

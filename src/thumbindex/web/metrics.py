@@ -1,4 +1,4 @@
-"""Metrics of the HTTP server in Prometheus' text format."""
+"""Prometheus metrics of the HTTP server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thumbindex.model import DatabaseStatus, IndexState
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds: a warm query takes some hundredths, `wait_fresh` up to 60."""
+"""Histogram buckets in seconds; `wait_fresh` may take 60."""
 
 _TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
 
@@ -25,11 +25,11 @@ class Metrics:
     """Metrics since the start of a server."""
 
     def __init__(self) -> None:
-        # else each count has a second line, which says when it began
+        # no extra line per counter with its time of creation
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=registry)
-        prometheus.Info("thumbindex", "The version that runs.", registry=registry).info(
+        prometheus.Info("thumbindex", "Running version.", registry=registry).info(
             {"version": version("thumbindex")}
         )
         self._calls = prometheus.Histogram(
@@ -40,10 +40,10 @@ class Metrics:
             buckets=_BUCKETS,
         )
         self._responses = prometheus.Counter(
-            "thumbindex_http_responses", "Answers by HTTP status.", ["status"], registry=registry
+            "thumbindex_http_responses", "Responses by HTTP status.", ["status"], registry=registry
         )
         self._streams = prometheus.Gauge(
-            "thumbindex_streams", "Streams of changes that are open.", registry=registry
+            "thumbindex_streams", "Open streams of changes.", registry=registry
         )
         self._indexes = {
             part: prometheus.Gauge(
@@ -58,12 +58,12 @@ class Metrics:
         registry.register(self._engine)
 
     def count_call(self, tool: str, outcome: str, seconds: float) -> None:
-        """Count a call of a tool."""
-        # A name that somebody made up is no label: there would be as many as anybody likes.
+        """Count a tool call."""
+        # clients can invent names: as labels, they would grow without limit
         self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
 
     def count_response(self, status: int) -> None:
-        """Count an answer of HTTP."""
+        """Count an HTTP response."""
         self._responses.labels(status).inc()
 
     def text(
@@ -72,7 +72,7 @@ class Metrics:
         streams: int,
         database: DatabaseStatus | None = None,
     ) -> bytes:
-        """Return all metrics in Prometheus' text format, version 0.0.4."""
+        """Return all metrics in the Prometheus text format, version 0.0.4."""
         self._streams.set(streams)
         self._engine.status = database
         for part, gauge in self._indexes.items():
@@ -83,26 +83,26 @@ class Metrics:
 
 
 class _DatabaseMetrics(Collector):
-    """The state of the database that holds folders' indexes."""
+    """The state of the database that holds the indexes."""
 
     status: DatabaseStatus | None = None
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each family."""
+        """Yield the metrics, or none if there is no database."""
         status, name = self.status, "thumbindex_engine"
         if status is None:
             return
         gauges: list[tuple[str, str, float]] = [
-            ("up", "Whether a server of the database answers.", bool(status.server))
+            ("up", "Whether a database server responds.", bool(status.server))
         ]
         if status.lag_seconds is not None:
             gauges += [
-                ("standby", "Whether the one that answers is a standby.", status.standby),
-                ("lag_seconds", "How far it is behind the primary, at most.", status.lag_seconds),
+                ("standby", "Whether that server is a standby.", status.standby),
+                ("lag_seconds", "Maximum lag behind the primary.", status.lag_seconds),
             ]
-        gauges += [("pool_waiting", "Questions that wait for a connection.", status.waiting)]
-        for part, about, value in gauges:
-            yield GaugeMetricFamily(f"{name}_{part}", about, value)
+        gauges += [("pool_waiting", "Queries waiting for a connection.", status.waiting)]
+        for part, description, value in gauges:
+            yield GaugeMetricFamily(f"{name}_{part}", description, value)
         pool = GaugeMetricFamily(
             f"{name}_pool_connections", "Connections to the database by state.", labels=["state"]
         )
