@@ -262,8 +262,8 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
             assert days(library) == {"a.md": "2026-01-31", "b.md": ""}
         assert days(library) == {"a.md": "2026-01-31", "b.md": ""}  # not tried again
         says = (
-            "the days of the commits are unknown: git is not on the PATH; the next commit is "
-            "tried again"
+            "commit dates are unknown: git is not on the PATH; thumbindex tries again after the "
+            "next commit"
         )
         assert library.status()[0].skipped == (Problem(".git", None, says),)
         write(vault / "c.md", "Apples.")

@@ -428,7 +428,7 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
     library.index()
     shutil.rmtree(vault)
     vault.mkdir()
-    with pytest.raises(UnknownFolderError, match="is empty, but the index has 3 documents of it"):
+    with pytest.raises(UnknownFolderError, match="is empty, but its index has 3 documents"):
         library.index()
     assert paths(library, "apples cellar")[:1] == ["fruit/apples.md"]
     assert library.index(rebuild=True).removed == 3

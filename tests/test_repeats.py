@@ -195,7 +195,7 @@ def test_three_near_duplicates_boost_by_three_tenths():
 def test_counts_are_told_in_one_line():
     counts = [IngestionCounts("", 100, 2, 2, 0.2, 0.25), IngestionCounts("a", 50, 50, 0, 0.0, 0.0)]
     assert ingestion_words(counts) == (
-        "52 of 150 chunks only repeat others of their notes and are left out of the search"
+        "52 of 150 chunks only repeat other chunks of their notes and are not searched"
     )
 
 

@@ -83,8 +83,8 @@ def test_a_file_that_came_since_is_told_to_be_unknown_yet(library: Library, vaul
     assert told(library.why("new.md", "bananas")) == (
         "not_indexed",
         (
-            "the index does not know it yet: a server that runs takes it in by itself, else "
-            "`thumbindex index` does"
+            "it is not indexed yet: a running server indexes it soon, otherwise run "
+            "`thumbindex index`"
         ),
     )
 
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_read_is_told_why(vault: Path, opened: Open) -> No
 def test_a_folder_without_an_index_is_told_so(opened: Open) -> None:
     assert told(opened().why("fruit/pears.md", "pears")) == (
         "not_indexed",
-        "there is no index of vault yet: `thumbindex index` makes one",
+        "vault has no index yet: run `thumbindex index`",
     )
 
 
@@ -115,7 +115,7 @@ def test_a_path_outside_the_folders_is_told_so_and_not_looked_at(
 ) -> None:
     assert told(library.why(path, "apples")) == (
         "not_indexed",
-        f"it lies outside the folders that are searched: {vault}",
+        f"it is outside the searched folders: {vault}",
     )
 
 
@@ -131,12 +131,12 @@ def test_a_file_that_is_another_one_than_was_indexed_is_told_so(
 ) -> None:
     (vault / "fruit/pears.md").write_text("# Pears\n\nPears are yellow.\n")
     assert library.why("fruit/pears.md", "pears").notes == (
-        "the file was changed since it was indexed: what is told is of what was read then",
+        "the file has changed since it was indexed: this report describes the indexed text",
     )
     (vault / "fruit/apples.md").unlink()
     with pytest.raises(UnknownPathError):
         library.why("fruit/apples.md", "apples")
     vault.rename(vault.with_name("elsewhere"))
     assert library.why("fruit/apples.md", "apples").notes == (
-        "the file is not there any more: what is told is of what was read last",
+        "the file is gone: this report describes the indexed text",
     )

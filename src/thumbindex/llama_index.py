@@ -1,7 +1,4 @@
-"""The adapter to LlamaIndex: a library as a retriever for its query engines.
-
-Importing this module imports LlamaIndex.
-"""
+"""Use a library as a LlamaIndex retriever. Importing this module imports LlamaIndex."""
 
 from __future__ import annotations
 
@@ -25,41 +22,38 @@ _HIDDEN = [
     "match_start",
     "match_end",
 ]
-"""Kept from the model that answers: the citation says it all in one line."""
+"""Metadata hidden from the answering model: the citation contains it in one line."""
 
 
-# LlamaIndex is not followed by mypy
+# mypy does not follow imports of LlamaIndex
 class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
-    """Retrieves cited passages from a library; where it finds no answer, no node."""
+    """Retrieves cited passages from a library; returns no nodes if there is no answer."""
 
     def __init__(
-        self, library: Library, *, callback_manager: Any = None, **asking: Unpack[QueryArguments]
+        self, library: Library, *, callback_manager: Any = None, **arguments: Unpack[QueryArguments]
     ) -> None:
         self._library = library
-        self._asking = asking
+        self._arguments = arguments
         super().__init__(callback_manager=callback_manager)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        # what is to be embedded beside a query, as HyDE has it: an answer as it might read, then
-        # rewordings
-        passage, *also = [
+        # as in HyDE: a hypothetical answer, then rewordings
+        hypothetical, *rewordings = [
             text[:MAX_PHRASING_CHARS]
             for text in query_bundle.custom_embedding_strs or ()
             if text != query_bundle.query_str
         ] or [""]
-        asking: QueryArguments = {
-            **self._asking,
-            "passage": passage,
-            "also": also[:MAX_REWORDINGS],
+        arguments: QueryArguments = {
+            **self._arguments,
+            "passage": hypothetical,
+            "also": rewordings[:MAX_REWORDINGS],
         }
-        found = self._library.query(query_bundle.query_str, **asking)
-        return [as_node(each) for each in found.passages]
+        answer = self._library.query(query_bundle.query_str, **arguments)
+        return [as_node(passage) for passage in answer.passages]
 
 
 def as_node(passage: Passage) -> NodeWithScore:
-    """Return a passage as LlamaIndex has it: its text, its score, and where it stands as
-    metadata.
-    """
+    """Return a passage as a LlamaIndex node: text, score, and its place as metadata."""
     metadata = {
         "citation": passage.citation,
         "address": passage.address,
@@ -71,8 +65,8 @@ def as_node(passage: Passage) -> NodeWithScore:
         "match_start": passage.match_start,
         "match_end": passage.match_end,
     }
-    # The same passage is the same node in every answer: LlamaIndex merges and caches by it. A
-    # folder's name may have slashes, too.
+    # LlamaIndex merges and caches by id, so a passage always has the same one. A folder's name may
+    # contain slashes.
     identity = (
         f"{quote(passage.folder, safe='')}/{passage.path}:{passage.start_line}-{passage.end_line}"
     )

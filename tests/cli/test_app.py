@@ -67,7 +67,7 @@ def test_an_answer_that_is_to_be_fresh_says_that_it_is(run: Run) -> None:
         "; all that was on disk is indexed\n"
         in run("query", "press the green button", "--wait-fresh", "20").stdout
     )
-    assert "give seconds, from 0 to 60" in run("query", "x", "--wait-fresh", "61").stderr
+    assert "must be from 0 to 60 seconds" in run("query", "x", "--wait-fresh", "61").stderr
 
 
 def test_nothing_found_is_exit_code_1_and_no_results(run: Run) -> None:
@@ -165,7 +165,7 @@ def test_a_configured_folder_that_is_not_there_is_told_of_and_the_others_answer(
     with (tmp_path / "own.toml").open("a", encoding="utf-8") as config:
         config.write(f"gone = {json.dumps(str(tmp_path / 'gone'))}\n")
     assert (ask_own("index").exit_code, ask_own("query", "green button").exit_code) == (0, 0)
-    assert f"Going on without gone: there is no folder {tmp_path / 'gone'}" in caplog.text
+    assert f"Skipping the folder gone: {tmp_path / 'gone'} does not exist" in caplog.text
     assert ask_own("query", "green button", "--folder", "gone").exit_code != 0
 
 

@@ -135,7 +135,7 @@ def test_duplicates_and_what_the_owner_decided_are_those_of_the_disk(
         builder.publish_changes()
         assert told_clusters(served) == told_clusters(disk)
         assert answers(served, QUESTIONS) == answers(disk, QUESTIONS)
-    with pytest.raises(ThumbindexError, match="decide there"):
+    with pytest.raises(ThumbindexError, match="Decide there"):
         served.decisions().decide(first.id, "same")
 
 

@@ -1,12 +1,12 @@
-"""`Library`, and what its callers need before one is open.
+"""`Library`, and the names that callers need before they open one.
 
-Loaded when a name is first used: the handshake of a server and `--help` do without numpy, FAISS
-and the models' runtime (`from thumbindex import library`, then `library.Library.open(...)`).
+Modules load when a name is first used, so that `--help` and a server's handshake load no numpy,
+FAISS or model runtime (`from thumbindex import library`, then `library.Library.open(...)`).
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `typing`, whose import takes longer than the rest
+TYPE_CHECKING = False  # importing `typing` would take longer than all else here
 
 if TYPE_CHECKING:
     from typing import Any
@@ -41,10 +41,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the library, and return one of its names."""
+    """Load the library and return one of its names."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Imported here: the handshake and `--help` do without.
+    # imported late to keep the handshake and `--help` fast
     from thumbindex.index import locks
     from thumbindex.library import indexed_folders, library, reading, repeats, status, visibility
 

@@ -1,4 +1,4 @@
-"""Commit dates: store the days on which git has each note, for dates of notes that state none."""
+"""Store the Git commit days of notes, to date notes that state no date."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ def store_commit_dates(
     open_writer: Callable[[], AbstractContextManager[Writer]],
     interrupted: Callable[[], bool],
 ) -> None:
-    """Store the commit days of notes, if there is a new commit or a note without them."""
-    repository, own = find_repository(folder.root), folder.index_paths.build_folder / "git"
+    """Store notes' commit days, if there is a new commit or a note without them."""
+    repository, git_folder = find_repository(folder.root), folder.index_paths.build_folder / "git"
     commit = repository.commit if repository else ""
     is_known, undated, failure = commit_dates_state(folder, repository)
     if is_known and not undated:
         return
     days: CommitDays | None = {}
     try:
-        if repository and is_known:  # what is in no commit needs no history
-            tracked = frozenset() if failure else read_tracked_paths(repository, own, interrupted)
+        if repository and is_known:  # untracked notes need no history
+            tracked = (
+                frozenset() if failure else read_tracked_paths(repository, git_folder, interrupted)
+            )
             if tracked is None:
                 return
             days = None if undated.isdisjoint(tracked) else days
         if repository and days is not None:
-            failure, days = "", read_commit_days(repository, own, interrupted)
+            failure, days = "", read_commit_days(repository, git_folder, interrupted)
             if days is None:
                 return
-    except OSError as error:  # what is known stays; the next commit is tried again
+    except OSError as error:  # keep the stored days; try again after the next commit
         days, failure = None, str(error)
     with open_writer() as writer:
         writer.store_commit_dates(days, commit, failure if repository else "")
@@ -51,7 +53,7 @@ def store_commit_dates(
 def commit_dates_state(
     folder: Folder, repository: Repository | None
 ) -> tuple[bool, frozenset[str], str]:
-    """Return whether the current commit is stored, undated documents, the last failure."""
+    """Return whether the current commit is stored, the undated documents, and the last failure."""
     with (
         closing(Store(folder.index_paths.store, read_only=True)) as store,
         store.read_transaction(),
@@ -65,16 +67,15 @@ def commit_dates_state(
 
 
 def commit_dates_problem(folder: Folder, store: Store) -> str:
-    """Return why the commit days of a folder in a work tree are unknown; empty if they are not."""
+    """Return why commit days are unknown in a work tree; empty if there is no problem."""
     tree, repository = find_work_tree(folder.root), find_repository(folder.root)
     if tree and not repository and not has_no_commit(tree):
         return (
-            "the days of the commits are unknown: the repository is not laid out as git does it, "
-            "and is not read"
+            "commit dates are unknown: the Git repository has a nonstandard layout and is not read"
         )
     failure = (
         store.meta(GIT_FAILURE) if repository and store.meta("commit") == repository.commit else ""
     )
     if not failure:
         return ""
-    return f"the days of the commits are unknown: {failure}; the next commit is tried again"
+    return f"commit dates are unknown: {failure}; thumbindex tries again after the next commit"

@@ -23,31 +23,28 @@ from thumbindex.model import Changes, FileState, Problem
 from thumbindex.text import plural
 
 PARSE_VERSION = 10
-"""Increased when parsing or chunking changes: every file is then read again."""
+"""Parser version. Increase it when parsing or chunking changes, to read every file again."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedFiles:
-    """The manifest of an index, and whether its last run was complete."""
+    """An index's manifest, and whether its last run was complete."""
 
     manifest: Mapping[str, FileState]
     parser_key: str  # of the parser that read the files
-    problems: frozenset[Problem]  # about files that are no documents
-    # links are resolved, and no erasure of private texts is due
-    is_settled: bool
-    generation: int  # in which all this was so
-    # files that were read and are private
-    private: Mapping[str, FileState] = field(default_factory=dict)
-    # when the newest of the files was modified, in seconds; 0 where there is none
-    newest: float = 0.0
+    problems: frozenset[Problem]  # of files that did not become documents
+    is_settled: bool  # links are resolved, and no private text waits to be erased
+    generation: int
+    private: Mapping[str, FileState] = field(default_factory=dict)  # private files by path
+    newest: float = 0.0  # latest modification time in seconds; 0 without files
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Return True if no run was cut off and the walk found the same problems."""
+        """Return whether no run was cut off and the walk found the same problems."""
         return self.is_settled and self.problems == set(problems)
 
 
 def read_indexed_files(index_paths: IndexPaths, paths: Collection[str] = ()) -> IndexedFiles:
-    """Read the manifest without the writer's lock, and the private files among some paths.
+    """Read the manifest without the writer's lock, and the private files among the paths.
 
     Raises StorageError if there is no readable index.
     """
@@ -56,7 +53,7 @@ def read_indexed_files(index_paths: IndexPaths, paths: Collection[str] = ()) -> 
 
 
 def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
-    """Read the manifest from an open store."""
+    """Read the manifest from an open store, and the private files among the paths."""
     with store.read_transaction():
         verify_segments(store.segments_folder, store.segments())
         manifest = store.manifest()
@@ -82,18 +79,18 @@ def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of `compare_folder`: the changes to apply, with private rules in force."""
+    """The result of `compare_folder`, with the privacy rules applied."""
 
     changes: Changes
     states: Sequence[FileState]  # of all files on disk
-    metadata_only: Collection[str]  # files with the same content and a new size, time or inode
+    metadata_only: Collection[str]  # paths with unchanged content and a new size, time or inode
     problems: Sequence[Problem]  # of the walk
-    modified: Mapping[str, float]  # time of all files by path, in seconds
+    modified: Mapping[str, float]  # modification time by path, in seconds
     indexed: IndexedFiles
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to do."""
+        """Whether there is nothing to do."""
         changes = self.changes
         is_same = not (changes.added or changes.changed or changes.removed or self.metadata_only)
         return is_same and self.indexed.is_complete(self.problems)
@@ -106,31 +103,31 @@ def compare_folder(
     verify: bool = False,
     may_be_empty: bool = False,
 ) -> Comparison:
-    """Walk the folder and compare it with the index. A file is read if its size or times differ.
+    """Walk the folder and compare it with the index; read files whose size or times differ.
 
-    `verify` reads all files. Raises UnknownFolderError if all files are gone, unless the folder
-    `may_be_empty`.
+    With `verify`, read all files. Raises UnknownFolderError if an indexed folder is empty, unless
+    it `may_be_empty`.
     """
     now = time.time_ns()
     states, problems = walk(folder.root, folder.config.corpus)
     paths = [state.path for state in states]
     indexed = read_index(paths)
-    found = find_changes(
+    file_changes = find_changes(
         {**indexed.manifest, **indexed.private},
         states,
         lambda path: read_digest(folder.root, path, folder.config.corpus),
         now_ns=now,
         verify=verify,
     )
-    if found.changes.removed and not may_be_empty:
+    if file_changes.changes.removed and not may_be_empty:
         _refuse_empty_folder(folder.root, len(indexed.manifest))
     problems = without_private_links(problems, indexed.private)
     return Comparison(
         effective_changes(
-            found.changes, problems, indexed.private, is_closed=folder.config.blocks_indexing
+            file_changes.changes, problems, indexed.private, is_closed=folder.config.blocks_indexing
         ),
-        found.states,
-        found.metadata_only,
+        file_changes.states,
+        file_changes.metadata_only,
         problems,
         {state.path: state.mtime_ns / 1e9 for state in states},
         indexed,
@@ -142,37 +139,37 @@ def effective_changes(
 ) -> Changes:
     """Return the changes to apply.
 
-    A changed private file counts as added. A file that cannot be listed is not removed. In a
-    closed folder, whose private rules cannot be read, nothing is added and changed files go.
+    A changed private file counts as added. Files in an unreadable directory are not removed. If
+    the folder `is_closed` (its privacy rules cannot be read), nothing is added, and changed files
+    are removed.
     """
-    again = tuple(path for path in changes.changed if path in private)
+    readded = tuple(path for path in changes.changed if path in private)
     changed = tuple(path for path in changes.changed if path not in private)
-    unseen = {problem.path for problem in problems}
-    hidden = ("",) if "." in unseen else tuple(f"{path.rstrip('/')}/" for path in unseen)
+    unlisted = {problem.path for problem in problems}
+    hidden = ("",) if "." in unlisted else tuple(f"{path.rstrip('/')}/" for path in unlisted)
     removed = tuple(
-        path for path in changes.removed if path not in unseen and not path.startswith(hidden)
+        path for path in changes.removed if path not in unlisted and not path.startswith(hidden)
     )
-    unchanged = changes.unchanged - (len(private) - len(again))
+    unchanged = changes.unchanged - (len(private) - len(readded))
     if is_closed:
         return Changes((), (), (*removed, *changed), unchanged)
-    return Changes((*changes.added, *again), changed, removed, unchanged)
+    return Changes((*changes.added, *readded), changed, removed, unchanged)
 
 
 def _refuse_empty_folder(root: Path, documents: int) -> None:
     """Raise UnknownFolderError for an empty folder: its drive may not be mounted."""
     if is_empty_folder(root):
         raise UnknownFolderError(
-            f"The folder {root} is empty, but the index has {plural(documents, 'document')} of it: "
-            "nothing is deleted, "
-            "a drive that is not mounted looks so. Where it was emptied on purpose, `thumbindex "
-            "index --rebuild` takes it as it is."
+            f"The folder {root} is empty, but its index has {plural(documents, 'document')}. "
+            "Nothing was deleted: the drive may not be mounted. If you emptied the folder on "
+            "purpose, run `thumbindex index --rebuild`."
         )
 
 
 def is_empty_folder(root: Path) -> bool:
-    """Return whether a folder is empty, missing or not readable."""
+    """Return whether a folder is empty, missing or unreadable."""
     try:
-        with os.scandir(root) as entries:  # looks at one entry: every answer of a server asks
+        with os.scandir(root) as entries:  # one entry only: every query calls this
             return next(entries, None) is None
     except OSError:
         return True
@@ -181,12 +178,12 @@ def is_empty_folder(root: Path) -> bool:
 def without_private_links(
     problems: Sequence[Problem], private: Iterable[str]
 ) -> tuple[Problem, ...]:
-    """Drop the problems of symlinks to private notes."""
+    """Drop the problems of symlinks that lead to private notes."""
     paths = tuple(f" -> {path}" for path in private)
     return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
 
 
 def current_parser_key(folder: Folder) -> str:
-    """Return the version and settings of the parser; if they change, every file is read again."""
+    """Return the parser's version and settings; if they change, every file is read again."""
     tags = folder.config.corpus.private.tags
     return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r}"

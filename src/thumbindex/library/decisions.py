@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
+from operator import attrgetter
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.duplicate_clusters import clusters
@@ -37,10 +38,10 @@ from thumbindex.query.reorder import are_in_series
 from thumbindex.text import query_id, text_key
 
 _ID_DIGITS = 8
-"""Hex digits of a cluster's id: short enough to type, and collisions are rare."""
+"""Hex digits of a cluster's id: short enough to type, with rare collisions."""
 
 _MAX_ALL_PAIRS = 50
-"""Maximum texts of a cluster for which all pairs are decided; in a larger one, the found pairs."""
+"""Maximum texts of a cluster whose decision covers all pairs; a larger one covers found pairs."""
 
 Pair = tuple[str, str]
 """The digests of two texts, in order."""
@@ -59,32 +60,29 @@ class _AlikePair:
 
 
 def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
-    """Read a folder's clusters by their first text, outdated decisions, and number of chunks."""
+    """Read a folder's sorted clusters, outdated decisions, and number of chunks."""
     store, name = reader.store, reader.folder.name
     with store.read_transaction(), store.decoding():
-        alike, decisions = (
-            store.duplicates.pairs(),
-            {(decision.first, decision.second): decision for decision in store.decisions()},
-        )
+        found_pairs = store.duplicates.pairs()
+        decisions = {(decision.first, decision.second): decision for decision in store.decisions()}
         documents = {row: document for row, document, _ in store.chunk_rows()}
-        chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
+        chunks = store.chunks(sorted({row for pair in found_pairs for row in pair[:2]}))
         digests = {row: text_key(chunk.text).hex() for row, chunk in chunks.items()}
-        wanted = {digest for pair in decisions for digest in pair} - set(digests.values())
-        # all texts are read only where a decision is about one that is not among those at hand
-        if wanted:
+        unread = {digest for pair in decisions for digest in pair} - set(digests.values())
+        if unread:  # a decision is about a text that is in no found pair: read all texts
             for row, chunk in store.chunks(list(documents)).items():
-                if (digest := text_key(chunk.text).hex()) in wanted:
+                if (digest := text_key(chunk.text).hex()) in unread:
                     chunks[row], digests[row] = chunk, digest
-        pairs = _alike_pairs(alike, decisions, digests)
-        standing = sorted({row for pair in pairs for row in pair.rows})
-        facts = store.documents(sorted({documents[row] for row in standing}))
-        read = {
-            row: document_from_row(path, title, times, rest, name)
-            for row, path, title, times, rest in facts
+        pairs = _alike_pairs(found_pairs, decisions, digests)
+        paired_rows = sorted({row for pair in pairs for row in pair.rows})
+        facts = store.documents(sorted({documents[row] for row in paired_rows}))
+        pair_documents = {
+            row: document_from_row(path, title, times, columns, name)
+            for row, path, title, times, columns in facts
         }
         members = {}
-        for row in standing:
-            chunk, document = chunks[row], read[documents[row]]
+        for row in paired_rows:
+            chunk, document = chunks[row], pair_documents[documents[row]]
             members[row] = ClusterMember(
                 name,
                 document.path,
@@ -96,50 +94,51 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
                 iso_day(day_of(document)),
                 owner_of(document),
             )
-    gone = wanted - set(digests.values())
-    order = sorted(
-        (_build_cluster(pair, members, decisions, name) for pair in _group_pairs(pairs)),
-        key=lambda each: (
-            each.zone != "same",
-            each.texts[0].path,
-            each.texts[0].start_line,
-            each.id,
+    missing = unread - set(digests.values())
+    folder_clusters = sorted(
+        (_build_cluster(group, members, decisions, name) for group in _group_pairs(pairs)),
+        key=lambda cluster: (
+            cluster.zone != "same",
+            cluster.texts[0].path,
+            cluster.texts[0].start_line,
+            cluster.id,
         ),
     )
-    return order, [each for pair, each in decisions.items() if gone & set(pair)], len(documents)
+    outdated = [decision for pair, decision in decisions.items() if missing & set(pair)]
+    return folder_clusters, outdated, len(documents)
 
 
 def _alike_pairs(
-    alike: Iterable[DuplicatePair], decisions: Iterable[Pair], digests: Mapping[int, str]
+    found_pairs: Iterable[DuplicatePair], decisions: Iterable[Pair], digests: Mapping[int, str]
 ) -> list[_AlikePair]:
-    """Return the pairs in the index, and decided pairs that the current settings do not find."""
-    found = []
-    for a, b, cosine, zone, rule, differs in alike:
+    """Return the found pairs, and the decided pairs that were not found."""
+    pairs = []
+    for a, b, cosine, zone, rule, differs in found_pairs:
         if a in digests and b in digests:
             low, high = sorted((digests[a], digests[b]))
-            found.append(_AlikePair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
-    listed = {pair.ends for pair in found}
+            pairs.append(_AlikePair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
+    listed = {pair.ends for pair in pairs}
     rows: dict[str, set[int]] = {}
     for row, digest in digests.items():
         rows.setdefault(digest, set()).add(row)
     for ends in decisions:
         both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
         if ends not in listed and len(both) > 1 and rows.keys() >= set(ends):
-            found.append(_AlikePair(ends, both, 0.0, "decided", "by the owner alone", ""))
-    return found
+            pairs.append(_AlikePair(ends, both, 0.0, "decided", "by the owner", ""))
+    return pairs
 
 
 def _group_pairs(pairs: Sequence[_AlikePair]) -> list[list[_AlikePair]]:
-    """Group pairs: duplicates by connected component; each grey pair is a group."""
+    """Group duplicates by connected component; each grey pair is its own group."""
     digests = sorted({digest for pair in pairs for digest in pair.ends})
     number = {digest: n for n, digest in enumerate(digests)}
-    same = [[number[digest] for digest in pair.ends] for pair in pairs if pair.zone == "same"]
-    joined = clusters(same, {}, {})
+    edges = [[number[digest] for digest in pair.ends] for pair in pairs if pair.zone == "same"]
+    joined = clusters(edges, {}, {})
     groups: dict[tuple[str, ...], list[_AlikePair]] = defaultdict(list)
     for pair in pairs:
-        one, other = (joined.get(number[digest], [])[:1] for digest in pair.ends)
-        is_same = pair.zone == "same" or (pair.zone == "decided" and one and one == other)
-        groups[("same", str(one)) if is_same else pair.ends].append(pair)
+        first, second = (joined.get(number[digest], [])[:1] for digest in pair.ends)
+        is_same = pair.zone == "same" or (pair.zone == "decided" and first and first == second)
+        groups[("same", str(first)) if is_same else pair.ends].append(pair)
     return list(groups.values())
 
 
@@ -156,17 +155,18 @@ def _build_cluster(
     else:
         key = f"grey{''.join(first.ends)}"
     decided = {pair.ends: decisions.get(pair.ends) for pair in pairs}
-    made = [decision for decision in decided.values() if decision]
-    verdicts = {decision.verdict for decision in made}
-    verdict = made[0].verdict if len(made) == len(decided) and len(verdicts) == 1 else None
+    cluster_decisions = [decision for decision in decided.values() if decision]
+    verdicts = {decision.verdict for decision in cluster_decisions}
+    is_decided = len(cluster_decisions) == len(decided) and len(verdicts) == 1
+    verdict = cluster_decisions[0].verdict if is_decided else None
     rows = {row for pair in pairs for row in pair.rows}
     newest_first = sorted(
         (members[row] for row in rows),
-        key=lambda each: (each.date, each.path, each.start_line),
+        key=attrgetter("date", "path", "start_line"),
         reverse=True,
     )
     differences = [
-        pair.differs for pair in pairs if pair.differs and not _is_of_a_series(pair, members)
+        pair.differs for pair in pairs if pair.differs and not _is_in_series(pair, members)
     ]
     return Cluster(
         hashlib.blake2b(key.encode(), digest_size=_ID_DIGITS // 2).hexdigest(),
@@ -178,11 +178,11 @@ def _build_cluster(
         tuple(newest_first),
         tuple(sorted(decided)),
         verdict,
-        made[0].note if verdict else "",
+        cluster_decisions[0].note if verdict else "",
     )
 
 
-def _is_of_a_series(pair: _AlikePair, members: Mapping[int, ClusterMember]) -> bool:
+def _is_in_series(pair: _AlikePair, members: Mapping[int, ClusterMember]) -> bool:
     return any(
         are_in_series(members[a].path, members[b].path)
         for a, b in combinations(sorted(pair.rows), 2)
@@ -190,45 +190,48 @@ def _is_of_a_series(pair: _AlikePair, members: Mapping[int, ClusterMember]) -> b
 
 
 def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
-    """Return the pairs of digests that a decision on a cluster covers, with their places.
+    """Return the digest pairs that a decision on a cluster covers, with their places.
 
-    A text in several places is paired with itself too.
+    A text with several places is also paired with itself.
     """
     first: dict[str, str] = {}
     for text in cluster.texts:
         first.setdefault(text.digest, f"{text.path}:{text.start_line}")
-    each_two = combinations(sorted(first), 2) if len(first) <= _MAX_ALL_PAIRS else ()
-    places = Counter(each.digest for each in cluster.texts)
+    all_pairs = combinations(sorted(first), 2) if len(first) <= _MAX_ALL_PAIRS else ()
+    places = Counter(text.digest for text in cluster.texts)
     itself = (
         (digest, digest) for digest, count in places.items() if count > 1 and cluster.zone == "same"
     )
-    return [((a, b), (first[a], first[b])) for a, b in sorted({*cluster.pairs, *each_two, *itself})]
+    pairs = sorted({*cluster.pairs, *all_pairs, *itself})
+    return [((a, b), (first[a], first[b])) for a, b in pairs]
 
 
 def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
     """Return clusters and outdated decisions of folders; with `grey` undecided pairs too."""
-    every: list[Cluster] = []
+    all_clusters: list[Cluster] = []
     outdated: list[OutdatedDecision] = []
     chunks = 0
     for reader in readers:
-        read, gone, count = _read_clusters(reader)
-        every += read
-        for decision in gone:
+        folder_clusters, decisions, count = _read_clusters(reader)
+        all_clusters += folder_clusters
+        for decision in decisions:
             places = decision.first_place, decision.second_place
             outdated.append(
                 OutdatedDecision(reader.folder.name, decision.verdict, decision.note, places)
             )
         chunks += count
     merged, flagged = set[Place](), set[Place]()
-    for each in every:
-        # its texts come once in an answer
-        if each.verdict == "same" or (each.zone == "same" and each.verdict is None):
-            merged.update(map(_place, each.texts))
-        elif each.zone == "grey" and each.verdict is None:
-            flagged.update(map(_place, each.texts))
-    listed = [each for each in every if grey or each.zone == "same" or each.verdict]
+    for cluster in all_clusters:
+        # answers show one of these texts
+        if cluster.verdict == "same" or (cluster.zone == "same" and cluster.verdict is None):
+            merged.update(map(_place, cluster.texts))
+        elif cluster.zone == "grey" and cluster.verdict is None:
+            flagged.update(map(_place, cluster.texts))
+    listed = [
+        cluster for cluster in all_clusters if grey or cluster.zone == "same" or cluster.verdict
+    ]
     return DuplicateReport(
-        # of what may be shown, a text that stands in one place is there once
+        # a cluster with a single visible text has no duplicates
         tuple(cluster for cluster in visible_clusters(listed, readers) if len(cluster.texts) > 1),
         tuple(outdated),
         chunks,
@@ -242,81 +245,82 @@ def _place(text: ClusterMember) -> Place:
 
 
 class DuplicateDecisions:
-    """Records the owner's decisions about duplicates in some indexed folders."""
+    """Stores the owner's decisions about duplicates in indexed folders."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
 
     def decide(self, cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
-        """Decide that the texts of a cluster are the same or stay apart; None undoes a decision.
+        """Decide whether a cluster's texts are the same or stay apart; None undoes a decision.
 
-        Returns the new cluster. Raises UsageError if there is nothing to undo.
+        Returns the updated cluster. Raises UsageError if there is nothing to undo.
         """
         readers = self._local_readers()
-        reader, found = _find_cluster(readers, cluster)
-        pairs, now = _pairs_of(found), time.time()
+        reader, target = _find_cluster(readers, cluster)
+        pairs, decided_at = _pairs_of(target), time.time()
         with Writer.open(reader.folder.index_paths.folder) as writer:
             if verdict is not None:
                 writer.store_decisions(
-                    [Decision(*pair, verdict, note, now, *places) for pair, places in pairs]
+                    [Decision(*pair, verdict, note, decided_at, *places) for pair, places in pairs]
                 )
             elif not writer.store_decisions(undone=[pair for pair, _ in pairs]):
                 raise UsageError(
-                    f"Cluster {found.id}: nothing was decided of it; `thumbindex duplicates "
-                    "--grey` lists what is decided and what is not."
+                    f"Cluster {target.id} has no decision; `thumbindex duplicates --grey` lists "
+                    "all decisions."
                 )
-        for each in readers:
-            each.warm_up()
-        decided = next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
+        for local_reader in readers:
+            local_reader.warm_up()
+        updated = (*_read_clusters(reader)[0], target)
+        decided = next(candidate for candidate in updated if candidate.id == target.id)
         return visible_clusters([decided], readers)[0]
 
     def _local_readers(self) -> list[DiskReader]:
-        """Return the folders whose decisions are stored on this machine. Raises UsageError."""
+        """Return the readers of local folders. Raises UsageError if all folders are published."""
         if self._readers and all(reader.is_published for reader in self._readers):
             raise UsageError(
-                f"{self._readers[0].folder.name} is published from another place: decide there, "
-                "and it is published with the decision."
+                f"{self._readers[0].folder.name} is published from another machine. Decide there; "
+                "the decision is published with the folder."
             )
         return [reader for reader in self._readers if isinstance(reader, DiskReader)]
 
 
 def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster]:
     """Find a cluster by its id or a unique prefix of it."""
-    wanted = name.strip().casefold()
-    found = [
-        (reader, each)
+    prefix = name.strip().casefold()
+    matches = [
+        (reader, candidate)
         for reader in readers
-        for each in _read_clusters(reader)[0]
-        if wanted and each.id.startswith(wanted)
+        for candidate in _read_clusters(reader)[0]
+        if prefix and candidate.id.startswith(prefix)
     ]
-    if len(found) != 1:
-        what = (
-            f"begins several ({', '.join(each.id for _, each in found)}): give all of it"
-            if found
-            else "is not there (any more)"
+    if len(matches) != 1:
+        problem = (
+            f"is ambiguous ({', '.join(candidate.id for _, candidate in matches)})"
+            if matches
+            else "does not exist"
         )
-        raise UsageError(f"Cluster {name}: {what}; `thumbindex duplicates --grey` lists them.")
-    return found[0]
+        raise UsageError(f"Cluster {name} {problem}; `thumbindex duplicates --grey` lists the ids.")
+    return matches[0]
 
 
 # ------------------------------------------------------------------ relevance judgments
 
 _GRADES = (0, 1, 2)
-"""Does not answer, helps, answers."""
+"""Grades of a passage: does not answer, helps, answers."""
 
 
 class Judgments:
-    """The owner's relevance judgments, stored beside the indexes of some folders."""
+    """The owner's relevance judgments, stored beside the folders' indexes."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = {reader.folder.name: reader for reader in readers}
 
     def all(self) -> Mapping[str, tuple[JudgedQuery, ...]]:
-        """Return all judgments of visible notes by folder, oldest first."""
+        """Return all judgments about visible notes by folder, oldest first."""
         return {name: _visible_judgments(reader) for name, reader in self._readers.items()}
 
     def of(self, query: str) -> Mapping[str, JudgedQuery]:
-        """Return the judgments of a query by folder. Raises StorageError."""
+        """Return a query's judgments by folder. Raises StorageError."""
         id_ = query_id(query)
         return {
             name: judgment
@@ -328,9 +332,9 @@ class Judgments:
     def judge(
         self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = ""
     ) -> JudgedQuery:
-        """Grade a passage for a query (2 answers, 1 helps, 0 does not); None removes the grade.
+        """Grade a passage for a query: 2 answers it, 1 helps, 0 does not; None removes the grade.
 
-        Returns the judgments of the query. Raises UnknownPathError for a hidden or unknown note.
+        Returns the query's judgments. Raises UnknownPathError for a hidden or unknown note.
         """
         reader = self._reader_of(folder)
         if grade is not None and grade not in _GRADES:
@@ -339,21 +343,21 @@ class Judgments:
             NoteLookup([reader]).find_exact(path)
 
         def change(judged: list[JudgedQuery]) -> list[JudgedQuery]:
-            own, others = _split_by_query(judged, query, kind)
+            judged_query, other_queries = _split_by_query(judged, query, kind)
             judgments = [
                 judgment
-                for judgment in own.judgments
+                for judgment in judged_query.judgments
                 if (judgment.path, judgment.heading) != (path, heading)
             ]
             if grade is not None:
                 judgments.append(RelevanceJudgment(path, heading, grade))
             now = datetime.now().astimezone().isoformat(timespec="seconds")
-            return [*others, replace(own, judgments=tuple(judgments), made=now)]
+            return [*other_queries, replace(judged_query, judgments=tuple(judgments), made=now)]
 
         return _split_by_query(change_judgments(reader.folder.index_paths, change), query, kind)[0]
 
-    def take_out(self, query: str, *, folder: str) -> None:
-        """Remove a query with all of its judgments."""
+    def remove(self, query: str, *, folder: str) -> None:
+        """Remove a query and its judgments."""
         change_judgments(
             self._reader_of(folder).folder.index_paths,
             lambda judged: _split_by_query(judged, query, "")[1],
@@ -361,30 +365,31 @@ class Judgments:
 
     def _reader_of(self, folder: str) -> Reader:
         if folder not in self._readers:
-            raise UnknownFolderError(f"There is no folder {folder!r} here.")
+            raise UnknownFolderError(f"There is no folder {folder!r}.")
         return self._readers[folder]
 
 
 def _visible_judgments(reader: Reader) -> tuple[JudgedQuery, ...]:
-    """Return the judgments of a folder without hidden notes."""
-    found = read_judgments(reader.folder.index_paths)
-    paths = {judgment.path for each in found for judgment in each.judgments}
-    known = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
-    hidden = hidden_paths(known, reader)
-    shown = (
-        replace(each, judgments=tuple(one for one in each.judgments if one.path in known - hidden))
-        for each in found
+    """Return a folder's judgments about visible notes."""
+    judged = read_judgments(reader.folder.index_paths)
+    paths = {judgment.path for query in judged for judgment in query.judgments}
+    indexed = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
+    hidden = hidden_paths(indexed, reader)
+    visible = indexed - hidden
+    judged_queries = (
+        replace(query, judgments=tuple(j for j in query.judgments if j.path in visible))
+        for query in judged
     )
-    return tuple(each for each in shown if each.judgments)
+    return tuple(query for query in judged_queries if query.judgments)
 
 
 def _split_by_query(
     judged: Sequence[JudgedQuery], query: str, kind: str
 ) -> tuple[JudgedQuery, list[JudgedQuery]]:
-    """Separate the judgments of one query from the others. Raises UsageError for an empty query."""
+    """Separate one query's judgments from the others. Raises UsageError for an empty query."""
     if not query.strip():
         raise UsageError("The question is empty: there is nothing to judge.")
     id_ = query_id(query)
-    own = (each for each in judged if query_id(each.query) == id_)
-    others = [each for each in judged if query_id(each.query) != id_]
-    return next(own, JudgedQuery(query.strip(), kind, (), "")), others
+    matching = (judged_query for judged_query in judged if query_id(judged_query.query) == id_)
+    other_queries = [judged_query for judged_query in judged if query_id(judged_query.query) != id_]
+    return next(matching, JudgedQuery(query.strip(), kind, (), "")), other_queries

@@ -1,4 +1,4 @@
-"""Embed texts without vectors, one batch per commit."""
+"""Embed the texts of chunks without vectors, one batch per commit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from thumbindex.ports import Embedder, Vector
 from thumbindex.text import embedded_text, text_key
 
 OpenEmbedder = Callable[[str], Embedder]
-"""Opens the configured model. Takes the name of the index's model, or an empty string."""
+"""Opens the configured model, given the index's model name or an empty string."""
 
 _PART, _PART_PER_THREAD = 8, 32
-"""Texts a thread between two looks whether words are due: some tenths of a second for the one
-thread of a server's child, no slower than more.
+"""Texts embedded between two checks for an interruption: with one thread, and per thread.
 
-Several threads are started anew for each part, and wait for each other at its end: they are given
-more.
+A server's child has one thread and checks often. Several threads start and join for each part, so
+their parts are larger.
 """
 
 Pending = Sequence[tuple[bytes, int]]
-"""Keys of texts with a chunk's row that has the text."""
+"""Text keys, each with the row of a chunk that has the text."""
 
 Item = TypeVar("Item")
 
@@ -37,8 +36,8 @@ Item = TypeVar("Item")
 class EmbeddingReport:
     """The counts of an embedding run."""
 
-    embedded: int = 0  # texts that the model embedded
-    reused: int = 0  # chunks whose vector was there already
+    embedded: int = 0  # new texts
+    reused: int = 0  # chunks that already had a vector
     truncated: int = 0
     is_complete: bool = True  # nothing was deferred to the next call
 
@@ -49,31 +48,31 @@ def embed_folder(
     on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
 ) -> EmbeddingReport:
-    """Embed pending texts, newest files first; the model is opened only if there are any.
+    """Embed pending texts, newest files first; open the model only if there are any.
 
-    If `interrupted` returns True, the rest is deferred to the next call.
+    If `interrupted` returns True, the next call embeds the remaining texts.
     """
     settings = folder.config.encode.embed
     setting = f"{settings.model} {settings.runtime}"
     with Writer.open(folder.index_paths.folder) as writer:
         store = writer.store
-        known = store.meta("model")
-        wanted = bool(known) and (
+        index_model = store.meta("model")
+        can_reuse = bool(index_model) and (
             store.meta("model_setting") == setting
-            or (settings.model in {"auto", known} and settings.runtime == "auto")
+            or (settings.model in {"auto", index_model} and settings.runtime == "auto")
         )
-        lacking, seen = (
-            chunks_without_vector(store) if wanted else [],
+        pending, checked = (
+            chunks_without_vector(store) if can_reuse else [],
             (writer.paths.build, store.generation, store.meta("fingerprint")),
         )
-        if wanted and not lacking and not _vocabulary_due(folder, writer):
+        if can_reuse and not pending and not _vocabulary_due(folder, writer):
             finish_deleting_vectors(folder.index_paths.folder.parent)
             return EmbeddingReport(0, store.count_chunks())
-    embedder = open_embedder(known if wanted or settings.model == "auto" else "")
-    # opening a model takes seconds, in which others go on
+    embedder = open_embedder(index_model if can_reuse or settings.model == "auto" else "")
+    # another process may write while the model loads
     with Writer.open(folder.index_paths.folder) as writer:
-        now = (writer.paths.build, writer.store.generation, embedder.fingerprint)
-        is_same = wanted and seen == now
+        current = (writer.paths.build, writer.store.generation, embedder.fingerprint)
+        is_same = can_reuse and checked == current
         writer.set_meta(
             "fingerprint",
             embedder.fingerprint,
@@ -81,9 +80,9 @@ def embed_folder(
             model=embedder.name,
             model_setting=setting,
         )
-        lacking = lacking if is_same else chunks_without_vector(writer.store)
-        had = writer.store.count_chunks() - len(lacking)
-    return _embed_pending(folder, embedder, unique_keys(lacking), had, on_progress, interrupted)
+        pending = pending if is_same else chunks_without_vector(writer.store)
+        had = writer.store.count_chunks() - len(pending)
+    return _embed_pending(folder, embedder, unique_keys(pending), had, on_progress, interrupted)
 
 
 def _embed_pending(
@@ -94,28 +93,28 @@ def _embed_pending(
     on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
 ) -> EmbeddingReport:
-    """Embed a batch a commit. `had` is the number of chunks that have a vector already."""
+    """Embed one batch per commit. `had` chunks already have a vector."""
     settings = folder.config.encode.embed
     threads = settings.workers or default_workers()
     done = embedded = truncated = 0
-    while left := pending[done:]:
-        batch = left[: settings.batch]
+    while remaining := pending[done:]:
+        batch = remaining[: settings.batch]
         texts_by_key = _texts_of(folder, batch)
         vectors: dict[bytes, Vector] = {}
-        taken = 0
+        count = 0
         for part in split_batches(batch, _PART if threads == 1 else _PART_PER_THREAD * threads):
-            if taken and interrupted():
+            if count and interrupted():
                 break
-            taken += len(part)
+            count += len(part)
             texts = {key: texts_by_key[key] for key, _ in part if key in texts_by_key}
             vectors.update(zip(texts, embedder.embed_passages(list(texts.values())), strict=True))
             truncated += embedder.count_truncated(list(texts.values()))
-        is_last, is_cut = taken == len(left), taken < len(batch)
+        is_last, is_cut = count == len(remaining), count < len(batch)
         with Writer.open(folder.index_paths.folder) as writer:
             writer.store_vectors(vectors, [row for _, row in batch])
-            if is_cut:  # where notes change faster than the model reads, no run comes to its end
+            if is_cut:  # if notes change faster than the model reads, no run reaches its end
                 writer.limit_unused_vectors()
-        done, embedded = done + taken, embedded + len(vectors)
+        done, embedded = done + count, embedded + len(vectors)
         on_progress(Progress(folder.name, "vectors", done, len(pending)))
         if is_cut or (not is_last and interrupted()):
             return EmbeddingReport(embedded, had, truncated, is_complete=False)
@@ -123,33 +122,33 @@ def _embed_pending(
 
 
 def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:
-    """Return the texts that still exist, by key: a rebuilt index has others at these rows."""
+    """Return the texts that still exist by key: a rebuild may have put others in these rows."""
     with Writer.open(folder.index_paths.folder) as writer:
         chunks = writer.store.chunks([row for _, row in batch])
-    found = (
+    texts = (
         (key, embedded_text(chunk.heading_path, chunk.text))
         for key, row in batch
         if (chunk := chunks.get(row))
     )
-    return {key: text for key, text in found if text_key(text) == key}
+    return {key: text for key, text in texts if text_key(text) == key}
 
 
 def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
-    """Embed the vocabulary for `expand` if it is outdated; return the number of texts."""
+    """Embed the vocabulary of `expand` if it is outdated; return the number of new words."""
     with Writer.open(folder.index_paths.folder) as writer:
         writer.limit_unused_vectors()
         if not _vocabulary_due(folder, writer):
             return 0
         by_key = {text_key(term): term for term in _frequent_words(folder, writer)}
         words, vectors = writer.store.meta("words", "0"), writer.store.vectors
-        held = vectors.keys() if vectors else set()
-    new = [key for key in by_key if key not in held]
+        existing = vectors.keys() if vectors else set()
+    new = [key for key in by_key if key not in existing]
     for batch in split_batches(new, folder.config.encode.embed.batch):
         matrix = embedder.embed_passages([by_key[key] for key in batch])
         with Writer.open(folder.index_paths.folder) as writer:
             writer.store_vectors(dict(zip(batch, matrix, strict=True)), words_generation=words)
     with Writer.open(folder.index_paths.folder) as writer:
-        if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
+        if words == writer.store.meta("words", "0"):  # else a word may come from a deleted text
             writer.set_meta(
                 "vocabulary",
                 json.dumps(list(by_key.values()), ensure_ascii=False),
@@ -159,12 +158,12 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
 
 
 def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
-    wanted = _vocabulary_of(folder, writer, writer.store.meta("fingerprint"))
-    return folder.config.query.runs("expand") and writer.store.meta("vocabulary_of") != wanted
+    current_key = _vocabulary_of(folder, writer, writer.store.meta("fingerprint"))
+    return folder.config.query.runs("expand") and writer.store.meta("vocabulary_of") != current_key
 
 
 def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
-    """Return the key of a vocabulary: the words' generation, its size, the model."""
+    """Return a vocabulary's key: the words' generation, the vocabulary's size, the model."""
     return f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {fingerprint}"
 
 

@@ -1,4 +1,4 @@
-"""Freshness: whether an index is current, waiting until it is, and changes since the last poll."""
+"""Check whether an index is current, wait until it is, and report changes since the last poll."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POLL_OTHERS_SECONDS = 0.1
 
 
 def is_folder_up_to_date(folder: Folder) -> bool:
-    """Return whether the words and dates of a folder's index are current; nothing is written.
+    """Return whether a folder's indexed words and dates are current, without writing.
 
     Raises StorageError if the index cannot be read, UnknownFolderError if the folder is missing.
     """
@@ -48,10 +48,11 @@ def is_folder_up_to_date(folder: Folder) -> bool:
 
 @contextmanager
 def publish_progress(
-    folders: Sequence[Folder], tell: ProgressCallback
+    folders: Sequence[Folder], on_progress: ProgressCallback
 ) -> Iterator[ProgressCallback]:
-    """Show a run over these folders to other processes; yield a callback that reports its progress
-    to them and to `tell`.
+    """Publish a run over these folders to other processes.
+
+    Yields a callback that reports progress to them and to `on_progress`.
     """
     with ExitStack() as runs:
         writers = {
@@ -62,36 +63,40 @@ def publish_progress(
         def report(progress: Progress) -> None:
             if progress.phase != "waiting":
                 writers[progress.folder](progress.phase, progress.done, progress.total)
-            tell(progress)
+            on_progress(progress)
 
         yield report
 
 
 def wait_for_other_run(
-    folder: Folder, tell: ProgressCallback, interrupted: Callable[[], bool], *, words_only: bool
+    folder: Folder,
+    on_progress: ProgressCallback,
+    interrupted: Callable[[], bool],
+    *,
+    words_only: bool,
 ) -> None:
-    """Wait for the run of another process in a folder; with `words_only`, until it embeds."""
-    begun = work = current_run(folder.index_paths.folder)
-    if work and work.pid == os.getpid():
+    """Wait for another process's run in a folder; with `words_only`, only until it embeds."""
+    first_run = run = current_run(folder.index_paths.folder)
+    if run and run.pid == os.getpid():
         return
-    while begun and work and work.run == begun.run and not interrupted():
-        if words_only and work.phase == "vectors":
+    while first_run and run and run.run == first_run.run and not interrupted():
+        if words_only and run.phase == "vectors":
             return
-        tell(Progress(folder.name, "waiting", work.done, work.total, work.pid))
+        on_progress(Progress(folder.name, "waiting", run.done, run.total, run.pid))
         time.sleep(_POLL_OTHERS_SECONDS)
-        work = current_run(folder.index_paths.folder)
+        run = current_run(folder.index_paths.folder)
 
 
 def current_progress(folder: Folder) -> Progress | None:
-    """Return the progress of the run that indexes a folder, in any process; else None."""
-    work = current_run(folder.index_paths.folder)
-    if work is None:
+    """Return the progress of the current run in a folder, in any process; else None."""
+    run = current_run(folder.index_paths.folder)
+    if run is None:
         return None
-    return Progress(folder.name, work.phase, work.done, work.total, work.pid)
+    return Progress(folder.name, run.phase, run.done, run.total, run.pid)
 
 
 def has_indexer(folder: Folder) -> bool:
-    """Return whether a process writes a folder's index, or watches the folder."""
+    """Return whether a process writes the folder's index or watches the folder."""
     return (
         is_held(folder.index_paths.lock)
         or is_held(folder.index_paths.watch)
@@ -100,25 +105,25 @@ def has_indexer(folder: Folder) -> bool:
 
 
 class ChangeTracker:
-    """Returns the notes that were added, changed or removed in indexes since the last poll."""
+    """Reports the indexed notes that were added, changed or removed since the last poll."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._folders = [_FolderChanges(reader) for reader in readers]
 
     def poll(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
-        """Return the changes since the last poll, by folder.
+        """Return the changes since the last poll by folder, without unchanged folders.
 
-        Folders without changes are left out, and so are missing indexes until they are back.
+        A missing index reports its changes once it is back.
         """
-        found = {}
-        for each in self._folders:
-            # the next poll of this folder catches up
+        changes_by_folder = {}
+        for tracked in self._folders:
+            # the next poll catches up
             with suppress(StorageError):
-                if not folder or each.name in folder:
-                    found[each.name] = each.poll()
+                if not folder or tracked.name in folder:
+                    changes_by_folder[tracked.name] = tracked.poll()
         return {
             name: changes
-            for name, changes in found.items()
+            for name, changes in changes_by_folder.items()
             if changes.added or changes.changed or changes.removed
         }
 
@@ -129,22 +134,22 @@ class _FolderChanges:
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
         self._reader = reader
-        self._mark: object = None  # differs after each commit
+        self._version: object = None  # changes with every commit
         self._digests: Mapping[str, str] = {}  # by path
         self._is_first = True
 
     def poll(self) -> Changes:
-        """Return the changes since the last poll; the first one returns none."""
+        """Return the changes since the last poll; the first poll returns none."""
         is_first, self._is_first = self._is_first, False
         with self._reader.pinned():
             if not self._reader.indexed:
                 return Changes()
-            mark = self._reader.version()
-            if mark == self._mark:
+            version = self._reader.version()
+            if version == self._version:
                 return Changes()
             before = self._digests
             after = {path: state.digest for path, state in self._reader.store.manifest().items()}
-        self._mark, self._digests = mark, after
+        self._version, self._digests = version, after
         if is_first:
             return Changes()
         both = before.keys() & after.keys()
@@ -160,25 +165,24 @@ class _FolderChanges:
 _POLL_SECONDS = 0.05
 
 TAKEOVER_SECONDS = 3.0
-"""Time without an indexer after which no server is taking over."""
+"""Seconds without an indexer until a query stops waiting for a server to take over."""
 
 _INDEXER_CHECK_SECONDS = 1.0
-"""Interval between two checks for an indexer."""
+"""Seconds between two checks for an indexer."""
 
 
 def wait_until_fresh(
     readers: Sequence[Reader],
     seconds: float,
-    tell: Callable[[Progress], None],
+    on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
     indexer_starting: Callable[[], bool],
     index: Callable[[str, Callable[[], bool]], object] | None,
 ) -> Freshness:
-    """Wait until the words of all current files are indexed, the time is up or `interrupted`.
+    """Wait until all current files are searchable, the time is up, or `interrupted` returns True.
 
-    A folder that no server watches is indexed by `index(folder, is_over)` after the run of another
-    process. Without `index`, a folder without an indexer is not waited for, unless
-    `indexer_starting` returns True.
+    Calls `index(folder, is_over)` for each folder that no server watches, after another process's
+    run. Stops waiting if no folder has an indexer and `indexer_starting` returns False.
     """
     until = time.monotonic() + seconds
 
@@ -194,109 +198,110 @@ def wait_until_fresh(
         ]
         for reader in readers:
             if index and not (reader.database or is_held(reader.folder.index_paths.watch)):
-                _wait_for_writer(reader.folder, tell, is_over)
+                _wait_for_writer(reader.folder, on_progress, is_over)
                 if not is_over():
-                    with suppress(ThumbindexError):  # the answer says what is behind
+                    with suppress(ThumbindexError):  # the answer names the folders that are behind
                         index(reader.folder.name, is_over)
         while waiting := [wait for wait in waits if not wait.is_done()]:
-            for progress in filter(None, (each.progress() for each in waiting)):
-                tell(progress)
-            if is_over() or not (indexer_starting() or any(each.has_indexer() for each in waiting)):
+            for progress in filter(None, (wait.progress() for wait in waiting)):
+                on_progress(progress)
+            if is_over() or not (indexer_starting() or any(wait.has_indexer() for wait in waiting)):
                 break
             time.sleep(_POLL_SECONDS)
         behind = [wait for wait in waits if not wait.is_done()]
     without_indexer = [
-        each.name for each in behind if not (indexer_starting() or each.has_indexer())
+        wait.name for wait in behind if not (indexer_starting() or wait.has_indexer())
     ]
     lags = (reader.database.lag() for reader in readers if reader.database and behind)
     return Freshness(
-        tuple(each.name for each in behind),
+        tuple(wait.name for wait in behind),
         tuple(wait.name for wait in waits if wait.is_missing),
         tuple(without_indexer),
         max(lags, default=0.0),
     )
 
 
-def _wait_for_writer(folder: Folder, tell: ProgressCallback, is_over: Callable[[], bool]) -> None:
-    """Wait until no other process indexes words or holds the writer's lock."""
-    wait_for_other_run(folder, tell, is_over, words_only=True)
+def _wait_for_writer(
+    folder: Folder, on_progress: ProgressCallback, is_over: Callable[[], bool]
+) -> None:
+    """Wait until no other process indexes words or holds the folder's writer lock."""
+    wait_for_other_run(folder, on_progress, is_over, words_only=True)
     while is_held(folder.index_paths.lock) and not is_over():
         time.sleep(_POLL_SECONDS)
 
 
 def validate_wait(seconds: float) -> float:
-    """Return the seconds to wait. Raises UsageError if they are out of range."""
+    """Return `wait_fresh` as a float. Raises UsageError if it is out of range."""
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise UsageError(
-            f"wait_fresh is {seconds}: give seconds, from 0 to {MAX_WAIT_SECONDS:.0f}."
+            f"`wait_fresh` must be from 0 to {MAX_WAIT_SECONDS:.0f} seconds, not {seconds}."
         )
     return float(seconds)
 
 
 PUBLISHER_TIMEOUT_SECONDS = 20.0
-"""Time without a confirmation after which a folder has no publisher."""
+"""Seconds without a confirmation until a publisher counts as gone."""
 
 
 class _PublicationWait:
-    """Waits until the publisher of a folder in a database confirms that it is current."""
+    """Waits until the publisher confirms that a folder in a database is current."""
 
     is_missing = False
 
     def __init__(self, name: str, database: postgres.PublishedFolders) -> None:
         self.name, self._database = name, database
-        self._asked_at, self._confirmed_at = database.confirmed(name)
-        self._now, self._before = self._asked_at, self._confirmed_at
+        self._began_at, self._confirmed_at = database.confirmed(name)
+        self._now, self._first_confirmation = self._began_at, self._confirmed_at
 
     def progress(self) -> Progress:
-        """Return the progress: done or not."""
         return Progress(self.name, "words", int(self._is_confirmed), 1)
 
     def is_done(self) -> bool:
-        """Return whether the publisher has confirmed since that the published index is current."""
+        """Return whether the publisher has confirmed the folder since the wait began."""
         if not self._is_confirmed:
             self._now, self._confirmed_at = self._database.confirmed(self.name)
         return self._is_confirmed
 
     @property
     def _is_confirmed(self) -> bool:
-        """Return whether there is a new confirmation; an old one may have a later time if the clock
-        jumped.
-        """
-        return self._confirmed_at != self._before and self._confirmed_at >= self._asked_at
+        # both checks: after a clock jump, an old confirmation may have a later time
+        return (
+            self._confirmed_at != self._first_confirmation and self._confirmed_at >= self._began_at
+        )
 
     def has_indexer(self) -> bool:
-        """Return whether a publisher was active lately, allowing for the lag of a standby."""
+        """Return whether a publisher was active lately, allowing for a standby's lag."""
         return self._now - self._confirmed_at < PUBLISHER_TIMEOUT_SECONDS + self._database.lag()
 
 
 class _WordsWait:
-    """Waits until the indexer of a folder has indexed the words of all current files."""
+    """Waits until the words of a folder's current files are indexed."""
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
         self._folder = reader.folder
-        # so looks the place of a drive that is not mounted
+        # an unmounted drive looks like an empty folder
         is_empty = is_empty_folder(self._folder.root) and folder_index_state(reader).documents > 0
         self.is_missing = is_empty or not self._folder.root.is_dir()
         self._seen_at = self._checked_at = time.monotonic()
         self._request: Path | None = None
-        with suppress(StorageError):  # on a medium that cannot be written nobody indexes, either
+        with suppress(StorageError):  # a read-only medium has no indexer
             self._request = (
                 None if self.is_missing else request_refresh(self._folder.index_paths.folder)
             )
 
     def progress(self) -> Progress | None:
-        """Return the progress of indexing words; None without an indexer."""
+        """Return the progress of a run that indexes words, or None."""
         progress = current_progress(self._folder)
         return progress if progress and progress.phase == "words" else None
 
     def is_done(self) -> bool:
-        """Return whether the words of all files can be searched, or the folder is missing."""
+        """Return whether all files are searchable, or the folder is missing."""
         self.is_missing = self.is_missing or not self._folder.root.is_dir()
         return self.is_missing or (self._request is not None and not self._request.exists())
 
     def has_indexer(self) -> bool:
-        """Return whether the folder had an indexer within the last seconds."""
+        """Return whether the folder had an indexer in the last `TAKEOVER_SECONDS`."""
         now = time.monotonic()
         if now - self._checked_at >= _INDEXER_CHECK_SECONDS:
             self._checked_at = now
@@ -305,6 +310,6 @@ class _WordsWait:
         return now - self._seen_at < TAKEOVER_SECONDS
 
     def close(self) -> None:
-        """Withdraw the request."""
+        """Withdraw the request for a refresh."""
         if self._request is not None:
             complete_requests([self._request])

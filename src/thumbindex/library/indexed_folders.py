@@ -25,9 +25,7 @@ from thumbindex.settings import Config
 _LOG = logging.getLogger(__name__)
 
 FileFacts = tuple[tuple[int, ...], ...]
-"""Mode, inode, size and times of a file, and of the file that it is a symlink to; empty if there is
-none.
-"""
+"""Mode, inode, size and times of a file, then of its symlink target; empty without a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,63 +35,62 @@ class Folder:
     name: str
     root: Path  # absolute, symlinks resolved
     index_paths: IndexPaths
-    config: Config  # with the folder's own `thumbindex.toml` taken in
-    # the user's configuration alone; None if the folder's own file is not read again
+    config: Config  # the user's, overridden by the folder's own `thumbindex.toml`
+    # the user's configuration only; None if the folder's own file is never read again
     users: Config | None = None
-    own_file: FileFacts = ()  # of the folder's own file when it was read
+    own_file: FileFacts = ()  # of the folder's own file when it was last read
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Return the problem of the folder's own settings file."""
+        """The problem with the folder's own settings file, if any."""
         path, _, reason = self.config.folder_file_error.partition(": ")
         return (Problem(path, None, reason),) if path else ()
 
     @property
     def has_refresh_request(self) -> bool:
-        """Return whether a reader waits for current files to be indexed."""
+        """Whether a reader is waiting for current files to be indexed."""
         return bool(pending_requests(self.index_paths.folder))
 
 
 def with_current_privacy(folder: Folder) -> Folder:
-    """Return the folder with the current private rules of its own file, if that has changed.
+    """Add privacy rules from the folder's own file, if the file has changed.
 
     Earlier rules stay: an editor may delete the file before it writes the new one.
     """
     facts = _facts_of_own_file(folder.root)
     if folder.users is None or facts == folder.own_file:
         return folder
-    now, before = with_folder_file(folder.users, folder.root), folder.config.corpus
-    kept = (glob for glob in before.private.globs if not glob.startswith("!"))
+    current, corpus = with_folder_file(folder.users, folder.root), folder.config.corpus
+    earlier_globs = (glob for glob in corpus.private.globs if not glob.startswith("!"))
     globs, tags = (
-        (*now.corpus.private.globs, *kept),
-        (*now.corpus.private.tags, *before.private.tags),
+        (*current.corpus.private.globs, *earlier_globs),
+        (*current.corpus.private.tags, *corpus.private.tags),
     )
     private = replace(
-        before.private, globs=tuple(dict.fromkeys(globs)), tags=tuple(dict.fromkeys(tags))
+        corpus.private, globs=tuple(dict.fromkeys(globs)), tags=tuple(dict.fromkeys(tags))
     )
     config = replace(
         folder.config,
-        corpus=replace(before, private=private),
-        blocks_indexing=now.blocks_indexing,
-        folder_file_error=now.folder_file_error,
+        corpus=replace(corpus, private=private),
+        blocks_indexing=current.blocks_indexing,
+        folder_file_error=current.folder_file_error,
     )
     return replace(folder, config=config, own_file=facts)
 
 
 def _facts_of_own_file(root: Path) -> FileFacts:
-    """Return the facts that differ after a change of a folder's own file."""
-    found: list[tuple[int, ...]] = []
-    for look in (os.lstat, os.stat):
+    all_facts: list[tuple[int, ...]] = []
+    for stat in (os.lstat, os.stat):
         with suppress(OSError):
-            facts = look(root / FOLDER_FILE)
-            found.append(
+            facts = stat(root / FOLDER_FILE)
+            all_facts.append(
                 (facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
             )
-    return tuple(found)
+    return tuple(all_facts)
 
 
 def index_paths_of(directory: str, root: Path) -> IndexPaths:
-    """Return the paths of a folder's index; refuse a network drive or the folder itself."""
+    """Return a folder's index paths; refuse a network drive or the folder itself."""
     location = index_location(directory, root)
     refuse_network_drive(location)
     return IndexPaths(location)
@@ -102,10 +99,10 @@ def index_paths_of(directory: str, root: Path) -> IndexPaths:
 def find_folders(
     config: Config, names: Sequence[str | Path], directory: str
 ) -> tuple[tuple[str, Path], ...]:
-    """Return name and absolute root of each folder. A missing folder counts if it has an index.
+    """Return the name and absolute root of each folder that exists or has an index.
 
-    Other missing folders raise UnknownFolderError if they were named, or if none is left;
-    configured ones are left out with a warning.
+    Without `names`, missing folders are skipped with a warning. Raises UnknownFolderError if a
+    named folder is missing, or if no folder remains.
     """
 
     def is_indexed(root: Path) -> bool:
@@ -120,8 +117,8 @@ def find_folders(
     if 0 < len(missing) < len(roots):
         for name in missing:
             _LOG.warning(
-                "Going on without %s: there is no folder %s; check its path in the "
-                "configuration's [folders].",
+                "Skipping the folder %s: %s does not exist. Check its path under [folders] in "
+                "your configuration.",
                 name,
                 roots[name],
             )
@@ -133,7 +130,7 @@ def find_folders(
 
 
 def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
-    """Return a folder with its configuration: its own file over the user's."""
+    """Open a folder; its own settings file overrides the user's configuration."""
     index_paths, own_file = index_paths_of(directory, root), _facts_of_own_file(root)
     folder = Folder(name, root, index_paths, with_folder_file(config, root), config, own_file)
     if folder.config.folder_file_error:
@@ -146,10 +143,12 @@ def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder
 
 
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
-    """Return the folders of all indexes in the index directory, missing folders included."""
+    """Return the folders of all indexes in the index directory, including missing folders."""
     parent = index_parent(directory)
     directories = sorted(parent.iterdir()) if parent.is_dir() else []
     indexes = [IndexPaths(directory) for directory in directories]
-    found = {root: index for index in indexes if (root := indexed_root(index)) is not None}
-    names = folder_names(configured_roots(config), found)
-    return tuple(Folder(name, root, found[root], config) for name, root in sorted(names.items()))
+    index_by_root = {root: index for index in indexes if (root := indexed_root(index)) is not None}
+    names = folder_names(configured_roots(config), index_by_root)
+    return tuple(
+        Folder(name, root, index_by_root[root], config) for name, root in sorted(names.items())
+    )

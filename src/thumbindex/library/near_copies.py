@@ -1,4 +1,4 @@
-"""Find near-duplicates of new chunks across the documents of a folder, after each commit."""
+"""Find near-duplicates of new chunks across a folder's documents."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from thumbindex.text import strip_markup, text_key, words
 _LOG = logging.getLogger(__name__)
 
 _EXTRA_NEIGHBORS = 251
-"""Extra nearest neighbors per query, since some are of the same document or deleted."""
+"""Extra neighbors per query: some are in the same document or deleted."""
 
 _QUERY_BATCH = 128
-"""Chunks per nearest-neighbor query: a tenth of a second over 100,000 vectors."""
+"""Chunks per nearest-neighbor query."""
 
 _CHUNK_BATCH = 256
-"""Chunks that are loaded and looked up at once."""
+"""Chunks loaded and looked up at once."""
 
 _PAIR_BATCH, _COMMIT_BATCH = 64, 1000
-"""Pairs that are judged, and committed, at once: some hundredths of a second."""
+"""Pairs judged between two yields, and pairs per commit."""
 
 _MAX_CACHED_VIEWS = 4
-"""Maximum folders whose vectors stay in memory between two edits."""
+"""Maximum folders whose vectors stay in memory between edits."""
 
 _ChunkDocuments = dict[int, int]
 """Document row ids by chunk row id."""
@@ -60,12 +60,12 @@ _ChunkDocuments = dict[int, int]
 
 @dataclass(slots=True)
 class _CachedVectors:
-    """The vectors of one folder's chunks, kept in memory between two edits."""
+    """The vectors of one folder's chunks, cached between edits."""
 
-    identity: tuple[int, int, str]  # the store's file, and the model
+    identity: tuple[int, int, str]  # the store's device and inode, and the model
     view: FaissVectors
-    last: int  # up to here it holds all
-    gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
+    last: int  # the view has all rows up to this one
+    deleted: set[int] = field(default_factory=set)  # rows to remove from the view
 
 
 _views: dict[str, _CachedVectors] = {}
@@ -73,91 +73,95 @@ _guard = threading.Lock()
 
 
 def _file_identity(store: Store) -> tuple[int, int]:
-    """Return the device and inode of a store's file."""
     stat = store.path.stat()
     return stat.st_dev, stat.st_ino
 
 
 @contextmanager
 def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_CachedVectors]:
-    """Yield the vectors of a folder's chunks up to a row: cached ones plus new rows, else all."""
+    """Yield the vectors of a folder's chunks up to a row, from the cache if possible."""
     identity = (*_file_identity(store), fingerprint)
     with _guard:
-        near = _views.pop(str(store.path), None)  # nobody else has them meanwhile
-    if near is None or near.identity != identity or near.last > store.last_row:
-        near = _CachedVectors(identity, load_vectors(store), last)
-    gone = np.array(sorted(near.gone), dtype=np.int64)
-    near.gone.clear()
-    new = np.array([row for row, _ in store.chunk_rows_between(near.last, last)], dtype=np.int64)
-    lacking = np.setdiff1d(new, np.setdiff1d(near.view.rows(), gone)).tolist()
-    near.view = near.view.with_changes(gone, *chunk_matrix(store, lacking))
-    near.last = max(near.last, last)
+        cached = _views.pop(str(store.path), None)  # no other thread may use it now
+    if cached is None or cached.identity != identity or cached.last > store.last_row:
+        cached = _CachedVectors(identity, load_vectors(store), last)
+    deleted = np.array(sorted(cached.deleted), dtype=np.int64)
+    cached.deleted.clear()
+    new = np.array([row for row, _ in store.chunk_rows_between(cached.last, last)], dtype=np.int64)
+    missing = np.setdiff1d(new, np.setdiff1d(cached.view.rows(), deleted)).tolist()
+    cached.view = cached.view.with_changes(deleted, *chunk_matrix(store, missing))
+    cached.last = max(cached.last, last)
     try:
-        yield near
+        yield cached
     finally:
         with _guard:
-            _views[str(store.path)] = near
+            _views[str(store.path)] = cached
             while len(_views) > _MAX_CACHED_VIEWS:
                 del _views[next(iter(_views))]
 
 
 class _Comparison:
-    """Compares chunks with those of their document and with their nearest ones elsewhere."""
+    """Compares new chunks within their document and with similar chunks in other documents."""
 
-    def __init__(self, store: Store, settings: IndexSettings, near: _CachedVectors) -> None:
-        self.store, self.settings, self.near = store, settings, near
+    def __init__(self, store: Store, settings: IndexSettings, cached: _CachedVectors) -> None:
+        self.store, self.settings, self.cached = store, settings, cached
 
     def compare(self, rows: _ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
-        """Compare new chunks with the store; yield between steps so that other work may run."""
+        """Compare new chunks with the store; yield between steps to let other work run."""
         chunks = dict[int, Chunk]()
         for part in split_batches(list(rows), _CHUNK_BATCH):
             chunks.update(self.store.chunks(part))
             yield
-        own = {row: document for row, document in rows.items() if row in chunks}
-        plain = {row: _plain_digest(chunks[row]) for row in own}
+        document_of = {row: document for row, document in rows.items() if row in chunks}
+        plain = {row: _plain_digest(chunks[row]) for row in document_of}
         repeats, boosts = list[Repeat](), list[Boost]()
         if self.settings.ingest.enabled:
-            vectors = chunk_vectors(self.store, list(own))
+            vectors = chunk_vectors(self.store, list(document_of))
             documents: dict[int, dict[int, Chunk]] = defaultdict(dict)
-            for row, document in own.items():
+            for row, document in document_of.items():
                 documents[document][row] = chunks[row]
-            for segments in documents.values():
-                found = yield from find_repeats(segments, vectors, self.settings.ingest)
-                repeats += found[0]
-                boosts += found[1]
-        alike: list[DuplicatePair] = []
+            for document_chunks in documents.values():
+                new_repeats, new_boosts = yield from find_repeats(
+                    document_chunks, vectors, self.settings.ingest
+                )
+                repeats += new_repeats
+                boosts += new_boosts
+        pairs: list[DuplicatePair] = []
         if self.settings.duplicates.enabled:
-            left_out = {row for row, *_ in repeats}
-            searched = {row: own[row] for row in own if row not in left_out}
-            alike = yield from self._alike(searched, chunks, plain)
-        digests = [(row, text_key(chunks[row].text), plain[row]) for row in own]
-        return DuplicateFindings(mark, digests, repeats, boosts, alike)
+            repeated = {row for row, *_ in repeats}
+            searched = {row: document_of[row] for row in document_of if row not in repeated}
+            pairs = yield from self._duplicates(searched, chunks, plain)
+        digests = [(row, text_key(chunks[row].text), plain[row]) for row in document_of]
+        return DuplicateFindings(mark, digests, repeats, boosts, pairs)
 
-    def _alike(
-        self, own: _ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
+    def _duplicates(
+        self, document_of: _ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
     ) -> Generator[None, None, list[DuplicatePair]]:
-        """Return pairs of these chunks with other documents' that are duplicates or grey."""
-        vectors, pairs = chunk_vectors(self.store, list(own)), set[tuple[int, int]]()
-        same = defaultdict[bytes, list[int]](list)
-        rows = [row for row in own if row in vectors]
+        """Return the duplicate and grey pairs of these chunks and other documents' chunks."""
+        vectors, pairs = chunk_vectors(self.store, list(document_of)), set[tuple[int, int]]()
+        rows_by_words = defaultdict[bytes, list[int]](list)
+        rows = [row for row in document_of if row in vectors]
         parts = chain(
             (
-                self._same_words(part, own, plain, same)
-                for part in split_batches(list(own), _CHUNK_BATCH)
+                self._same_words(part, document_of, plain, rows_by_words)
+                for part in split_batches(list(document_of), _CHUNK_BATCH)
             ),
-            (self._nearest(part, own, vectors) for part in split_batches(rows, _QUERY_BATCH)),
+            (
+                self._nearest(part, document_of, vectors)
+                for part in split_batches(rows, _QUERY_BATCH)
+            ),
         )
         for part in parts:
             yield
             pairs.update((min(pair), max(pair)) for pair in part)
-        texts, found = dict(chunks), list[DuplicatePair]()
+        texts, duplicates = dict(chunks), list[DuplicatePair]()
         for judged in split_batches(sorted(pairs), _PAIR_BATCH):
             yield
-            others = sorted({row for pair in judged for row in pair} - texts.keys())
-            texts.update(self.store.chunks(others))
-            vectors.update(chunk_vectors(self.store, others))
-            found += self._judged(judged, texts, vectors)
-        return found
+            unread = sorted({row for pair in judged for row in pair} - texts.keys())
+            texts.update(self.store.chunks(unread))
+            vectors.update(chunk_vectors(self.store, unread))
+            duplicates += self._judged(judged, texts, vectors)
+        return duplicates
 
     def _judged(
         self,
@@ -166,9 +170,9 @@ class _Comparison:
         vectors: Mapping[int, Vector],
     ) -> Iterator[DuplicatePair]:
         for a, b in pairs:
-            # a list of what reference links mean is no text
+            # a chunk of link definitions only has no tokens
             if a in texts and b in texts and tokenize(texts[a].text).tokens:
-                # in double precision it is the same whatever else was compared with them
+                # in double precision, the result does not depend on the batch
                 cosine = (
                     round(float(vectors[a].astype(np.float64) @ vectors[b].astype(np.float64)), 6)
                     if a in vectors and b in vectors
@@ -179,87 +183,88 @@ class _Comparison:
                     yield a, b, cosine or 0.0, verdict.zone, verdict.rule, verdict.differs
 
     def _nearest(
-        self, rows: Sequence[int], own: _ChunkDocuments, vectors: Mapping[int, Vector]
+        self, rows: Sequence[int], document_of: _ChunkDocuments, vectors: Mapping[int, Vector]
     ) -> Iterator[tuple[int, int]]:
-        """Yield each chunk with its nearest neighbors in other documents above the grey cosine."""
-        wanted = self.settings.duplicates.nearest
-        at, found, _ = self.near.view.range_search(
+        """Yield each chunk with its nearest neighbors in other documents, above the grey cosine."""
+        limit = self.settings.duplicates.nearest
+        queries, neighbors, _ = self.cached.view.range_search(
             np.stack([vectors[row] for row in rows]),
             self.settings.duplicates.review_similarity,
-            wanted + _EXTRA_NEIGHBORS,
+            limit + _EXTRA_NEIGHBORS,
         )
-        near = np.unique(found).tolist()
-        documents = self.store.documents_of_chunks(near)
-        self.near.gone.update(row for row in near if row not in documents)
+        unique_neighbors = np.unique(neighbors).tolist()
+        documents = self.store.documents_of_chunks(unique_neighbors)
+        self.cached.deleted.update(row for row in unique_neighbors if row not in documents)
         repeated = self.store.duplicates.repeats_among(list(documents))
-        taken: Counter[int] = Counter()
-        for row, other in zip((rows[n] for n in at.tolist()), found.tolist(), strict=True):
+        counts: Counter[int] = Counter()
+        for n, neighbor in zip(queries.tolist(), neighbors.tolist(), strict=True):
+            row = rows[n]
             if (
-                taken[row] < wanted
-                and other in documents
-                and other not in repeated
-                and documents[other] != own[row]
+                counts[row] < limit
+                and neighbor in documents
+                and neighbor not in repeated
+                and documents[neighbor] != document_of[row]
             ):
-                taken[row] += 1
-                yield row, other
+                counts[row] += 1
+                yield row, neighbor
 
     def _same_words(
         self,
         rows: Sequence[int],
-        own: _ChunkDocuments,
+        document_of: _ChunkDocuments,
         plain: Mapping[int, bytes],
-        same: defaultdict[bytes, list[int]],
+        rows_by_words: defaultdict[bytes, list[int]],
     ) -> Iterator[tuple[int, int]]:
         """Yield each chunk with the newest chunks of other documents that have the same words.
 
-        `same` has the earlier chunks of this batch by their words.
+        `rows_by_words` collects the batch's chunks by their words' digest.
         """
-        wanted = self.settings.duplicates.nearest
+        limit = self.settings.duplicates.nearest
         for row in rows:
             if plain[row]:
-                here = [other for other in same[plain[row]] if own[other] != own[row]]
-                there = self.store.duplicates.rows_with_words(plain[row], own[row], wanted)
-                yield from (
-                    (row, other) for other in sorted({*here, *there}, reverse=True)[:wanted]
-                )
-                same[plain[row]].append(row)
+                document, earlier = document_of[row], rows_by_words[plain[row]]
+                new_rows = [match for match in earlier if document_of[match] != document]
+                stored_rows = self.store.duplicates.rows_with_words(plain[row], document, limit)
+                matches = sorted({*new_rows, *stored_rows}, reverse=True)[:limit]
+                yield from ((row, match) for match in matches)
+                earlier.append(row)
 
 
 _COMPARISON_VERSION = 7
-"""Increased when the rules for duplicates change: all chunks are compared again."""
+"""Version of the rules for duplicates. Increase it to compare all chunks again."""
 
 _DOCUMENT_BATCH = 1000
-"""Minimum chunks of a batch of whole documents between two commits."""
+"""Minimum chunks per commit. A batch contains whole documents."""
 
 
 def duplicate_steps(folder: Folder) -> Iterator[None]:
-    """Compare new chunks with all others, one batch of documents at a time.
+    """Compare new chunks with all others, one batch of documents per commit.
 
-    Yields several times a second, so that other work may run; stopping loses the current batch.
-    The writer's lock is held only for commits.
+    Yields several times a second to let other work run; stopping loses the current batch. The
+    writer's lock is held only for commits.
     """
     settings = folder.config.index
     with closing(Store(folder.index_paths.store, read_only=True)) as store:
         if not (fingerprint := store.meta("fingerprint")):
             return
-        decisive = (
+        rules = (
             _COMPARISON_VERSION,
             fingerprint,
             replace(settings.ingest, log=True, metrics=True),
             settings.duplicates,
         )
-        version = text_key(repr(decisive)).hex()
+        version = text_key(repr(rules)).hex()
         with store.read_transaction():
-            before, _, row = (mark := store.meta("duplicates_progress")).partition(" ")
-            anew = before != version  # other settings or another model decided so far
-            first = 0 if anew else int(row)
-            # up to the first document that lacks a vector
+            indexed_version, _, row = (mark := store.meta("duplicates_progress")).partition(" ")
+            from_scratch = indexed_version != version  # the settings or the model changed
+            first = 0 if from_scratch else int(row)
+            # stop before the first document without vectors
             lacking = store.documents_of_chunks(
                 [row for _, row in chunks_without_vector(store)]
             ).values()
             last = max(first, min(lacking, default=store.last_row))
             rows = dict(store.chunk_rows_between(first, last))
-        if not (anew or rows):
+        if not (from_scratch or rows):
             return
         chunks, repeats, boosts = 0, 0, list[float]()
         try:
@@ -268,43 +273,43 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
                 for decision in store.decisions()
                 for digest in (decision.first, decision.second)
             }
-        except StorageError as error:  # the owner's own file keeps nobody from looking
+        except StorageError as error:  # an unreadable decisions file does not stop the search
             _LOG.warning("%s", error)
             decided = set()
-        own = _file_identity(store)
+        identity = _file_identity(store)
 
-        def keep(change: Callable[[DuplicateTables], None]) -> bool:
-            """Apply a change and return True, unless another process got further meanwhile."""
+        def commit(change: Callable[[DuplicateTables], None]) -> bool:
+            """Apply a change; return False if another process has made progress instead."""
             with Writer.open(folder.index_paths.folder) as writer, writer.store.transaction():
-                is_ours = (
+                is_current = (
                     writer.store.meta("duplicates_progress") == mark
-                    and _file_identity(writer.store) == own
+                    and _file_identity(writer.store) == identity
                 )
-                if is_ours:
+                if is_current:
                     change(writer.store.duplicates)
-                return is_ours
+                return is_current
 
         parts = list(_document_batches(rows)) or [{}]
-        with _cached_vectors(store, fingerprint, last) as near:
-            comparison = _Comparison(store, settings, near)
+        with _cached_vectors(store, fingerprint, last) as cached:
+            comparison = _Comparison(store, settings, cached)
             for n, part in enumerate(parts, 1):
-                found = yield from comparison.compare(
+                findings = yield from comparison.compare(
                     part, f"{version} {last if n == len(parts) else max(part)}"
                 )
-                if anew:  # with a mark of its own: who began as we did meets another one
-                    if not keep(partial(DuplicateTables.clear_findings, progress=f"{version} 0")):
+                if from_scratch:  # the new mark stops other processes that began at the same point
+                    if not commit(partial(DuplicateTables.clear_findings, progress=f"{version} 0")):
                         break
-                    anew, mark = False, f"{version} 0"
-                for pairs in split_batches(found.pairs, _COMMIT_BATCH):
-                    keep(partial(DuplicateTables.add_pairs, rows=pairs))
+                    from_scratch, mark = False, f"{version} 0"
+                for pairs in split_batches(findings.pairs, _COMMIT_BATCH):
+                    commit(partial(DuplicateTables.add_pairs, rows=pairs))
                     yield
-                if not keep(
-                    partial(DuplicateTables.save_findings, findings=found, decided=decided)
+                if not commit(
+                    partial(DuplicateTables.save_findings, findings=findings, decided=decided)
                 ):
                     break
-                chunks, repeats = chunks + len(part), repeats + len(found.repeats)
-                boosts += [boost for _, boost, _ in found.boosts]
-                mark = found.progress
+                chunks, repeats = chunks + len(part), repeats + len(findings.repeats)
+                boosts += [boost for _, boost, _ in findings.boosts]
+                mark = findings.progress
                 yield
     mean = fmean(boosts) if boosts else 0.0
     counts = IngestionCounts("", chunks, repeats, len(boosts), mean, max(boosts, default=0.0))
@@ -328,8 +333,9 @@ def _document_batches(rows: _ChunkDocuments) -> Iterator[_ChunkDocuments]:
 
 
 def _plain_digest(chunk: Chunk) -> bytes:
-    """Return a digest of a chunk's kind, language and words, equal for copies under other headings;
-    empty without words.
+    """Return a digest of a chunk's kind, language and words; empty without words.
+
+    Copies under different headings have equal digests.
     """
-    found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(strip_markup(chunk.text))
-    return text_key("\0".join((chunk.kind, chunk.language, *found))) if found else b""
+    tokens = chunk.text.split() if chunk.kind is BlockKind.CODE else words(strip_markup(chunk.text))
+    return text_key("\0".join((chunk.kind, chunk.language, *tokens))) if tokens else b""

@@ -1,6 +1,4 @@
-"""Render a note as a page: its text as safe HTML, its backlinks, broken links, near notes and graph
-neighborhood.
-"""
+"""Render a note for the page: safe HTML, backlinks, broken links, similar notes, link graph."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from html import escape
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,43 +40,40 @@ MAX_BACKLINKS = 200
 """Maximum backlinks listed."""
 
 _MAX_NOTES_READ = 50
-"""Maximum notes read for the lines of these links."""
+"""Maximum notes read to quote the lines of backlinks."""
 
 _MAX_SENTENCE = 400
 
 _MAX_NEAR = 10
-"""Maximum notes listed as near by meaning."""
+"""Maximum similar notes listed."""
 
 MAX_NEIGHBORS = 40
-"""Maximum notes of the graph neighborhood."""
+"""Maximum notes of the link graph."""
 
 NoteTarget = Callable[[str, str], str]
-"""Takes the path of a note and a heading, which may be empty, and returns where it is shown."""
+"""Returns the page address of a note, given its path and a heading or an empty string."""
 
 
 def note_page(
-    found: FoundNote,
+    note: FoundNote,
     note_address: NoteTarget,
     tag_address: Callable[[str], str],
     lines: tuple[int, int] | None,
 ) -> NotePage:
-    """Return a note as its file is now, with what the index knows around it.
-
-    Notes that may not be shown are nowhere in it.
-    """
-    reader, own, document = found.reader, found.id, found.document
+    """Render a note's current text with its links and similar notes, without hidden notes."""
+    reader, id_, document = note.reader, note.id, note.document
     folder, path = reader.folder.name, document.path
     text = current_text(reader, path)
-    catalog, graph = reader.folder_snapshot().catalog, found.snapshot.graph
+    catalog, graph = reader.folder_snapshot().catalog, note.snapshot.graph
     documents = catalog.documents
     links = [link for _, _, link in reader.store.links([path])]
     sources = reader.store.links_to(path)
-    around = _around(own, lambda n: (*graph.outgoing(n), *graph.incoming(n)))
+    nearby = _within_two_links(id_, lambda n: (*graph.outgoing(n), *graph.incoming(n)))
     states = note_states(
         {
             *((folder, link.resolved) for link in links if link.resolved),
             *((folder, source) for source, _ in sources),
-            *((folder, documents[n].path) for n in around),
+            *((folder, documents[n].path) for n in nearby),
         },
         [reader],
     )
@@ -93,14 +88,14 @@ def note_page(
         target = resolved.get(link.target) if link.target else path
         return None if target is None else note_address(target, link.fragment)
 
-    related = related_to(found, 2 * _MAX_NEAR)
+    related = related_to(note, 2 * _MAX_NEAR)
     tied = {*related.links, *related.backlinks}
-    nodes = [n for n in around if n == own or documents[n].path not in hidden]
-    shown = nodes[:MAX_NEIGHBORS]
-    places = {n: at for at, n in enumerate(shown)}
-    near = [each.path for each in related.similar]
-    named = [n for each in (*tied, *near) if (n := catalog.document_at(each)) is not None]
-    titles = {documents[n].path: documents[n].title for n in (*named, *shown)}
+    nodes = [n for n in nearby if n == id_ or documents[n].path not in hidden]
+    neighbors = nodes[:MAX_NEIGHBORS]
+    places = {n: at for at, n in enumerate(neighbors)}
+    mentioned = map(catalog.document_at, (*tied, *(similar.path for similar in related.similar)))
+    titled = (*(n for n in mentioned if n is not None), *neighbors)
+    titles = {documents[n].path: documents[n].title for n in titled}
     open_sources = [(source, link) for source, link in sources if source not in hidden]
     changed = {path for (_, path), state in states.items() if state == "changed"}
     return NotePage(
@@ -116,28 +111,28 @@ def note_page(
             for link in sorted(links, key=lambda link: link.line)
             if not link.resolved or link.resolved in hidden
         ),
-        unlinked=tuple(each for each in related.similar if each.path not in tied)[:_MAX_NEAR],
-        neighbors=tuple(documents[n].path for n in shown),
+        unlinked=tuple(s for s in related.similar if s.path not in tied)[:_MAX_NEAR],
+        neighbors=tuple(documents[n].path for n in neighbors),
         edges=tuple(
-            (places[n], places[other])
-            for n in shown
-            for other in graph.outgoing(n)
-            if other in places
+            (places[n], places[neighbor])
+            for n in neighbors
+            for neighbor in graph.outgoing(n)
+            if neighbor in places
         ),
-        neighbors_omitted=len(nodes) - len(shown),
+        neighbors_omitted=len(nodes) - len(neighbors),
     )
 
 
-def _around(
-    own: DocumentId, near: Callable[[DocumentId], Sequence[DocumentId]]
+def _within_two_links(
+    start: DocumentId, neighbors_of: Callable[[DocumentId], Sequence[DocumentId]]
 ) -> list[DocumentId]:
-    """Return the documents up to two links away, the nearest first, by their order."""
-    found = {own: 0}
+    """Return the documents at most two links away, nearest first."""
+    distances = {start: 0}
     for distance in (1, 2):
-        for n in [each for each, at in found.items() if at == distance - 1]:
-            for other in sorted(near(n)):
-                found.setdefault(other, distance)
-    return list(found)
+        reached = [n for n, steps in distances.items() if steps == distance - 1]
+        for neighbor in chain.from_iterable(sorted(neighbors_of(n)) for n in reached):
+            distances.setdefault(neighbor, distance)
+    return list(distances)
 
 
 def _backlinks(
@@ -146,15 +141,13 @@ def _backlinks(
     changed: Collection[str],
     titles: Mapping[str, str],
 ) -> Iterator[Backlink]:
-    """Yield the links to a note with the lines that they stand in; of a note that has changed since
-    it was indexed no line can be told.
-    """
-    taken = sources[:MAX_BACKLINKS]
+    """Yield the links to a note with their lines; the line is empty if its note has changed."""
+    listed = sources[:MAX_BACKLINKS]
     rows: dict[str, list[str]] = {}
-    for path in list(dict.fromkeys(path for path, _ in taken))[:_MAX_NOTES_READ]:
+    for path in list(dict.fromkeys(path for path, _ in listed))[:_MAX_NOTES_READ]:
         with suppress(UnknownPathError):
             rows[path] = [] if path in changed else current_text(reader, path).split("\n")
-    for path, link in taken:
+    for path, link in listed:
         text = rows.get(path, [])[link.line - 1 : link.line]
         yield Backlink(
             path,
@@ -170,7 +163,7 @@ MAX_RENDERED_LINES = 4_000
 """Maximum lines rendered at once; a longer note is rendered around the requested lines."""
 
 _MAX_RENDERED_CHARACTERS = 400_000
-"""Maximum characters of those lines: one line may be a whole file."""
+"""Maximum characters rendered at once: a single line may be huge."""
 
 _MAX_ADDRESS = 2_000
 
@@ -181,12 +174,12 @@ _ALIGNMENTS = {
 }
 
 _EXTERNAL_SCHEMES = {"http", "https", "mailto"}
-"""Schemes of links that a reader may follow; any other link is shown as text."""
+"""Schemes of external links; a link with another scheme is shown as text."""
 
 _LINK_ATTRIBUTE = 'rel="noopener noreferrer nofollow"'
 
 LinkTarget = Callable[[Link], str | None]
-"""Takes a link inside the folder and returns its address on the page; None if it is broken."""
+"""Returns the page address of a link inside the folder; None if it is broken."""
 
 TagTarget = Callable[[str], str]
 
@@ -199,10 +192,10 @@ def render_note(
     lines: tuple[int, int] | None = None,
     title: str = "",
 ) -> RenderedNote:
-    """Render a decoded file, or the part of a long one around the cited lines (from 1).
+    """Render a note's text, or the part of a long note around the cited lines (from 1).
 
-    Comments and front matter are left out, HTML in the note is shown as written. Unless the note
-    begins with its own title, its highest headings become level 2, below the page's title.
+    Comments and front matter are left out; HTML is shown as source. Unless the note begins with
+    its own title, its top headings become level 2, below the page's title.
     """
     text = strip_invisible(text)
     front = read_front_matter(path, text)
@@ -225,7 +218,7 @@ def render_note(
 
 
 def _window(rows: Sequence[str], lines: tuple[int, int] | None, total: int) -> tuple[int, int]:
-    """Return the first and last line that are rendered."""
+    """Return the first and last line to render."""
     first = max(
         1, min((lines[0] if lines else 1) - MAX_RENDERED_LINES // 4, total - MAX_RENDERED_LINES + 1)
     )
@@ -258,7 +251,7 @@ def _headings(
 def _parse_inline_and_shift_headings(
     md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any], shift: int
 ) -> None:
-    """Parse what is inside blocks, and move headings down by so many levels."""
+    """Parse the inline text of blocks, and lower headings by `shift` levels."""
     for at, token in enumerate(tokens):
         if token.type in {"heading_open", "heading_close"}:
             token.tag = f"h{min(6, int(token.tag[1]) + shift)}"
@@ -285,29 +278,28 @@ def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Tok
 _TAGS = frozenset(
     "h1 h2 h3 h4 h5 h6 p div blockquote ul ol li thead tbody tr th td hr em strong s br".split()
 )
-"""Tags that markdown-it may write; other tokens are written as text."""
+"""Tags rendered by markdown-it; other tokens become text."""
 
 
 class _NoteRenderer(RendererHTML):
-    """Writes a note's tokens as plain tags, with our own ones for lines, links and images, and with
-    no attribute from the note.
+    """Renders a note's tokens as plain tags, without any attribute from the note.
 
-    Line numbers count from 1 in the file.
+    Custom writers render lines, links and images. Line numbers count from 1 in the file.
     """
 
     def __init__(
         self,
         link_address: LinkTarget,
         tag_address: TagTarget,
-        offset: int,  # lines before the first one that is parsed
+        offset: int,  # lines before the first parsed one
         cited: range,
-        anchors: Mapping[str, int],  # by a heading's bare name, its line
+        anchors: Mapping[str, int],  # heading lines by folded name
     ) -> None:
         super().__init__()
         self._link_address, self._tag_address = link_address, tag_address
         self._offset, self._cited, self._anchors = offset, cited, anchors
         self._is_anchored = False  # the first cited block has been written
-        self._closing: list[str] = []  # of links that are open
+        self._closing: list[str] = []  # closing tags of open links
         self._writers: dict[str, Callable[[Token], str]] = {
             "heading_open": self._numbered,
             "paragraph_open": self._numbered,
@@ -329,12 +321,12 @@ class _NoteRenderer(RendererHTML):
             "wikilink": self._wikilink,
             "tag": self._tag,
         }
-        self.rules = {}  # those of markdown-it write what we do not
+        self.rules = {}  # no default rule may write attributes from the note
 
     def renderToken(  # noqa: N802
         self, tokens: Sequence[Token], idx: int, options: Any, env: Any
     ) -> str:
-        """Write a token by its writer, or a tag that may stand there, or its text."""
+        """Render a token by its writer, as an allowed tag, or as text."""
         token = tokens[idx]
         if write := self._writers.get(token.type):
             return write(token)
@@ -355,50 +347,48 @@ class _NoteRenderer(RendererHTML):
         return range(start + self._offset + 1, end + self._offset + 1)
 
     def _place(self, token: Token) -> dict[str, str | int | float]:
-        """Return the attributes that say on which lines a block stands, and whether it is cited."""
-        own = self._lines(token)
-        if not own:
+        """Return a block's attributes: its lines, and whether it is cited."""
+        lines = self._lines(token)
+        if not lines:
             return {}
         cited = self._cited
-        is_cited = bool(cited) and own.start < cited.stop and cited.start < own.stop
+        is_cited = bool(cited) and lines.start < cited.stop and cited.start < lines.stop
         return {
-            "id": f"L{own.start}",
+            "id": f"L{lines.start}",
             "class": "block cited" if is_cited else "block",
-            "data-lines": f"{own.start}-{own.stop - 1}",
+            "data-lines": f"{lines.start}-{lines.stop - 1}",
         }
 
     def _numbered(self, token: Token) -> str:
-        """Open a block behind the number of its line."""
+        """Open a block with its line number."""
         token.attrs = self._place(token)
         return f"<{token.tag}{self.renderAttrs(token)}>{self._anchor(token)}"
 
     def _anchor(self, token: Token) -> str:
-        """Return the line's number as a link, and where the first cited line stands inside this
-        block a place to go to.
-        """
-        own = self._lines(token)
-        if not own:
+        """Return the block's line number as a link, and an anchor for the first cited line."""
+        lines = self._lines(token)
+        if not lines:
             return ""
         number = (
-            f'<a class="number" href="#L{own.start}" tabindex="-1" aria-hidden="true">'
-            f"{own.start}</a>"
+            f'<a class="number" href="#L{lines.start}" tabindex="-1" aria-hidden="true">'
+            f"{lines.start}</a>"
         )
-        if self._cited and self._cited.start in own and not self._is_anchored:
+        if self._cited and self._cited.start in lines and not self._is_anchored:
             self._is_anchored = True
-            if self._cited.start != own.start:
+            if self._cited.start != lines.start:
                 return f'{number}<span id="L{self._cited.start}"></span>'
         return number
 
     def _code(self, token: Token) -> str:
         first = self._lines(token).start + (token.type == "fence")
         rows = token.content.removesuffix("\n").split("\n") if token.content else []
-        shown = [
+        marked_rows = [
             f'<span class="cited">{escape(row)}</span>' if number in self._cited else escape(row)
             for number, row in enumerate(rows, start=first)
         ]
-        # its lines are marked one by one
+        # cited lines are marked one by one
         token.attrs = self._place(token) | {"class": "block", "tabindex": "0"}
-        text = "\n".join(shown)
+        text = "\n".join(marked_rows)
         return f"<pre{self.renderAttrs(token)}>{self._anchor(token)}<code>{text}</code></pre>\n"
 
     # -------------------------------------------------------------- inside a block
@@ -411,13 +401,14 @@ class _NoteRenderer(RendererHTML):
         return opened
 
     def _link(self, target: str) -> tuple[str, str]:
-        """Return what opens and closes a link."""
-        if found := parse_destination(target, LinkKind.MARKDOWN, "", 0):
-            return self._inner(found)
+        """Return a link's opening and closing tags."""
+        if link := parse_destination(target, LinkKind.MARKDOWN, "", 0):
+            return self._inner(link)
         if address := external_address(target):
             host = urlsplit(address).hostname or ""
-            said = f' <span class="quiet host">({escape(host)})</span>' if host else ""
-            return f'<a class="foreign" href="{escape(address)}" {_LINK_ATTRIBUTE}>', f"</a>{said}"
+            host_label = f' <span class="quiet host">({escape(host)})</span>' if host else ""
+            opened = f'<a class="foreign" href="{escape(address)}" {_LINK_ATTRIBUTE}>'
+            return opened, f"</a>{host_label}"
         kind = "attachment" if is_attachment(target) else "dead"
         return f'<span class="{kind}" title="{escape(target[:_MAX_ADDRESS])}">', "</span>"
 
@@ -426,26 +417,27 @@ class _NoteRenderer(RendererHTML):
             return f'<a href="#L{line}">', "</a>"
         if link.target and (address := self._link_address(link)):
             return f'<a href="{escape(address)}">', "</a>"
-        return '<span class="broken">', '</span><span class="hidden-label"> (leads nowhere)</span>'
+        return '<span class="broken">', '</span><span class="hidden-label"> (broken link)</span>'
 
     def _wikilink(self, token: Token) -> str:
         kind = LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK
-        found = parse_wikilink(token.content, kind, 0)
-        if found is None:
+        link = parse_wikilink(token.content, kind, 0)
+        if link is None:
             return f'<span class="attachment">{escape(token.content)}</span>'
-        opened, closed = ("", "") if self._closing else self._inner(found)
-        return f"{opened}{escape(found.text)}{closed}"
+        opened, closed = ("", "") if self._closing else self._inner(link)
+        return f"{opened}{escape(link.text)}{closed}"
 
     def _image(self, token: Token) -> str:
-        """Return an image as words: one of the folder is not served, one from elsewhere would tell
-        its host who reads what.
+        """Return an image as text.
+
+        Local images are not served, and an external image would reveal the reader to its host.
         """
         source = str(token.attrs.get("src", ""))
-        said = escape(token.content or source.rpartition("/")[2])
+        label = escape(token.content or source.rpartition("/")[2])
         if address := external_address(source):
             opened, closed = ("", "") if self._closing else self._link(address)
-            return f"{opened}image: {said}{closed}"
-        return f'<span class="attachment">image: {said}</span>'
+            return f"{opened}image: {label}{closed}"
+        return f'<span class="attachment">image: {label}</span>'
 
     def _tag(self, token: Token) -> str:
         name = escape(token.content)
@@ -459,7 +451,7 @@ def _label(token: Token) -> str:
 
 
 def external_address(target: str) -> str:
-    """Return a web or mail address as written; empty for any other, deceptive or active one."""
+    """Return a web or mail address; empty for any other, deceptive or active address."""
     address = f"https:{target}" if target.startswith("//") else target
     try:
         parts = urlsplit(address)

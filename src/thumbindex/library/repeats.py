@@ -1,4 +1,4 @@
-"""Repeats inside a document: left out of the search, but they raise salience."""
+"""Find repeats inside a document: they are not searched, but raise the kept chunk's salience."""
 
 from __future__ import annotations
 
@@ -17,52 +17,54 @@ from thumbindex.settings import IngestSettings
 from thumbindex.text import plural, text_key
 
 _MAX_COMPARED = 2_000
-"""Maximum segments of one kind in a document that are compared by meaning, the most salient first.
-Of the others, only equal texts are repeats.
+"""Maximum chunks of one kind in a document that are compared by meaning, most salient first.
+
+Beyond it, only equal texts are repeats.
 """
 
-_SEGMENT_BATCH = 32
-"""Segments that are judged between two yields: some hundredths of a second."""
+_CHUNK_BATCH = 32
+"""Chunks judged between two yields."""
 
 _MAX_JUDGED = 5
-"""Maximum kept segments that a segment is compared with, nearest first."""
+"""Maximum kept chunks compared with one chunk, nearest first."""
 
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
 Repeat = tuple[int, int, bool]
-"""A segment that is left out, the one that says it, and whether they are equal byte for byte:
-boilerplate, which boosts nothing.
+"""A repeated chunk, the kept chunk, and whether their texts are equal.
+
+Equal texts are boilerplate and do not boost salience.
 """
 
 Boost = tuple[int, float, float]
-"""A segment, how much its salience is raised, and to what."""
+"""A chunk, its boost, and its boosted salience."""
 
 
 def find_repeats(
     chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], settings: IngestSettings
 ) -> Generator[None, None, tuple[list[Repeat], list[Boost]]]:
-    """Find repeats among the segments of one document, and boosts of the segments they repeat.
+    """Find repeats among the chunks of one document, and the boosts of the kept chunks.
 
-    The most salient segment is kept. Yields between steps, so that other work may run.
+    Keeps the most salient chunk. Yields between steps to let other work run.
     """
     kinds: dict[tuple[str, str], list[int]] = defaultdict(list)
     for n in sorted(chunks, key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
         if n in vectors and chunks[n].salience >= settings.min_salience:
             kinds[chunks[n].kind, chunks[n].language.casefold()].append(n)
-    several = [order for order in kinds.values() if len(order) > 1 and settings.enabled]
+    groups = [order for order in kinds.values() if len(order) > 1 and settings.enabled]
     repeats: list[Repeat] = []
-    for order in several:
+    for order in groups:
         repeats += yield from _repeats(order, chunks, vectors, settings.similarity)
     repeats.sort()
-    # texts that repeat one count once each, however often they stand there
-    near: dict[int, set[bytes]] = defaultdict(set)
-    for segment, keeper, exact in repeats:
+    # each distinct text counts once
+    near_copies: dict[int, set[bytes]] = defaultdict(set)
+    for chunk, keeper, exact in repeats:
         if not exact:
-            near[keeper].add(text_key(chunks[segment].text))
+            near_copies[keeper].add(text_key(chunks[chunk].text))
     boosts = []
-    for keeper, texts in sorted(near.items()):
+    for keeper, texts in sorted(near_copies.items()):
         if boost := boost_for(len(texts), settings):
-            # which is never worth less for being repeated, whatever the cap
+            # the cap never lowers salience
             salience = chunks[keeper].salience
             boosts.append(
                 (keeper, boost, max(salience, min(settings.max_salience, salience + boost)))
@@ -70,11 +72,11 @@ def find_repeats(
     return repeats, boosts
 
 
-def boost_for(near: int, settings: IngestSettings) -> float:
-    """Return the boost of a segment with `near` repeats: logarithmic, linear or none."""
-    if settings.boost == "off" or not near:
+def boost_for(repeats: int, settings: IngestSettings) -> float:
+    """Return the boost of a chunk with this many repeats: logarithmic, linear or none."""
+    if settings.boost == "off" or not repeats:
         return 0.0
-    return settings.base * (math.log2(1 + near) if settings.boost == "logarithmic" else near)
+    return settings.base * (math.log2(1 + repeats) if settings.boost == "logarithmic" else repeats)
 
 
 def _repeats(
@@ -83,81 +85,78 @@ def _repeats(
     vectors: Mapping[int, Vector],
     similarity: float,
 ) -> Generator[None, None, list[Repeat]]:
-    """Go through segments of one kind, the most salient first: each repeats a kept one of the same
-    text, else the nearest that says the same.
+    """Find repeats among chunks of one kind, ordered by salience.
+
+    A chunk repeats the kept chunk with the same text, else the nearest one with the same meaning.
     """
     matrix = np.stack([vectors[n] for n in order[:_MAX_COMPARED]])
     cosines = matrix @ matrix.T
     repeats: list[Repeat] = []
-    kept: list[int] = []  # positions
+    keepers: list[int] = []  # positions in `order`
     by_text: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for at, n in enumerate(order):
-        if at % _SEGMENT_BATCH == 0:
+        if at % _CHUNK_BATCH == 0:
             yield
-        same = by_text[chunks[n].text, *_numbers(chunks[n])]
-        keeper = next((k for k in same if vectors[k] @ vectors[n] >= similarity), None)
+        same_text = by_text[chunks[n].text, *_numbers(chunks[n])]
+        keeper = next((k for k in same_text if vectors[k] @ vectors[n] >= similarity), None)
         if keeper is None and at < _MAX_COMPARED:
-            to_kept = cosines[at, kept]
-            near = np.flatnonzero(to_kept >= similarity)
-            nearest = near[np.argsort(-to_kept[near], kind="stable")][:_MAX_JUDGED].tolist()
-            others = (order[kept[k]] for k in nearest)
-            keeper = next((k for k in others if _says_the_same(chunks[k], chunks[n])), None)
+            to_kept = cosines[at, keepers]
+            similar = np.flatnonzero(to_kept >= similarity)
+            nearest = similar[np.argsort(-to_kept[similar], kind="stable")][:_MAX_JUDGED].tolist()
+            candidates = (order[keepers[k]] for k in nearest)
+            keeper = next((k for k in candidates if _is_covered(chunks[n], chunks[k])), None)
         if keeper is not None:
             repeats.append((n, keeper, chunks[n].text == chunks[keeper].text))
             continue
-        same.append(n)
+        same_text.append(n)
         if at < _MAX_COMPARED:
-            kept.append(at)
+            keepers.append(at)
     return repeats
 
 
-def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
-    """Return whether a segment may be left out for another one: it has no word of its own."""
+def _is_covered(chunk: Chunk, keeper: Chunk) -> bool:
+    """Return whether a chunk adds no word, number or contradiction to the kept chunk."""
     return (
-        Counter(tokenize(other.text).stems) <= Counter(tokenize(keeper.text).stems)
-        and _numbers(keeper) == _numbers(other)
-        and chunk_difference(keeper, other) is None
+        Counter(tokenize(chunk.text).stems) <= Counter(tokenize(keeper.text).stems)
+        and _numbers(keeper) == _numbers(chunk)
+        and chunk_difference(keeper, chunk) is None
     )
 
 
 def _numbers(chunk: Chunk) -> list[str]:
-    """Return the numbers in the headings of a segment: "5.1" is not "7.6"."""
+    """Return the numbers in a chunk's headings: "5.1" differs from "7.6"."""
     return _NUMBERED.findall(" ".join(chunk.heading_path))
 
 
 _HIGH_RATIO, _HIGH_BOOST = 0.50, 0.60
-"""Above these something is wrong: generated pages, or a text that says one thing over and over.
-
-Healthy are 0.10 to 0.40, and 0.05 to 0.20.
-"""
+"""Ratio of repeats and boost above which a warning is due; 0.40 and 0.20 are still healthy."""
 
 
 def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
-    """Return a sentence about how many chunks were left out."""
+    """Return a sentence about the number of repeats."""
     repeats, chunks = sum(count.repeats for count in counts), sum(count.chunks for count in counts)
     repeat = (
-        "only repeats another one of its note and is"
+        "only repeats another chunk of its note and is"
         if repeats == 1
-        else "only repeat others of their notes and are"
+        else "only repeat other chunks of their notes and are"
     )
-    return f"{repeats:,} of {plural(chunks, 'chunk')} {repeat} left out of the search"
+    return f"{repeats:,} of {plural(chunks, 'chunk')} {repeat} not searched"
 
 
 def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
-    """Return warnings about high ratios, each with what to do."""
-    of = f" of type {counts.type!r}" if counts.type else ""
+    """Return warnings about high ratios, each with a remedy."""
+    of_type = f" of type {counts.type!r}" if counts.type else ""
     ratio = counts.repeats / counts.chunks if counts.chunks else 0.0
-    found = []
+    warnings = []
     if ratio > _HIGH_RATIO:
-        found.append(
-            f"{ratio:.0%} of the chunks of notes{of} repeat others of their note, more "
-            "than half: "
-            "generated pages? Raise index.ingest.similarity, or leave them out with corpus.exclude."
+        warnings.append(
+            f"{ratio:.0%} of the chunks of notes{of_type} repeat other chunks of their note. If "
+            "these are generated pages, exclude them with corpus.exclude; otherwise raise "
+            "index.ingest.similarity."
         )
     if counts.most_boost > _HIGH_BOOST:
-        found.append(
-            f"A chunk of a note{of} is raised by {counts.most_boost:.2f}, more than "
-            f"{_HIGH_BOOST:.2f}: "
-            "lower index.ingest.base, or see what repeats it."
+        warnings.append(
+            f"Repeats boost a chunk of a note{of_type} by {counts.most_boost:.2f}, more than "
+            f"{_HIGH_BOOST:.2f}: lower index.ingest.base, or check the repeats."
         )
-    return tuple(found)
+    return tuple(warnings)

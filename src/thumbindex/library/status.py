@@ -1,4 +1,4 @@
-"""Status of a folder's index: size, counts, writers and problems; and the health of its model."""
+"""Report a folder index's status (size, counts, writers, problems) and its model's health."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ SCHEMA = Store.version
 """The schema version of new indexes."""
 
 _SHA256 = 64
-"""Hex digits of a sha256: the hub's cache names a large file by it."""
+"""Hex digits of a sha256 digest. The hub's cache names large files by their digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
-    """A model whose files were verified."""
+    """A model with verified files."""
 
     name: str
     folder: Path
     dimensions: int
-    verified: int  # files whose digests are known and right
+    verified: int  # files with known, matching digests
 
 
 def examine_model(name: str) -> ModelHealth:
@@ -58,20 +58,20 @@ def examine_model(name: str) -> ModelHealth:
 
 
 def verify_named(folder: Path) -> int:
-    """Verify the files of a model in the hub's cache that are named by their digests.
+    """Verify a model's files that the hub's cache names by digest; return their number.
 
-    Return their number. Raises ModelError.
+    Raises ModelError.
     """
     links = [path for path in sorted(folder.rglob("*")) if path.is_symlink() and path.is_file()]
-    named = [path for path in links if len(path.resolve().name) == _SHA256]
-    for path in named:
+    digest_named = [path for path in links if len(path.resolve().name) == _SHA256]
+    for path in digest_named:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != path.resolve().name:
                 raise ModelError(
                     f"{path} is not the file that was published: delete {path.resolve()} and "
                     "fetch the model again."
                 )
-    return len(named)
+    return len(digest_named)
 
 
 def is_intact(folder: Folder) -> bool:
@@ -80,7 +80,7 @@ def is_intact(folder: Folder) -> bool:
 
 
 MAX_FLAGGED = 100
-"""Maximum flags that are listed."""
+"""Maximum flags listed."""
 
 _FAILURES = {
     IndexDamagedError: "damaged",
@@ -109,14 +109,14 @@ def status_of(reader: Reader) -> FolderStatus:
         status = _with_contents(replace(status, updated=_iso(published)), reader)
         is_written = status.index.pending > 0 and now - published < PUBLISHER_TIMEOUT_SECONDS
         return replace(status, writing=is_written)
-    if database:  # somebody has forgotten it since this was opened
+    if database:  # the folder was forgotten since it was opened
         return status
     index_paths, progress = folder.index_paths, current_progress(folder)
     status = replace(
         status,
         progress=progress,
         writing=progress is not None or is_held(index_paths.lock),
-        is_missing=not os.path.isdir(folder.root),  # noqa: PTH112 - a closed one is no error
+        is_missing=not os.path.isdir(folder.root),  # noqa: PTH112 - an unreadable one is no error
     )
     if not status.indexed:
         return status
@@ -134,13 +134,13 @@ def status_of(reader: Reader) -> FolderStatus:
 
 
 def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
-    """Return a status with the counts and problems of the index."""
+    """Add the index's counts and problems to a status."""
     store, folder, state = reader.store, reader.folder, folder_index_state(reader)
     flagged, problems = flags_of(store.flagged()), (*status.skipped, *store.problems())
-    hidden = hidden_paths({each.path for each in flagged}, reader)
-    flagged = tuple(each for each in flagged if each.path not in hidden)
-    if isinstance(store, Store) and (said := commit_dates_problem(folder, store)):
-        problems += (Problem(".git", None, said),)
+    hidden = hidden_paths({flag.path for flag in flagged}, reader)
+    flagged = tuple(flag for flag in flagged if flag.path not in hidden)
+    if isinstance(store, Store) and (problem := commit_dates_problem(folder, store)):
+        problems += (Problem(".git", None, problem),)
     is_measured = folder.config.index.ingest.metrics and state.vectors
     return replace(
         status,
@@ -149,14 +149,14 @@ def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
         links=store.link_counts(),
         ingestion=store.duplicates.ingestion() if is_measured else (),
         flagged=flagged[:MAX_FLAGGED],
-        flagged_count=len({each.path for each in flagged}),
-        # until a run has read its last file
+        flagged_count=len({flag.path for flag in flagged}),
+        # a run was cut off before its last file
         unfinished=store.meta("links") == "stale" and not status.writing,
     )
 
 
 def _written_at(store: Path) -> float:
-    """Return when a database or its log was last written; 0 if it is missing."""
+    """Return the last write time of a database and its log; 0 if both are missing."""
     newest = 0.0
     for path in (store, store.with_name(f"{store.name}-wal")):
         with suppress(OSError):

@@ -1,5 +1,6 @@
-"""Explain why a note is or is not among the answers: not on disk, excluded, not indexed yet,
-filtered out, or dropped by a stage.
+"""Explain why a query finds or misses a note.
+
+A missed note is not on disk, excluded, not indexed yet, filtered out, or dropped by a stage.
 """
 
 from __future__ import annotations
@@ -43,72 +44,71 @@ def explain_note(
 ) -> WhyReport:
     """Return the outcome of a query for one note, or why the note is not indexed.
 
-    Folders that the query names come first, and paths before names. Raises UnknownPathError if
-    there is no such file or note, UsageError for several or an unknown heading.
+    Prefers the query's folders, then paths over names. Raises UnknownPathError if there is no such
+    file or note, UsageError for several notes or an unknown heading.
     """
-    first = [each for each in readers if each.folder.name in query.filters.folder] or readers
-    notes = NoteLookup(first, is_local), NoteLookup(readers, is_local)
+    preferred = [r for r in readers if r.folder.name in query.filters.folder] or readers
+    lookups = NoteLookup(preferred, is_local), NoteLookup(readers, is_local)
     spellings = dict.fromkeys((note, os.path.normpath(note).replace(os.sep, "/")))
-    paths = (each.find_path(text) for each in notes for text in spellings)
-    found = next(filter(None, paths), None)
-    there = [] if found else [entry for each in notes for entry in _on_disk(note, each)]
+    by_path = (lookup.find_path(text) for lookup in lookups for text in spellings)
+    match = next(filter(None, by_path), None)
+    entries = [] if match else [entry for lookup in lookups for entry in _on_disk(note, lookup)]
     try:
-        if found is None and not any((each.folder.root / path).is_file() for each, path in there):
-            found = _find_by_name(note, *notes)
+        if match is None and not any((r.folder.root / path).is_file() for r, path in entries):
+            match = _find_by_name(note, *lookups)
     except UnknownPathError:
-        if not there and is_local and _is_outside(note):
+        if not entries and is_local and _is_outside(note):
             roots = ", ".join(str(reader.folder.root) for reader in readers)
-            reason = f"it lies outside the folders that are searched: {roots}"
+            reason = f"it is outside the searched folders: {roots}"
             return _not_indexed(query, "", note, reason)
-        if not there:
+        if not entries:
             raise
-    if found is None:
-        reader, path = there[0]
+    if match is None:
+        reader, path = entries[0]
         return _not_indexed(query, reader.folder.name, path, _why_not_indexed(reader, path))
-    return _in_index(found, query, readers, settings, embedder, reranker)
+    return _in_index(match, query, readers, settings, embedder, reranker)
 
 
-def _find_by_name(note: str, named: NoteLookup, every: NoteLookup) -> FoundNote:
+def _find_by_name(note: str, preferred: NoteLookup, all_notes: NoteLookup) -> FoundNote:
     try:
-        return named.find(note)
+        return preferred.find(note)
     except UnknownPathError:
-        return every.find(note)
+        return all_notes.find(note)
 
 
 def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
-    """Return the folder entries, indexed or not, at a path (`path#heading` too)."""
-    found = list[tuple[Reader, str]]()
+    """Return the folder entries, indexed or not, at a path (or `path#heading`)."""
+    entries = list[tuple[Reader, str]]()
     for path in dict.fromkeys((note, note.partition("#")[0])):
-        own = os.path.normpath(path).replace(os.sep, "/")
-        found += [
-            (reader, own) for reader in notes.readers if path and not Path(path).is_absolute()
+        relative = os.path.normpath(path).replace(os.sep, "/")
+        entries += [
+            (reader, relative) for reader in notes.readers if path and not Path(path).is_absolute()
         ]
-        found += chain.from_iterable(notes.resolve_path(path))
+        entries += chain.from_iterable(notes.resolve_path(path))
     return [
         (reader, path)
-        for reader, path in found
+        for reader, path in entries
         if path.split("/")[0] not in {"", ".", ".."} and _has_entry(reader, path)
     ]
 
 
 def _is_outside(note: str) -> bool:
-    """Return whether a path leads out of the folders."""
     return Path(note).is_absolute() or Path(os.path.normpath(note)).parts[:1] in {(), ("..",)}
 
 
 def _has_entry(reader: Reader, path: str) -> bool:
-    """Return whether the folder has a public entry at a path; symlinks out of it do not count."""
+    """Return whether the folder has a non-private entry at a path, without links that leave it."""
     if reader.is_published:
         return False
     entry = reader.folder.root / path
     try:
         below = Path(os.path.realpath(entry.parent))
-        there = (
+        exists = (
             below == reader.folder.root or reader.folder.root in below.parents
         ) and os.path.lexists(entry)
-    except (OSError, ValueError):  # a NUL, or a name longer than any
+    except (OSError, ValueError):  # a NUL character, or a name too long for the file system
         return False
-    return there and not is_private(reader.folder.root, path, reader.folder.config.corpus)
+    return exists and not is_private(reader.folder.root, path, reader.folder.config.corpus)
 
 
 # ------------------------------------------------------------------ not in the index
@@ -128,7 +128,7 @@ def _why_not_indexed(reader: Reader, path: str) -> str:
     if left_out:
         return left_out
     if not reader.indexed:
-        return f"there is no index of {folder.name} yet: `thumbindex index` makes one"
+        return f"{folder.name} has no index yet: run `thumbindex index`"
     if folder.config.blocks_indexing:
         return folder.config.folder_file_error
     data = read_bytes(folder.root, path, folder.config.corpus)
@@ -137,8 +137,7 @@ def _why_not_indexed(reader: Reader, path: str) -> str:
     reasons = (problem.reason for problem in reader.store.problems() if problem.path == path)
     return next(
         reasons,
-        "the index does not know it yet: a server that runs takes it in by itself, else "
-        "`thumbindex index` does",
+        "it is not indexed yet: a running server indexes it soon, otherwise run `thumbindex index`",
     )
 
 
@@ -146,14 +145,14 @@ def _why_not_indexed(reader: Reader, path: str) -> str:
 
 
 def _in_index(
-    found: FoundNote,
+    note: FoundNote,
     query: Query,
     readers: Sequence[Reader],
     settings: QuerySettings,
     embedder: Embedder | None,
     reranker: Reranker | None,
 ) -> WhyReport:
-    name, path, names = found.reader.folder.name, found.document.path, query.filters.folder
+    name, path, names = note.reader.folder.name, note.document.path, query.filters.folder
     if names and name not in names:
         return WhyReport(
             query.text,
@@ -163,7 +162,7 @@ def _in_index(
             "",
             "filtered",
             "",
-            f"the filter `folder` asks for {', '.join(names)}; it is in {name}",
+            f"it is in {name}, not in a folder of the filter `folder`: {', '.join(names)}",
         )
     snapshots = {
         reader: reader.folder_snapshot()
@@ -178,21 +177,22 @@ def _in_index(
     if document is None:
         raise UnknownPathError(f"No document {path!r} in the index.")
     before = sum(folder_snapshot.documents for folder_snapshot in folder_snapshots[:folder])
-    wanted = _chunks_under(found.fragment, DocumentId(before + document), tools)
+    chunks = _chunks_under(note.fragment, DocumentId(before + document), tools)
     answer, _ = run_pipeline(
         without_folder_filter(query),
         tools,
         time.perf_counter,
         lambda stage, search: steps.append((stage, search)),
     )
-    outcome = outcome_of(found.document, found.fragment or "", wanted, steps, answer, tools)
+    outcome = outcome_of(note.document, note.fragment or "", chunks, steps, answer, tools)
     outcome = PrivacyFilter(answer, tools, snapshots).filter_why_report(outcome)
-    return replace(outcome, query=query.text, notes=_file_change_notes(found))
+    return replace(outcome, query=query.text, notes=_file_change_notes(note))
 
 
 def _chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
-    """Return a document's chunks, or the chunks under a heading. Raises UsageError if there is no
-    such heading.
+    """Return a document's chunks, or only those under a heading.
+
+    Raises UsageError if there is no such heading.
     """
     ids = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
     if heading is None:
@@ -202,32 +202,32 @@ def _chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> li
         n: {chunk.heading_path[: depth + 1] for depth in range(len(chunk.heading_path))}
         for n, chunk in chunks.items()
     }
-    every = sorted(set().union(*chains.values()))
-    meant = {every[n] for n in matching_headings(heading, every)}
-    found = [n for n in ids if meant & chains.get(n, set())]
-    if not found:
+    all_chains = sorted(set().union(*chains.values()))
+    matching_chains = {all_chains[n] for n in matching_headings(heading, all_chains)}
+    matching = [n for n in ids if matching_chains & chains.get(n, set())]
+    if not matching:
         raise unknown_heading_error(
             tools.snapshot.catalog.documents[document].path,
             heading,
             (name for chunk in chunks.values() for name in chunk.heading_path),
         )
-    return found
+    return matching
 
 
-def _file_change_notes(found: FoundNote) -> tuple[str, ...]:
-    """Return sentences about changes of the file since it was indexed."""
-    if found.reader.is_published:
+def _file_change_notes(note: FoundNote) -> tuple[str, ...]:
+    """Return sentences about changes to the file since it was indexed."""
+    if note.reader.is_published:
         return ()
-    folder, path = found.reader.folder, found.document.path
-    look = note_states([(folder.name, path)], [found.reader]).get((folder.name, path))
+    folder, path = note.reader.folder, note.document.path
+    state = note_states([(folder.name, path)], [note.reader]).get((folder.name, path))
     try:
         left_out = why_left_out(folder.root, path, folder.config.corpus)
     except UnknownFolderError:
-        look, left_out = "gone", ""
-    if look == "gone":
-        return ("the file is not there any more: what is told is of what was read last",)
+        state, left_out = "gone", ""
+    if state == "gone":
+        return ("the file is gone: this report describes the indexed text",)
     if left_out:
-        return (f"the next run of indexing leaves it out: {left_out}",)
-    if look != "changed":
+        return (f"the next indexing run will leave it out: {left_out}",)
+    if state != "changed":
         return ()
-    return ("the file was changed since it was indexed: what is told is of what was read then",)
+    return ("the file has changed since it was indexed: this report describes the indexed text",)

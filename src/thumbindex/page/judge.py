@@ -128,7 +128,7 @@ def grade_passage(visit: Visit) -> FormResult:
 def delete_judgment(visit: Visit) -> FormResult:
     """Delete a query with all its grades."""
     folder = visit.text("folder")
-    visit.library.judgments().take_out(visit.text("query", MAX_QUERY_CHARS), folder=folder)
+    visit.library.judgments().remove(visit.text("query", MAX_QUERY_CHARS), folder=folder)
     return FormResult(_return_address(visit, folder), {})
 
 
