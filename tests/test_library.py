@@ -163,7 +163,7 @@ def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(v
         store = library.opened[0].index_paths.of_build().store
     store.write_bytes(b"damaged" * 1000)
     with open_library(vault, tmp_path / "index") as library:
-        with pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
+        with pytest.raises(IndexDamagedError, match="rebuild it from the notes"):
             library.query("apples")
         report = library.index()
         assert (

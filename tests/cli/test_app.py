@@ -485,8 +485,8 @@ def test_status_calls_a_damaged_index_damaged_in_one_sentence(
     (folder,) = checked(run_in(vault, "status", "--json"), "status")["folders"]
     assert (folder["failure"], len(folder["skipped"])) == ("damaged", 1)
     assert folder["skipped"][0]["reason"].endswith(
-        "index.sqlite3 is damaged (it is no SQLite file): run `thumbindex index`, which "
-        "builds it anew from the notes."
+        "index.sqlite3 is damaged (it is not an SQLite file): run `thumbindex index` to "
+        "rebuild it from the notes."
     )
     assert run_in(vault, "status").stdout.splitlines()[1].endswith("damaged")
 

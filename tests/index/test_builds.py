@@ -42,10 +42,10 @@ def test_a_whole_index_is_left_alone(places):
 
 def test_a_text_that_is_not_what_was_written_is_found_and_not_returned(places):
     execute(places.store, "UPDATE sections SET text = 'b' || substr(text, 2)")
-    assert find_damage(places) == "a text is not what was written"
+    assert find_damage(places) == "a text is corrupted"
     with (
         closing(Store(places.store, read_only=True)) as store,
-        pytest.raises(IndexDamagedError, match="builds it anew from the notes"),
+        pytest.raises(IndexDamagedError, match="rebuild it from the notes"),
     ):
         store.chunks(list(store.signed_row_ids()))
 
@@ -65,7 +65,7 @@ def test_a_flipped_byte_of_the_words_is_found_whatever_time_the_file_has(places)
     with file.open("r+b") as opened:
         opened.write(bytes([data[0] ^ 1]))
     os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    assert find_damage(places) == f"{file.name} is not as it was written"
+    assert find_damage(places) == f"{file.name} is corrupted"
 
 
 def test_a_segment_that_no_commit_lists_is_deleted_by_the_next_writer(places):

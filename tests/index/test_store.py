@@ -77,8 +77,8 @@ def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
     with pytest.raises(IndexDamagedError) as told:
         Store(tmp_path / "index.sqlite3", read_only=True).verify()
     assert str(told.value) == (
-        f"{tmp_path / 'index.sqlite3'} is damaged (its pages do not hold together): run "
-        "`thumbindex index`, which builds it anew from the notes."
+        f"{tmp_path / 'index.sqlite3'} is damaged (its pages are corrupted): run "
+        "`thumbindex index` to rebuild it from the notes."
     )
 
 

@@ -65,7 +65,7 @@ def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(
     with Writer.open(tmp_path / "index") as writer:
         writer.set_meta("fingerprint", "m")
         keys = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
-        with pytest.raises(ModelError, match="Name another model"):
+        with pytest.raises(ModelError, match="Choose another model"):
             writer.store_vectors({keys[0]: np.array([number, 1], dtype=np.float32)})
         assert [key for key, _ in unique_keys(chunks_without_vector(writer.store))] == keys
 
@@ -246,9 +246,7 @@ def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_all_are_made
         db.commit()
     with closing(Store(places.store, read_only=True)) as store:
         assert len(load_vectors(store).rows()) == 899
-    assert "a vector is not as it was written): its texts are embedded again" in repair_index(
-        places
-    )
+    assert "a vector is corrupted): its texts are embedded again" in repair_index(places)
     assert (
         embed(places.folder),
         len(load_vectors(Store(places.store, read_only=True)).rows()),

@@ -1,6 +1,4 @@
-"""Text analysis: folded and stemmed terms of prose, identifiers whole and in parts; and the spans
-of a text that match a query's terms.
-"""
+"""Text analysis: stemmed terms of prose, identifiers and their parts; and highlighting."""
 
 from __future__ import annotations
 
@@ -37,10 +35,10 @@ from thumbindex.text import (
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
 _LANGUAGE_SAMPLE = 300
-"""Characters of a chunk that its language is detected from."""
+"""Number of a chunk's characters used to detect its language."""
 
 LANGUAGE_MARK = ":"
-"""First character of a stem that is not English: such terms are adjacent in a segment."""
+"""First character of non-English stems, so that they are adjacent in a segment."""
 
 _russian = RussianStemmer()
 _snowball = {
@@ -57,9 +55,9 @@ _ELIDED = re.compile(
     r"^(?:[cdjlmnstv]|qu|un|jusqu|lorsqu|puisqu|quelqu|(?:de|a|ne|su|da|que|be)ll|sant|tutt|quest)"
     r"'(?=[a-z])"
 )
-"""Elided articles and pronouns of French and Italian, written together with a word."""
+"""Elided French and Italian articles and pronouns, as a prefix of a word."""
 
-# endings that the stemmers know only with accents, and plurals that they do not know
+# endings that the stemmers know only with accents, and plurals that they miss
 _ACCENTED_ENDINGS = {
     "es": ((re.compile(r"(?<=[au])cion$"), "ción"),),
     "fr": (
@@ -84,22 +82,18 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def language_stem(word: str, language: str) -> str:
-    """Return a folded word's stem in a language of `SUFFIXED`, marked with the language: stems of
-    two languages may be spelled alike.
-    """
+    """Return a folded word's stem in a language of `INFLECTED_LANGUAGES`, prefixed with it."""
     bare = _ELIDED.sub("", word) if "'" in word else word
-    for ending, written in _ACCENTED_ENDINGS.get(language, ()):
-        bare = ending.sub(written, bare)
-    found = fold(str(_snowball[language].stem(bare))) or bare
+    for ending, replacement in _ACCENTED_ENDINGS.get(language, ()):
+        bare = ending.sub(replacement, bare)
+    root = fold(str(_snowball[language].stem(bare))) or bare
     if language == "nl":  # huizen, huis; brieven, brief
-        found = found[:-1] + {"z": "s", "v": "f"}.get(found[-1], found[-1])
-    return f"{LANGUAGE_MARK}{language}{LANGUAGE_MARK}{found}"
+        root = root[:-1] + {"z": "s", "v": "f"}.get(root[-1], root[-1])
+    return f"{LANGUAGE_MARK}{language}{LANGUAGE_MARK}{root}"
 
 
 def stems(word: str, languages: Collection[str]) -> tuple[str, ...]:
-    """Return the terms of a word: its English stem and, in Latin script, its stems in some
-    languages.
-    """
+    """Return a word's English stem and, in Latin script, its stems in other languages."""
     if word[0].isascii() and word[0].isalpha():
         return (stem(word), *(language_stem(word, language) for language in languages))
     return (stem(word),)
@@ -107,8 +101,9 @@ def stems(word: str, languages: Collection[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedFields:
-    """The terms of a chunk or a document by field, in order and with their positions, and the
-    number of words by field. Code has no positions.
+    """The terms of a chunk or document with their positions, and the number of words, by field.
+
+    Code has no positions.
     """
 
     fields: Mapping[str, tuple[Sequence[str], Sequence[int]]]
@@ -116,20 +111,22 @@ class AnalyzedFields:
 
 
 def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
-    """Return the terms of a chunk, without empty fields; `language` is its document's."""
+    """Return the terms of a chunk by nonempty field. `language` is the document's."""
     body = strip_markup(chunk.text)
-    own = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_LANGUAGE_SAMPLE],))
-    found = _stemmed({"body": body, "headings": "\n".join(chunk.heading_path[1:])}, own or language)
+    detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_LANGUAGE_SAMPLE],))
+    analyzed = _stemmed(
+        {"body": body, "headings": "\n".join(chunk.heading_path[1:])}, detected or language
+    )
     code = _code_terms("\n".join((*chunk.heading_path, chunk.text)))
     if code:
         return AnalyzedFields(
-            {**found.fields, "code": (code, ())}, {**found.lengths, "code": len(code)}
+            {**analyzed.fields, "code": (code, ())}, {**analyzed.lengths, "code": len(code)}
         )
-    return found
+    return analyzed
 
 
 def analyze_document(document: Document) -> AnalyzedFields:
-    """Return the terms of a document's own fields, which count for all of its chunks."""
+    """Return the terms of a document's fields, which count for all of its chunks."""
     return _stemmed(
         {
             "title": document.title,
@@ -145,7 +142,7 @@ def analyze_document(document: Document) -> AnalyzedFields:
 
 
 def _code_terms(value: str) -> list[str]:
-    """Return whole identifiers, their parts, and plain words (no stop words), folded."""
+    """Return folded identifiers, their parts, and words, without stop words."""
     return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 
@@ -153,33 +150,30 @@ def _code_terms(value: str) -> list[str]:
 def _forms(token: str) -> tuple[str, ...]:
     return tuple(
         form
-        for whole, parts in token_parts(token)
-        for form in (() if whole in STOP_WORDS else (whole,)) + parts
+        for name, parts in token_parts(token)
+        for form in (() if name in STOP_WORDS else (name,)) + parts
     )
 
 
 def _stemmed(texts: Mapping[str, str], language: str) -> AnalyzedFields:
-    """Return the stems of texts with their positions, and the number of words, by field.
-
-    A text of another language has English stems too: such texts are full of English names, and a
-    wrongly detected language loses nothing.
-    """
+    """Return the stems of texts with positions, and the number of words, by field."""
+    # English stems as well: texts contain English names, and the language may be wrong
     languages = (language,) if language in INFLECTED_LANGUAGES else ()
-    found: dict[str, tuple[Sequence[str], Sequence[int]]] = {}
+    fields: dict[str, tuple[Sequence[str], Sequence[int]]] = {}
     lengths = {}
     for name, text in texts.items():
         terms, positions = words_with_positions(text)
         if terms:
             lengths[name] = positions[-1] + 1
-            found[name] = list(map(stem, terms)), positions
+            fields[name] = list(map(stem, terms)), positions
             if languages:
-                both = [
-                    (stemmed, place)
-                    for word, place in zip(terms, positions, strict=True)
+                pairs = [
+                    (stemmed, position)
+                    for word, position in zip(terms, positions, strict=True)
                     for stemmed in stems(word, languages)
                 ]
-                found[name] = [stemmed for stemmed, _ in both], [place for _, place in both]
-    return AnalyzedFields(found, lengths)
+                fields[name] = [stemmed for stemmed, _ in pairs], [n for _, n in pairs]
+    return AnalyzedFields(fields, lengths)
 
 
 # -------------------------------------------------------------- highlighting
@@ -191,38 +185,39 @@ CharSpan = tuple[int, int]
 def highlight_spans(
     text: str, terms: Collection[Term], languages: Collection[str]
 ) -> tuple[CharSpan, ...]:
-    """Return the spans of a text that match terms, by their stems; the words of a phrase must be
-    adjacent.
-    """
-    forms = [words(each.text) for term in terms for each in (term, *term.forms)]
+    """Return the spans of a text that match terms by stem, phrases as adjacent words."""
+    forms = [words(form.text) for term in terms for form in (term, *term.forms)]
     initials = {word[0] for form in forms for word in form}
-    wanted = [[set(stems(word, languages)) for word in form] for form in forms if form]
-    stood = list(word_spans(text))
-    # A stem begins as its word does: most words of a text need none.
-    own = {
+    stemmed_forms = [[set(stems(word, languages)) for word in form] for form in forms if form]
+    spans = list(word_spans(text))
+    # a stem starts with its word's first letter: most words need not be stemmed
+    text_stems = {
         word: set(stems(word, languages))
-        for word in {word for word, *_ in stood}
+        for word in {word for word, *_ in spans}
         if word[0] in initials or "'" in word
     }
-    begun = {word: [form for form in wanted if form[0] & stemmed] for word, stemmed in own.items()}
-    found: list[CharSpan] = []
-    for at, (word, start, _) in enumerate(stood):
-        for form in begun.get(word, ()):
-            following = stood[at : at + len(form)]
+    starting = {
+        word: [form for form in stemmed_forms if form[0] & stemmed]
+        for word, stemmed in text_stems.items()
+    }
+    matches: list[CharSpan] = []
+    for at, (word, start, _) in enumerate(spans):
+        for form in starting.get(word, ()):
+            following = spans[at : at + len(form)]
             if len(following) == len(form) and all(
-                stemmed & own.get(other, set())
-                for stemmed, (other, *_) in zip(form, following, strict=True)
+                stemmed & text_stems.get(next_word, set())
+                for stemmed, (next_word, *_) in zip(form, following, strict=True)
             ):
-                found.append((start, following[-1][2]))
-    whole = [re.escape(term.text) for term in terms if not term.phrase and not term.text.isalnum()]
-    if whole:
-        pattern = rf"(?<!\w)(?:{'|'.join(whole)})(?!\w)"
-        found += (match.span() for match in re.finditer(pattern, text, re.IGNORECASE))
-    return tuple(_joined(found))
+                matches.append((start, following[-1][2]))
+    literals = [re.escape(t.text) for t in terms if not t.phrase and not t.text.isalnum()]
+    if literals:
+        pattern = rf"(?<!\w)(?:{'|'.join(literals)})(?!\w)"
+        matches += (match.span() for match in re.finditer(pattern, text, re.IGNORECASE))
+    return tuple(_joined(matches))
 
 
 def _joined(spans: Sequence[CharSpan]) -> Iterator[CharSpan]:
-    """Yield spans in order, overlapping ones merged."""
+    """Yield the spans in order, with overlapping ones merged."""
     last: CharSpan | None = None
     for start, end in sorted(spans):
         if last and start < last[1]:

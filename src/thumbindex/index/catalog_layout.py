@@ -1,6 +1,4 @@
-"""Documents and chunks of a folder by position: documents ascend by path, and the chunks of each
-follow one another.
-"""
+"""Ids of documents and chunks: documents ascend by path, and a document's chunks are adjacent."""
 
 from __future__ import annotations
 
@@ -13,15 +11,15 @@ from thumbindex.ports import IntArray, Mask, Selection
 
 
 class CatalogLayout:
-    """The part of a catalog that follows from how many chunks and which day each document has.
+    """The part of a catalog that follows from documents' sizes and dates.
 
-    `document_rows` has each document's row id, `sizes` how many chunks each has, `days` each
-    one's day as an ordinal (0 for none); `document_ids` has each chunk's document.
+    By document: `document_rows` are row ids, `sizes` numbers of chunks, `ordinal_days` dates as
+    ordinals (0 if undated). By chunk: `document_ids`.
     """
 
     def __init__(self, document_rows: IntArray, sizes: IntArray, days: IntArray) -> None:
         self.document_rows, self.sizes, self.ordinal_days = document_rows, sizes, days
-        self.first: IntArray = np.append(0, np.cumsum(sizes))  # chunk of each, and the end
+        self.first: IntArray = np.append(0, np.cumsum(sizes))  # chunk of each document, and the end
         self.document_ids: IntArray = np.repeat(np.arange(len(sizes)), sizes)
 
     def __len__(self) -> int:
@@ -33,14 +31,14 @@ class CatalogLayout:
     def chunk_ids(self, document: DocumentId) -> range:
         return range(int(self.first[document]), int(self.first[document + 1]))
 
-    # -------------------------------------------------------------- which chunks
+    # -------------------------------------------------------------- selections
 
     def selection(self, mask: Mask) -> Selection:
-        """Return the chunks of a mask, shape (chunks,), as a selection."""
+        """Return a selection from a mask of shape (chunks,)."""
         return Selection(mask, self.document_ids)
 
     def of_documents(self, mask: Mask) -> Selection:
-        """Return all chunks of documents, given by a mask, shape (documents,)."""
+        """Return the chunks of the documents in a mask of shape (documents,)."""
         return self.selection(np.asarray(mask[self.document_ids], dtype=np.bool_))
 
     def everything(self) -> Selection:
@@ -56,7 +54,7 @@ class CatalogLayout:
             return [ChunkId(n) for n in range(start, len(self), step)]
         return [ChunkId(n) for n in np.flatnonzero(within.mask)[start::step].tolist()]
 
-    # -------------------------------------------------------------- days
+    # -------------------------------------------------------------- dates
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
         chunks = np.arange(len(self)) if within is None else np.flatnonzero(within.mask)

@@ -1,13 +1,13 @@
-"""A segment of the keyword index: row ids, field lengths, terms and postings, as parts of one of
-Whoosh's compound files.
+"""Segments of the keyword index: row ids, field lengths, terms and postings in a Whoosh compound
+file.
 
-A segment's rows are chunks and documents. A row's number in its segment is its document id, in the
-word's usual sense of search engines; `row_ids` gives the row id in the store.
+A segment's rows are chunks and documents. The position of a row in its segment is its document id,
+as in other search engines; `row_ids` maps document ids to row ids of the store.
 
-A posting list holds the gap from each document id to the one before, doubled, plus one if the term
-occurs more than once; then, for those, the frequency less two. Positions are stored apart, for only
-phrases need them: each as the gap from the one before in its row. All of these are varints: seven
-bits a byte, the lowest first, the last byte below 128.
+A posting list stores document ids as gaps, doubled, plus one if the term occurs more than once.
+The frequencies of those follow, less two. Positions are stored separately, because only phrases
+need them, as gaps within a row. All numbers are varints: seven bits per byte, lowest first, the
+last byte below 128.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from thumbindex.index.files import fsync_folder
 from thumbindex.ports import IntArray
 
 UintArray = npt.NDArray[np.uint32]
-"""Numbers of large arrays, in half the memory."""
+"""32-bit numbers, for large arrays."""
 
 SUFFIX = ".seg"
 
 FIELDS = (*CHUNK_FIELDS, *DOCUMENT_FIELDS)
 
 _BATCH = 1 << 18
-"""Occurrences that are sorted, or postings that are read, at once: each takes a hundred bytes."""
+"""Occurrences sorted, or postings read, at once. Each takes about 100 bytes of memory."""
 
 _BLOCK = 1 << 20
 
 _VARINT_BITS, _CONTINUED = 7, 0x80
 
 _SHORT = 24
-"""Fewer bytes are decoded in a loop, which is faster than a dozen calls of NumPy."""
+"""Number of bytes below which a Python loop decodes faster than NumPy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentFile:
-    """A segment as the store lists it: its file and its tombstones."""
+    """A segment as listed in the store: its file and tombstones."""
 
     name: str
     rows: int
@@ -72,7 +72,7 @@ class SegmentFile:
         return self.rows - len(self.deleted)
 
     def with_deleted(self, doc_ids: IntArray) -> SegmentFile:
-        """Return the segment with more rows deleted."""
+        """Return a copy with more rows deleted."""
         return replace(self, deleted=np.union1d(self.deleted, doc_ids).astype(np.uint32))
 
 
@@ -86,13 +86,10 @@ def file_checksum(path: Path) -> int:
 
 
 class Segment:
-    """One segment, open for reading.
-
-    It never changes: the store has its tombstones. Safe to use from several threads.
-    """
+    """An open segment. It is immutable and thread-safe; its tombstones are in the store."""
 
     def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
-        """Take the parts that `SegmentWriter` wrote, by name, as bytes or a sequence of them."""
+        """Take the parts written by `SegmentWriter`, bytes by name."""
         self.id, self.parts = name, parts
         self._fields: dict[str, SegmentField] = {}
         self._lengths: dict[str, npt.NDArray[np.float32]] = {}
@@ -100,7 +97,7 @@ class Segment:
 
     @classmethod
     def open(cls, folder: Path, name: str) -> Segment:
-        """Open a file."""
+        """Open a segment file."""
         storage = FileStorage(str(folder))
         with closing(CompoundStorage(storage.open_file(name), use_mmap=False)) as file:
             ranges = {part: file.range(part) for part in file.list()}
@@ -110,7 +107,7 @@ class Segment:
         return cls(name, parts)
 
     def field(self, name: str) -> SegmentField:
-        """Return a field; its terms are read on first use."""
+        """Return a field, which is read on first use."""
         if name not in self._fields:
             self._fields[name] = SegmentField(
                 *(self._part(f"{name}.{part}") for part in SegmentField.PARTS)
@@ -121,14 +118,14 @@ class Segment:
         """Return the number of words of a field, by document id."""
         if name not in self._lengths:
             lengths = np.zeros(len(self.row_ids), dtype=np.float32)
-            held = np.frombuffer(self._part(f"{name}.length"), dtype=">i4")
-            lengths[: len(held)] = held
+            stored = np.frombuffer(self._part(f"{name}.length"), dtype=">i4")
+            lengths[: len(stored)] = stored
             self._lengths[name] = lengths
         return self._lengths[name]
 
     @cached_property
     def words(self) -> Mapping[str, int]:
-        """Every word form with its document frequency."""
+        """The document frequency of each surface form."""
         code = self.field("code")
         return {
             word: size
@@ -138,24 +135,24 @@ class Segment:
 
     @cached_property
     def languages(self) -> frozenset[str]:
-        """The languages, beside English, of the stems."""
-        found = set()
+        """The languages of the stems, except English."""
+        languages = set()
         for field in map(self.field, ("body", "headings", "title")):
-            start = LANGUAGE_MARK  # the terms of a language are adjacent: skip to the next language
+            start = LANGUAGE_MARK  # terms of a language are adjacent: skip to the next language
             while field.term(number := field.lower_bound(start.encode())).startswith(
                 LANGUAGE_MARK.encode()
             ):
                 language = field.term(number).decode().split(LANGUAGE_MARK)[1]
-                found.add(language)
+                languages.add(language)
                 start = f"{LANGUAGE_MARK}{language}{chr(ord(LANGUAGE_MARK) + 1)}"
-        return frozenset(found)
+        return frozenset(languages)
 
     def _part(self, name: str) -> Any:
         return self.parts.get(name, b"")
 
 
 class SegmentField:
-    """A field of a segment: its terms in order with their postings, of deleted rows too."""
+    """A field of a segment: its sorted terms and their postings, including deleted rows."""
 
     PARTS = ("terms", "stats", "postings", "positions")
 
@@ -172,7 +169,7 @@ class SegmentField:
         )
 
     def term(self, number: int) -> bytes:
-        """Return a term; empty behind the last one."""
+        """Return a term by number; empty after the last one."""
         if number < len(self.sizes):
             return self._term_bytes[self._term_offsets[number] : self._term_offsets[number + 1]]
         return b""
@@ -184,7 +181,7 @@ class SegmentField:
     def lower_bound(self, text: bytes) -> int:
         """Return the number of the first term that is not less than a text."""
         terms, offsets, low, high = self._term_bytes, self._term_offsets, 0, len(self.sizes)
-        # not bisect, whose key is called for each: this is half of the cost of a rare term
+        # faster than bisect with a key function: this dominates the lookup of a rare term
         while low < high:
             middle = (low + high) // 2
             if terms[offsets[middle] : offsets[middle + 1]] < text:
@@ -194,12 +191,12 @@ class SegmentField:
         return low
 
     def postings(self, term: str) -> tuple[IntArray, IntArray]:
-        """Return the posting list of a term: document ids, ascending, and frequencies."""
+        """Return the posting list of a term: ascending document ids, and frequencies."""
         number = self._find(term)
         return (np.zeros(0, dtype=np.int64),) * 2 if number is None else self._posting_list(number)
 
     def byte_ranges(self, term: str, *, with_positions: bool) -> Iterator[tuple[Any, slice]]:
-        """Yield the ranges of bytes that are read for a term."""
+        """Yield the byte ranges that a lookup of a term reads."""
         number = self._find(term)
         if number is not None:
             yield self._posting_bytes, self._posting_range(number)
@@ -207,30 +204,30 @@ class SegmentField:
                 yield self._position_bytes, self._position_range(number)
 
     def phrase_matches(self, phrase: Sequence[str]) -> IntArray:
-        """Return the document ids of a phrase, ascending."""
+        """Return the ascending document ids that contain a phrase."""
         numbers = [number for number in map(self._find, phrase) if number is not None]
-        found = None
+        matches = None
         for after, number in enumerate(numbers if len(numbers) == len(phrase) else ()):
-            if found is not None and not len(found):
+            if matches is not None and not len(matches):
                 break
             doc_ids, counts = self._posting_list(number)
             positions = decode_positions(self._position_bytes[self._position_range(number)], counts)
-            # document id and start of the phrase as one number
+            # document id and start of the phrase in one number
             starts = (np.repeat(doc_ids, counts) << 32) + positions - after
-            found = starts if found is None else found[np.isin(found, starts)]
-        return np.zeros(0, dtype=np.int64) if found is None else np.unique(found >> 32)
+            matches = starts if matches is None else matches[np.isin(matches, starts)]
+        return np.zeros(0, dtype=np.int64) if matches is None else np.unique(matches >> 32)
 
     def posting_columns(self) -> Iterator[tuple[list[str], PostingColumns]]:
-        """Yield terms with all of their postings, in batches."""
+        """Yield batches of terms with all their postings."""
         for some in batches(np.array(self.sizes, dtype=np.int64)):
             offsets = [
-                each[some.start : some.stop + 1]
-                for each in (self._posting_offsets, *self._position_offsets)
+                part[some.start : some.stop + 1]
+                for part in (self._posting_offsets, *self._position_offsets)
             ]
             stats = np.array([self.sizes[some], *map(np.diff, offsets)], dtype=np.int64)
             data = [
-                part[each[0] : each[-1]]
-                for part, each in zip(
+                part[bounds[0] : bounds[-1]]
+                for part, bounds in zip(
                     (self._posting_bytes, self._position_bytes), offsets, strict=False
                 )
             ]
@@ -259,14 +256,13 @@ class SegmentField:
 
 
 def _offsets(lengths: IntArray) -> array[int]:
-    """Return where each part begins and the last one ends; items of an array are read twice as fast
-    as NumPy's.
-    """
+    """Return the start of each part, and the end of the last."""
+    # single items of an array are read faster than NumPy's
     return array("Q", np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64).tobytes())
 
 
 class SegmentWriter:
-    """Collects new rows and the rows of other segments, and writes them as one segment."""
+    """Collects new rows, then rows of other segments, and writes one segment."""
 
     def __init__(self) -> None:
         self._row_ids = array("q")
@@ -275,7 +271,7 @@ class SegmentWriter:
         self._merged: list[tuple[Segment, IntArray]] = []
 
     def add(self, row_id: int, words: AnalyzedFields) -> None:
-        """Add a row by its id, with its terms; rows come before segments."""
+        """Add a row with its terms. Call this before `merge`."""
         for name, (terms, positions) in words.fields.items():
             self._fields[name].add(len(self._row_ids), terms, positions)
         for name, lengths in self._lengths.items():
@@ -283,7 +279,7 @@ class SegmentWriter:
         self._row_ids.append(row_id)
 
     def merge(self, segment: Segment, deleted: UintArray) -> None:
-        """Add the rows of a segment that are not deleted; `write` reads their postings."""
+        """Add the live rows of a segment, whose postings `write` reads."""
         live = np.delete(np.arange(len(segment.row_ids)), deleted)
         new_ids = np.full(len(segment.row_ids), -1, dtype=np.int64)
         new_ids[live] = len(self._row_ids) + np.arange(len(live))
@@ -293,13 +289,10 @@ class SegmentWriter:
             lengths.frombytes(segment.lengths(name)[live].astype(np.int32).tobytes())
 
     def write(self, folder: Path) -> list[SegmentFile]:
-        """Write one file; return it, or nothing if there are no rows.
-
-        It is on the disk before the store's transaction lists it.
-        """
+        """Write a file durably; return its listing, or an empty list if there are no rows."""
         if not self._row_ids:
             return []
-        # a new name: readers may still have old files open
+        # a new name, because readers may have old files open
         path = folder / f"{secrets.token_hex(8)}{SUFFIX}"
         file = FileStorage(str(folder)).create_file(path.name)
         try:
@@ -307,8 +300,8 @@ class SegmentWriter:
         finally:
             if not file.is_closed:
                 file.close()
-        with path.open("r+b") as written:
-            os.fsync(written.fileno())
+        with path.open("r+b") as segment_file:
+            os.fsync(segment_file.fileno())
         fsync_folder(folder)
         size, checksum = path.stat().st_size, file_checksum(path)
         return [SegmentFile(path.name, len(self._row_ids), size, checksum)]
@@ -321,9 +314,9 @@ class SegmentWriter:
                 directory[name] = {"offset": file.tell(), "length": len(data)}
                 file.write(data)
 
-        file.write_long(0)  # offset of the directory: written last
+        file.write_long(0)  # for the directory's offset
         file.write_int(0)
-        # row ids and lengths are Whoosh's NumericColumn, without zeros at the end
+        # Whoosh's NumericColumn format, without trailing zeros
         put("row", np.array(self._row_ids, dtype=">i8").tobytes())
         for name in FIELDS:
             put(
@@ -340,10 +333,10 @@ class SegmentWriter:
 
 
 class _PostingsBuffer:
-    """The occurrences of a field's terms, in columns, until they are sorted."""
+    """The unsorted occurrences of a field's terms, in columns."""
 
     def __init__(self, *, with_positions: bool) -> None:
-        # of terms, in order of their first occurrence
+        # numbers of terms, in order of first occurrence
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
         self._with_positions = with_positions
         self._terms, self._positions = array("I"), array("I")
@@ -351,7 +344,7 @@ class _PostingsBuffer:
         self._doc_ids, self._counts = array("I"), array("I")
 
     def add(self, doc_id: int, terms: Sequence[str], positions: Iterable[int]) -> None:
-        """Add the terms of a row, one for each occurrence; document ids ascend."""
+        """Add the terms of a row, in order of occurrence. Document ids ascend."""
         self._terms.extend(map(self._numbers.__getitem__, terms))
         if self._with_positions:
             self._positions.extend(positions)
@@ -359,20 +352,20 @@ class _PostingsBuffer:
         self._counts.append(len(terms))
 
     def add_columns(self, terms: Sequence[str], columns: PostingColumns, new_ids: IntArray) -> None:
-        """Add the postings of a segment, by their new document ids; -1 is dropped."""
+        """Add the postings of a segment. `new_ids` maps its document ids to new ones, or -1."""
         doc_ids = new_ids[columns.doc_ids]
-        kept = doc_ids >= 0
-        held, which = np.unique(columns.terms[kept], return_inverse=True)
-        numbers = np.array([self._numbers[terms[number]] for number in held], dtype=np.uint32)
-        counts = columns.counts[kept]
+        live = doc_ids >= 0
+        unique, which = np.unique(columns.terms[live], return_inverse=True)
+        numbers = np.array([self._numbers[terms[number]] for number in unique], dtype=np.uint32)
+        counts = columns.counts[live]
         _extend(self._terms, np.repeat(numbers[which], counts))
-        _extend(self._doc_ids, doc_ids[kept])
+        _extend(self._doc_ids, doc_ids[live])
         _extend(self._counts, counts)
         if columns.positions is not None:
-            _extend(self._positions, columns.positions[np.repeat(kept, columns.counts)])
+            _extend(self._positions, columns.positions[np.repeat(live, columns.counts)])
 
     def encoded(self) -> tuple[bytes, ...]:
-        """Return the parts of a `SegmentField`; none without terms."""
+        """Return the encoded parts of a `SegmentField`, or () if there are no terms."""
         texts = [term.encode() for term in self._numbers]
         if not texts:
             return ()
@@ -380,21 +373,21 @@ class _PostingsBuffer:
         rank = np.empty(len(texts), dtype=np.uint32)
         rank[order] = np.arange(len(texts), dtype=np.uint32)
         terms, positions, doc_ids, counts = (
-            np.frombuffer(each, dtype=np.uint32)
-            for each in (self._terms, self._positions, self._doc_ids, self._counts)
+            np.frombuffer(column, dtype=np.uint32)
+            for column in (self._terms, self._positions, self._doc_ids, self._counts)
         )
         terms, doc_ids = rank[terms], np.repeat(doc_ids, counts)
         parts = []
-        for some in batches(np.bincount(terms, minlength=len(texts))):
-            those = (
+        for batch in batches(np.bincount(terms, minlength=len(texts))):
+            selected = (
                 slice(None)
-                if some.stop - some.start == len(texts)
-                else np.flatnonzero((terms >= some.start) & (terms < some.stop))
+                if batch.stop - batch.start == len(texts)
+                else np.flatnonzero((terms >= batch.start) & (terms < batch.stop))
             )
             columns = sort_postings(
-                terms[those] - np.uint32(some.start),
-                doc_ids[those],
-                positions[those] if self._with_positions else None,
+                terms[selected] - np.uint32(batch.start),
+                doc_ids[selected],
+                positions[selected] if self._with_positions else None,
             )
             parts.append(encode_postings(columns))
         lengths = np.array([len(texts[number]) for number in order], dtype=np.int64)
@@ -412,7 +405,7 @@ def _extend(values: array[int], numbers: IntArray | UintArray) -> None:
     values.frombytes(numbers.astype(np.uint32).tobytes())
 
 
-# ---------------------------------------------------------------- open segments that a store lists
+# ---------------------------------------------------------------- listed segments
 
 OpenSegments = Sequence[tuple[Segment, UintArray]]
 """Segments with their tombstones."""
@@ -421,16 +414,13 @@ OpenSegments = Sequence[tuple[Segment, UintArray]]
 def open_segments(
     folder: Path, listed: Sequence[SegmentFile], last: Iterable[Segment] = ()
 ) -> OpenSegments:
-    """Open the listed segments, every byte verified; those of `last` stay open.
-
-    Raises IndexDamagedError.
-    """
-    held = {segment.id: segment for segment in last}
+    """Verify and open the listed segments, reusing those of `last`. Raises IndexDamagedError."""
+    already_open = {segment.id: segment for segment in last}
     verify_segments(folder, listed)
     with _damage(folder):
         return [
-            (held.get(each.name) or Segment.open(folder, each.name), each.deleted)
-            for each in listed
+            (already_open.get(file.name) or Segment.open(folder, file.name), file.deleted)
+            for file in listed
         ]
 
 
@@ -441,55 +431,52 @@ def _damage(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise IndexDamagedError(
             f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to "
-            "build it anew."
+            "rebuild it."
         ) from error
 
 
 _verified: dict[Path, dict[str, tuple[int, int, int]]] = {}
-"""Inode, size and time of the files that this process has verified, by folder and name."""
+"""Inode, size and time of files verified by this process, by folder and name."""
 
 
 def verify_segments(
     folder: Path, listed: Sequence[SegmentFile], *, from_disk: bool = False
 ) -> None:
-    """Raise IndexDamagedError if a listed file is not as it was written.
+    """Check the sizes and checksums of listed files. Raises IndexDamagedError.
 
-    A file that this process has verified is read again only if it has changed, or `from_disk`.
+    Skips files that this process has verified and that have not changed, unless `from_disk`.
     """
     before, verified = _verified.get(folder, {}), dict[str, tuple[int, int, int]]()
     with _damage(folder):
-        for each in listed:
-            path = folder / each.name
-            found = path.stat()
-            verified[each.name] = (found.st_ino, found.st_size, found.st_mtime_ns)
-            is_new = from_disk or before.get(each.name) != verified[each.name]
-            if is_new and (found.st_size, file_checksum(path)) != (each.size, each.checksum):
-                raise OSError(f"{each.name} is not as it was written")
+        for file in listed:
+            path = folder / file.name
+            stat = path.stat()
+            verified[file.name] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            is_new = from_disk or before.get(file.name) != verified[file.name]
+            if is_new and (stat.st_size, file_checksum(path)) != (file.size, file.checksum):
+                raise OSError(f"{file.name} is corrupted")
     _verified[folder] = verified
 
 
-# ---------------------------------------------------------------- postings as columns, and as bytes
+# ---------------------------------------------------------------- encoding of postings
 
 
 @dataclass(frozen=True, slots=True)
 class PostingColumns:
-    """Decoded postings in the order of terms, then of document ids: one value a posting, and all
-    positions one after the other.
-    """
+    """Decoded postings by term, then by document id: one value per posting, and all positions."""
 
     terms: IntArray | UintArray
     doc_ids: IntArray | UintArray
     counts: IntArray
-    positions: IntArray | UintArray | None  # None where a field keeps none
+    positions: IntArray | UintArray | None  # None if the field has none
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedPostings:
-    """Encoded postings, and for each term its document frequency and the lengths of its posting
-    list and, if the field has any, of its positions.
-    """
+    """Encoded postings of several terms."""
 
-    stats: IntArray  # shape (2 or 3, terms)
+    # document frequencies, lengths of posting lists and, if any, of positions: (2 or 3, terms)
+    stats: IntArray
     data: bytes | memoryview
     positions: bytes | memoryview
 
@@ -497,8 +484,8 @@ class EncodedPostings:
 def sort_postings(
     terms: UintArray, doc_ids: UintArray, positions: UintArray | None
 ) -> PostingColumns:
-    """Return the postings of occurrences, which come by ascending document ids."""
-    # 16 bits: NumPy sorts them by counting
+    """Group occurrences, which are in order of document ids, into postings."""
+    # NumPy sorts 16-bit numbers by radix sort
     order = np.argsort(
         terms.astype(np.uint16) if len(terms) and terms.max() < 1 << 16 else terms, kind="stable"
     )
@@ -511,7 +498,7 @@ def sort_postings(
 
 
 def encode_postings(columns: PostingColumns) -> EncodedPostings:
-    """Encode the postings of terms 0, 1, 2 and so on, none of them empty."""
+    """Encode the postings of terms 0, 1, 2 and so on. No term may lack postings."""
     starts = np.flatnonzero(_group_starts(columns.terms))
     sizes = np.diff(starts, append=len(columns.terms))
     often = columns.counts > 1
@@ -546,7 +533,7 @@ def decode_postings(postings: EncodedPostings) -> PostingColumns:
 
 
 def decode_posting_list(data: bytes | memoryview, size: int) -> tuple[IntArray, IntArray]:
-    """Decode one posting list: document ids and frequencies."""
+    """Decode one posting list into document ids and frequencies."""
     numbers = decode_numbers(data)
     heads = numbers[:size]
     return np.cumsum(heads >> 1), _counts(heads, numbers[size:])
@@ -558,7 +545,7 @@ def decode_positions(data: bytes | memoryview, counts: IntArray) -> IntArray:
 
 
 def batches(sizes: IntArray) -> Iterator[slice]:
-    """Yield ranges of items of about the size of a batch."""
+    """Yield ranges of items that together have about the size of a batch."""
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH)) + 1
     bounds = [0, *cuts.tolist(), len(sizes)] if len(sizes) else []
     yield from (slice(*bounds[n : n + 2]) for n in range(len(bounds) - 1))
@@ -572,15 +559,15 @@ def _counts(heads: IntArray, tails: IntArray) -> IntArray:
 
 
 def _doc_id_mask(ends: IntArray, tails: IntArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the numbers that are document ids: all but the last few of each list."""
-    found = np.ones(int(ends[-1]) if len(ends) else 0, dtype=np.bool_)
+    """Return a mask of the document ids among the numbers of posting lists; frequencies follow."""
+    mask = np.ones(int(ends[-1]) if len(ends) else 0, dtype=np.bool_)
     before = np.cumsum(tails) - tails
-    found[np.repeat(ends - tails - before, tails) + np.arange(int(tails.sum()))] = False
-    return found
+    mask[np.repeat(ends - tails - before, tails) + np.arange(int(tails.sum()))] = False
+    return mask
 
 
 def _deltas(values: IntArray | UintArray, starts: IntArray) -> IntArray:
-    """Return the gap from each number to the one before; the first of a group stays as it is."""
+    """Return the gaps between numbers; the first number of each group stays unchanged."""
     numbers = values.astype(np.int64)
     deltas = np.diff(numbers, prepend=0)
     deltas[starts] = numbers[starts]
@@ -588,61 +575,62 @@ def _deltas(values: IntArray | UintArray, starts: IntArray) -> IntArray:
 
 
 def _from_deltas(deltas: IntArray, starts: IntArray, lengths: IntArray) -> IntArray:
-    """Return the numbers whose gaps are given."""
+    """Return the numbers with these gaps: the inverse of `_deltas`."""
     sums = np.cumsum(deltas)
     return sums - np.repeat(sums[starts] - deltas[starts], lengths)
 
 
 def _group_starts(numbers: IntArray | UintArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the numbers that differ from the one before; the first does."""
-    found = np.ones(len(numbers), dtype=np.bool_)
-    np.not_equal(numbers[1:], numbers[:-1], out=found[1:])
-    return found
+    """Return a mask of the numbers that differ from their predecessor, and the first."""
+    mask = np.ones(len(numbers), dtype=np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=mask[1:])
+    return mask
 
 
 def _group_sums(numbers: IntArray, starts: IntArray) -> IntArray:
     return np.add.reduceat(numbers, starts) if len(starts) else starts
 
 
-# ------------------------------------------------------------------ varints, a column at a time
+# ------------------------------------------------------------------ varints
 
 
 def encode_numbers(numbers: IntArray) -> tuple[bytes, IntArray]:
-    """Encode numbers from 0; return the bytes, and the number of bytes of each."""
+    """Encode nonnegative numbers as varints; return the bytes, and the length of each number."""
     sizes = np.ones(len(numbers), dtype=np.int64)
     while len(longer := np.flatnonzero(numbers >> _VARINT_BITS * sizes)):
         sizes[longer] += 1
     ends = np.cumsum(sizes)
-    found = np.zeros(ends[-1] if len(ends) else 0, dtype=np.uint8)
-    starts, left, rest = ends - sizes, numbers, sizes
-    while len(left):
-        more = rest > 1
-        found[starts] = left & (_CONTINUED - 1) | more * _CONTINUED
-        starts, left, rest = starts[more] + 1, left[more] >> _VARINT_BITS, rest[more] - 1
-    return found.tobytes(), sizes
+    encoded = np.zeros(ends[-1] if len(ends) else 0, dtype=np.uint8)
+    at, remainders, lengths = ends - sizes, numbers, sizes
+    while len(remainders):
+        more = lengths > 1
+        encoded[at] = remainders & (_CONTINUED - 1) | more * _CONTINUED
+        at, lengths = at[more] + 1, lengths[more] - 1
+        remainders = remainders[more] >> _VARINT_BITS
+    return encoded.tobytes(), sizes
 
 
 def decode_numbers(data: bytes | memoryview) -> IntArray:
-    """Decode numbers."""
+    """Decode varints."""
     if len(data) < _SHORT:
-        few, number, shift = [], 0, 0
+        numbers, number, shift = [], 0, 0
         for byte in data:
             number |= (byte & (_CONTINUED - 1)) << shift
             shift += _VARINT_BITS
             if byte < _CONTINUED:
-                few.append(number)
+                numbers.append(number)
                 number = shift = 0
-        return np.array(few, dtype=np.int64)
+        return np.array(numbers, dtype=np.int64)
     raw = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(raw < _CONTINUED)
     if len(ends) == len(raw):
         return raw.astype(np.int64)
     starts = np.concatenate(([0], ends[:-1] + 1))
     sizes = ends - starts
-    found = (raw[starts] & (_CONTINUED - 1)).astype(np.int64)
-    for place in range(1, int(sizes.max()) + 1):
-        longer = np.flatnonzero(sizes >= place)
-        found[longer] |= (raw[starts[longer] + place] & (_CONTINUED - 1)).astype(
+    decoded = (raw[starts] & (_CONTINUED - 1)).astype(np.int64)
+    for n in range(1, int(sizes.max()) + 1):
+        longer = np.flatnonzero(sizes >= n)
+        decoded[longer] |= (raw[starts[longer] + n] & (_CONTINUED - 1)).astype(
             np.int64
-        ) << _VARINT_BITS * place
-    return found
+        ) << _VARINT_BITS * n
+    return decoded

@@ -1,6 +1,4 @@
-"""An index opened for reading: the store and its views at one generation, as the ports that the
-pipeline knows.
-"""
+"""An index opened for reading: the store and its views at one generation, behind ports."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from thumbindex.text import text_key
 
 @dataclass(frozen=True, slots=True)
 class OpenIndex:
-    """A snapshot, with the parts that it was made of."""
+    """A snapshot and the views that it consists of."""
 
     snapshot: Snapshot
     catalog: StoreCatalog
@@ -31,17 +29,17 @@ class OpenIndex:
     graph: NetworkxLinkGraph
     vectors: FaissVectors
     duplicates: StoreDuplicates
-    words: str  # generation of the last change of documents or their words
+    words: str  # generation of the last change of documents or words
     fingerprint: str
     model: str
 
     @property
     def documents(self) -> int:
-        """How many documents there are."""
+        """The number of documents."""
         return len(self.catalog.paths)
 
     def is_current(self, store: Store) -> bool:
-        """Return whether the index is still as it was opened."""
+        """Return whether a store is still at the snapshot's generation."""
         return self.catalog.store is store and self.snapshot.generation == store.generation
 
 
@@ -52,10 +50,9 @@ def open_snapshot(
     expand: bool = False,
     previous: OpenIndex | None = None,
 ) -> OpenIndex:
-    """Open the index at its present generation. Texts are loaded when they are asked for.
+    """Open an index at its current generation, and load texts on demand.
 
-    What is still true of the last snapshot is kept: only what came since is read, and words stay
-    open while vectors are added.
+    Reuses the parts of `previous` that have not changed, and reads only newer rows.
     """
     previous = previous if previous is not None and previous.catalog.store is store else None
     with store.read_transaction(), store.decoding():
@@ -91,38 +88,30 @@ def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> Op
 
 
 def build_link_graph(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> NetworkxLinkGraph:
-    """Return the graph of a catalog's links; the last one is kept if none has changed."""
-    links, paths = (
-        catalog.store.linked_paths(),
-        dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True)),
-    )
-    return NetworkxLinkGraph(
-        catalog.paths,
-        {paths[row]: linked for row, linked in links.items()},
-        last,
-    )
+    """Return the graph of a catalog's links. Reuses `last` if no link has changed."""
+    paths = dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True))
+    links = {paths[row]: targets for row, targets in catalog.store.linked_paths().items()}
+    return NetworkxLinkGraph(catalog.paths, links, last)
 
 
 def _vectors(
     store: Store, fingerprint: str, catalog: StoreCatalog, last: OpenIndex | None
 ) -> FaissVectors:
-    """Return the last snapshot's vectors, or a copy with what came since: searches that run keep
-    theirs.
-    """
+    """Return the last snapshot's vectors, or a changed copy: running searches keep the original."""
     if last is None or not fingerprint or last.fingerprint != fingerprint:
         return load_vectors(store)
     view = last.vectors
-    held = view.rows()
-    at = catalog.chunks_of_rows(held)
-    gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
-    new, matrix = chunk_matrix(store, lacking.tolist())
-    if not new and not len(gone):
+    rows = view.rows()
+    at = catalog.chunks_of_rows(rows)
+    removed, missing = rows[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
+    new, matrix = chunk_matrix(store, missing.tolist())
+    if not new and not len(removed):
         return view
-    return view.with_changes(gone, new, matrix)
+    return view.with_changes(removed, new, matrix)
 
 
 def load_vectors(store: Store) -> FaissVectors:
-    """Load the vectors of all chunks that have one of the index's model."""
+    """Load all vectors of chunks by the index's model."""
     with store.read_transaction():
         count, parts = all_matrices(store) if store.meta("fingerprint") else (0, iter(()))
         return FaissVectors(int(store.meta("dimensions", "1")), count, parts)
@@ -133,5 +122,7 @@ def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:
     vectors = (
         store.vectors.get([text_key(term) for term in terms]) if terms and store.vectors else {}
     )
-    held = tuple(term for term in terms if text_key(term) in vectors)
-    return (held, np.stack([vectors[text_key(term)] for term in held])) if held else None
+    embedded = tuple(term for term in terms if text_key(term) in vectors)
+    if not embedded:
+        return None
+    return embedded, np.stack([vectors[text_key(term)] for term in embedded])

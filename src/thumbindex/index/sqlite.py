@@ -1,6 +1,4 @@
-"""The adapter to SQLite: one file opened to read or to write, transactions, its `meta` table, and
-translation of errors.
-"""
+"""The adapter to SQLite: connections, transactions, the `meta` table, and translated errors."""
 
 from __future__ import annotations
 
@@ -24,16 +22,16 @@ from thumbindex.errors import (
 from thumbindex.index.files import write_error
 
 BUSY_SECONDS = 30.0
-"""How long to wait for a lock of another process: a lock is not damage."""
+"""How long to wait for another process's lock."""
 
 _POLL_SECONDS = 0.01
-"""Pause between attempts at a lock that SQLite refuses without waiting."""
+"""Pause between attempts if SQLite refuses a lock without waiting."""
 
 KEYS_PER_STATEMENT = 500
-"""Maximum keys of one statement."""
+"""Maximum keys in a statement."""
 
 CHECKPOINT_MS = 1000
-"""How long to wait for readers of the log; the next run tries again."""
+"""How long to wait for readers of the log. The next run tries again."""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 _UNWRITABLE = (
@@ -41,35 +39,31 @@ _UNWRITABLE = (
     *("SQLITE_IOERR", "SQLITE_NOLFS"),
 )
 _DAMAGE = {
-    "SQLITE_NOTADB": "it is no SQLite file",
-    "SQLITE_CORRUPT": "its pages do not hold together",
-    "SQLITE_SCHEMA": "its tables are not there",
+    "SQLITE_NOTADB": "it is not an SQLite file",
+    "SQLITE_CORRUPT": "its pages are corrupted",
+    "SQLITE_SCHEMA": "its tables are missing",
 }
 
 READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Errors of a group of reads or writes: the error's text may hold a damaged table name, which
-cannot be decoded.
-"""
+"""Errors in a transaction. An error message may contain a damaged, undecodable table name."""
 
 STATEMENT_ERRORS = (*READ_ERRORS, MemoryError)
-"""Errors of a single statement: a damaged length asks for more memory than there is. In a group,
-memory may really be short.
-"""
+"""Errors of a single statement. There, MemoryError comes from a damaged length."""
 
 SqlRow = tuple[Any, ...]
 
 
 class SqliteFile:
-    """One SQLite file of one schema. Every thread has its own connection.
+    """An SQLite file of one schema, with a connection per thread.
 
-    A file that cannot be read raises IndexDamagedError.
+    Raises IndexDamagedError if the file is unreadable.
     """
 
     schema: ClassVar[str]
-    """The file of this package that creates the tables, among them `meta`."""
+    """Name of the package's SQL file that creates the tables, including `meta`."""
 
     version: ClassVar[int]
-    """A file of another version is rebuilt."""
+    """Version of the schema. A file with another version is rebuilt."""
 
     def __init__(
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
@@ -77,18 +71,18 @@ class SqliteFile:
         self.path = path
         self._read_only = read_only
         self._busy_seconds = busy_seconds
-        self._idle: list[sqlite3.Connection] = []  # not in use
+        self._idle: list[sqlite3.Connection] = []
         self._is_closed = False
         self._thread = threading.local()
-        with self._connection():  # an error is raised at once
+        with self._connection():  # to raise errors now
             pass
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Return the connection of this thread's transaction, or a free one for this block."""
-        held: sqlite3.Connection | None = getattr(self._thread, "db", None)
-        if held is not None:
-            yield held
+        """Yield the connection of the enclosing block in this thread, else an idle or new one."""
+        current: sqlite3.Connection | None = getattr(self._thread, "db", None)
+        if current is not None:
+            yield current
             return
         try:
             db = self._idle.pop()
@@ -105,7 +99,7 @@ class SqliteFile:
                 self._idle.append(db)
 
     def _open(self) -> sqlite3.Connection:
-        # a reader never makes a file: if there is none, there is no index
+        # a reader never creates a file
         uri = self._read_only
         source = f"{self.path.absolute().as_uri()}?mode=ro" if uri else str(self.path)
         try:
@@ -118,7 +112,7 @@ class SqliteFile:
                 check_same_thread=False,
                 uri=uri,
             )
-            # a search may still hold a store that was replaced: the file closes with the last use
+            # a replaced store may still be in use by a search: it closes after its last use
             weakref.finalize(self, db.close).atexit = False
             try:
                 self._prepare(db)
@@ -139,9 +133,9 @@ class SqliteFile:
             self._enable_wal(db)
             # deleted text does not stay in free pages
             db.execute("PRAGMA secure_delete = ON")
-            # a commit lost in a power cut would have its row ids used twice
+            # if a power cut lost a commit, its row ids would be reused
             db.execute("PRAGMA synchronous = FULL")
-        # one statement: another process may create the tables meanwhile
+        # one statement: another process may be creating the tables
         version, tables = db.execute(
             "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
         ).fetchone()
@@ -152,7 +146,7 @@ class SqliteFile:
             self._create(db)
         elif version == 0 and is_empty:
             raise _unfinished(self.path)
-        # else the number itself is damaged
+        # else the version itself is damaged
         elif version > self.version and self._schema_meta(db) != self.version:
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema "
@@ -160,21 +154,21 @@ class SqliteFile:
             )
         else:
             raise IndexDamagedError(
-                damage_message(self.path, f"it is of another schema, {version}")
+                damage_message(self.path, f"its schema is {version}, not {self.version}")
             )
 
     def _enable_wal(self, db: sqlite3.Connection) -> None:
-        """Have the file use a write-ahead log.
+        """Switch the file to a write-ahead log.
 
-        If two processes do this to a new file at once SQLite does not wait, so we do.
+        SQLite does not wait if two processes do this to a new file at once, so this retries.
         """
-        until = time.monotonic() + self._busy_seconds
+        deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
                 db.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
-                if not _name_of(error).startswith(_BUSY) or time.monotonic() >= until:
+                if not _name_of(error).startswith(_BUSY) or time.monotonic() >= deadline:
                     raise
             time.sleep(_POLL_SECONDS)
 
@@ -185,7 +179,7 @@ class SqliteFile:
             return 0
 
     def _create(self, db: sqlite3.Connection) -> None:
-        """Create the tables; another process may do so at the same time."""
+        """Create the tables. Another process may do so at the same time."""
         tables = (
             resources.files("thumbindex.index").joinpath(self.schema).read_text(encoding="utf-8")
         )
@@ -197,7 +191,7 @@ class SqliteFile:
         )
 
     def close(self) -> None:
-        """Close the file; a thread that is reading closes its connection afterwards."""
+        """Close the file. A thread that is still reading closes its connection afterwards."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().close()
@@ -206,7 +200,7 @@ class SqliteFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all writes of this block with a new generation, or none."""
+        """Commit all writes in this block and a new generation, or roll back."""
         with self._connection() as db:
             try:
                 db.execute("BEGIN IMMEDIATE")
@@ -222,15 +216,15 @@ class SqliteFile:
                 raise translate_error(error, self.path) from error
 
     def bump_generation(self) -> None:
-        """Commit a new generation without a write, so that readers open a new snapshot."""
+        """Commit a new generation without changes, so that readers open a new snapshot."""
         with self.transaction():
             pass
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Have all reads of this thread in this block see one generation.
+        """Make this thread's reads in this block see one generation.
 
-        Inside another transaction they see that one's.
+        Within another transaction, that one's generation.
         """
         with self._connection() as db:
             if db.in_transaction:
@@ -247,7 +241,7 @@ class SqliteFile:
                 raise translate_error(error, self.path) from error
 
     def refresh_read(self) -> bool:
-        """Move this thread's reads to the newest generation; return whether it is another."""
+        """Move this thread's reads to the newest generation; return whether it changed."""
         with self._connection() as db:
             before = self.generation
             if db.in_transaction:
@@ -257,14 +251,14 @@ class SqliteFile:
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Raise IndexDamagedError if rows cannot be decoded inside this block: a zeroed row has
-        nulls in place of values.
+        """Raise IndexDamagedError if rows cannot be decoded in this block. Zeroed rows contain
+        NULLs.
         """
         try:
             yield
         except (TypeError, ValueError, LookupError) as error:
             raise IndexDamagedError(
-                damage_message(self.path, "its rows are not what was written")
+                damage_message(self.path, "its rows cannot be decoded")
             ) from error
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[SqlRow]:
@@ -278,28 +272,26 @@ class SqliteFile:
     def fetch_in(
         self, sql: str, keys: Iterable[int] | Iterable[str] | Iterable[bytes]
     ) -> list[SqlRow]:
-        """Return the rows of a query with `{}` in place of the keys, a few hundred a statement."""
-        rows, asked = (
-            list[SqlRow](),
-            [key if isinstance(key, (str, bytes)) else int(key) for key in keys],
-        )
-        for start in range(0, len(asked), KEYS_PER_STATEMENT):
-            part = asked[start : start + KEYS_PER_STATEMENT]
+        """Return the rows of a query in which `{}` stands for the keys, in batches of keys."""
+        rows = list[SqlRow]()
+        values = [key if isinstance(key, (str, bytes)) else int(key) for key in keys]
+        for start in range(0, len(values), KEYS_PER_STATEMENT):
+            part = values[start : start + KEYS_PER_STATEMENT]
             rows += self.fetch(sql.format(",".join("?" * len(part))), part)
         return rows
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Change rows in a transaction; return how many."""
+        """Execute a statement in a transaction; return the number of changed rows."""
         with self._connection() as db:
             return db.execute(sql, parameters).rowcount
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Change rows in a transaction, one statement for each of these parameters."""
+        """Execute a statement in a transaction, once for each row of parameters."""
         with self._connection() as db:
             db.executemany(sql, rows)
 
     def truncate_log(self) -> bool:
-        """Write the log into the file and empty it; return whether no reader was in the way."""
+        """Write the log into the file and empty it; return False if a reader prevents that."""
         with self._connection() as db:
             try:
                 db.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
@@ -309,15 +301,15 @@ class SqliteFile:
                 raise translate_error(error, self.path) from error
             return not busy
 
-    # -------------------------------------------------------------- the table meta
+    # -------------------------------------------------------------- the meta table
 
     def meta(self, key: str, default: str = "") -> str:
-        """Return the value of a key."""
+        """Return the value of a meta key."""
         rows = self.fetch("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else default
 
     def set_meta(self, key: str, value: str) -> None:
-        """Set the value of a key, in a transaction."""
+        """Set the value of a meta key, in a transaction."""
         self.execute(
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, value),
@@ -330,37 +322,30 @@ class SqliteFile:
 
     def check_integrity(self) -> None:
         """Run SQLite's integrity check; raise IndexDamagedError if it fails."""
-        found = self.fetch("PRAGMA integrity_check(1)")
-        if found != [("ok",)]:
-            raise IndexDamagedError(
-                damage_message(
-                    self.path, "its pages do not hold together" if found else "it cannot be checked"
-                )
-            )
+        result = self.fetch("PRAGMA integrity_check(1)")
+        if result != [("ok",)]:
+            reason = "its pages are corrupted" if result else "it cannot be checked"
+            raise IndexDamagedError(damage_message(self.path, reason))
 
 
 def _name_of(error: BaseException) -> str:
-    """Return SQLite's name of an error; empty for other errors."""
+    """Return SQLite's name of an error; "" for other errors."""
     return getattr(error, "sqlite_errorname", None) or ""
 
 
-def damage_message(path: Path, what: str) -> str:
-    """Return the sentence that a file is damaged, and what to do."""
-    return (
-        f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
-    )
+def damage_message(path: Path, reason: str) -> str:
+    """Return the message that a file is damaged."""
+    return f"{path} is damaged ({reason}): run `thumbindex index` to rebuild it from the notes."
 
 
 def _unfinished(path: Path) -> IndexMissingError:
     return IndexMissingError(
-        f"The index {path} is only just begun: ask again in a moment, or run `thumbindex index`."
+        f"The index {path} is being created: try again in a moment, or run `thumbindex index`."
     )
 
 
 def _missing(path: Path) -> IndexMissingError:
-    return IndexMissingError(
-        f"There is no index at {path}: run `thumbindex index`, which makes one."
-    )
+    return IndexMissingError(f"There is no index at {path}: run `thumbindex index` to create it.")
 
 
 def translate_error(
@@ -369,15 +354,11 @@ def translate_error(
     """Return the StorageError for an error of SQLite."""
     text, name = str(error), _name_of(error)
     if isinstance(error, sqlite3.ProgrammingError):
-        return StorageError(f"{path} was closed while it was read ({text}): ask again.")
-    if name == "SQLITE_READONLY_ROLLBACK":  # its tables were being made, and only a writer goes on
+        return StorageError(f"{path} was closed while it was read ({text}): try again.")
+    if name == "SQLITE_READONLY_ROLLBACK":  # a writer was creating the tables
         return _unfinished(path)
     if name.startswith(_BUSY):
-        return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
+        return IndexBusyError(f"{path} is busy: another process is writing. Try again in a moment.")
     if name.startswith(_UNWRITABLE):
         return write_error(path, text)
-    return IndexDamagedError(
-        damage_message(
-            path, _DAMAGE.get(name, "its pages cannot be read as what they were written as")
-        )
-    )
+    return IndexDamagedError(damage_message(path, _DAMAGE.get(name, "its content cannot be read")))

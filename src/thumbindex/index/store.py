@@ -1,5 +1,5 @@
-"""The store of one folder's index: a SQLite file of documents, sections, chunks, links, problems
-and the states of the files that were read.
+"""The store of one folder's index: an SQLite file with documents, sections, chunks, links, problems
+and file states.
 """
 
 from __future__ import annotations
@@ -76,18 +76,15 @@ _FROM_CHUNKS_WITH_SECTION = (
 
 
 _DOCUMENTS_PER_QUERY = 200
-"""Maximum documents whose texts are loaded at once: a few megabytes."""
+"""Maximum documents whose texts are loaded at once, a few megabytes."""
 
 
 class Store(SqliteFile):
-    """One folder's SQLite file.
-
-    It opens the vectors of the folder's texts, too: they are in a file that all folders share.
-    """
+    """One folder's SQLite file. It also opens the vectors, which all folders share."""
 
     schema = "schema.sql"
     version = 16
-    """Version of the schema, of the analysis of words and of the format of segments."""
+    """Version of the schema, text analysis and segment format."""
 
     def __init__(
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
@@ -95,11 +92,11 @@ class Store(SqliteFile):
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
         self.decisions_file = path.parent.with_name(DECISIONS_FILE)
         self._guard = threading.Lock()
-        # the generations of the store and of its vectors, and the counts at these
+        # generations of the store and its vectors, and the counts at these generations
         self._cached_counts: tuple[tuple[int, int], tuple[int, int, int]] | None = None
         self._vectors: VectorStore | None = None
-        # the identity of the open file, to notice that another one has replaced it
-        self._vector_file_identity: tuple[Path, int, int] | str | None = "not looked for"
+        # identity of the open file, to notice a replacement
+        self._vector_file_identity: tuple[Path, int, int] | str | None = "not opened yet"
 
     def close(self) -> None:
         """Close the files."""
@@ -109,20 +106,16 @@ class Store(SqliteFile):
 
     @property
     def duplicates(self) -> DuplicateTables:
-        """The tables of duplicates.
-
-        A new object at each access: a reference cycle would keep an unused store open.
-        """
+        """The tables of duplicates."""
+        # a new object each time: a reference cycle would keep an unused store open
         return DuplicateTables(self)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the owner's decisions about duplicates. Raises StorageError if their file is not
-        readable.
-        """
+        """Return the owner's decisions about duplicates. Raises StorageError."""
         return read_decisions(self.decisions_file)
 
     def counts(self) -> tuple[int, int, int]:
-        """Count documents, chunks, and chunks with a vector."""
+        """Return the numbers of documents, chunks, and chunks with a vector."""
         with self.read_transaction():
             vectors = self.vectors
             generations = self.generation, vectors.generation if vectors else -1
@@ -135,7 +128,7 @@ class Store(SqliteFile):
             return self._cached_counts[1]
 
     def link_counts(self) -> LinkCounts:
-        """Count the links that lead to a document and those that dangle."""
+        """Return the numbers of resolved and dangling links."""
         row = self.fetch("SELECT count(resolved), count(*) - count(resolved) FROM links")[0]
         return LinkCounts(*row)
 
@@ -147,13 +140,13 @@ class Store(SqliteFile):
             self.sections(rows)
             if len(self.chunks(rows)) != len(rows):
                 raise IndexDamagedError(
-                    damage_message(self.path, "a chunk is not found by its row")
+                    damage_message(self.path, "a chunk cannot be found by its row id")
                 )
 
     # -------------------------------------------------------------- documents
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return the state of every file when it was read, or of those at these paths."""
+        """Return the stored states of all documents' files, or of some, by path."""
         sql = "SELECT path, size, mtime_ns, inode, digest, ctime_ns FROM documents"
         rows = (
             self.fetch(sql)
@@ -163,14 +156,14 @@ class Store(SqliteFile):
         return {row[0]: state_from_row(row) for row in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
-        """Remove documents with their sections, chunks, links and problems."""
+        """Delete documents with their sections, chunks, links and problems."""
         for path in paths:
             for (row,) in self.fetch("SELECT id FROM documents WHERE path = ?", (path,)):
                 self.execute("DELETE FROM documents WHERE id = ?", (row,))
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
 
     def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
-        """Add a document; it replaces the one at its path."""
+        """Insert a document, or replace the one at its path."""
         self.remove_documents([state.path])
         document = parsed.document
         attributes = json.dumps(
@@ -215,8 +208,8 @@ class Store(SqliteFile):
     def _insert_texts(self, sections: Sequence[SqlRow], chunks: Sequence[SqlRow]) -> None:
         """Insert a document's sections and chunks.
 
-        A chunk's text is stored as its offset and length in the section's text, if it is part of
-        that; its heading path only if the section has another one.
+        A chunk stores its text's offset and length if it is part of the section's text, and its
+        heading path only if it differs from the section's.
         """
         texts = {row[1]: row[4] for row in sections}
         heading_paths = {row[3]: row[5] for row in reversed(chunks)}
@@ -259,31 +252,29 @@ class Store(SqliteFile):
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes (JSON) of every document, or of those
-        with these row ids, by path.
-        """
+        """Return row id, path, title, times and attributes of all documents or some, by path."""
         sql = f"SELECT id, path, title, attributes, {TIMES} FROM documents"
-        found = (
+        documents = (
             self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
         )
         return sorted(
-            ((a, b, c, DocumentTimes(*times), d) for a, b, c, d, *times in found),
-            key=lambda row: row[1],
+            (
+                (row, path, title, DocumentTimes(*times), attributes)
+                for row, path, title, attributes, *times in documents
+            ),
+            key=lambda document: document[1],
         )
 
     def linkable_documents(self, paths: Iterable[str] | None = None) -> list[Document]:
-        """Return every document, or those at these paths, by path.
-
-        They have path, title and aliases only: what a link can name.
-        """
-        found = self.documents(None if paths is None else self._document_ids(paths))
+        """Return all documents or some, by path, with only the names that a link can use."""
+        documents = self.documents(None if paths is None else self._document_ids(paths))
         return [
             Document(path, title, aliases=aliases_from_attributes(attributes))
-            for _, path, title, _, attributes in found
+            for _, path, title, _, attributes in documents
         ]
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return the sizes in bytes that the files at some paths had when they were read."""
+        """Return the stored file sizes of some documents, in bytes by path."""
         return dict(self.fetch_in("SELECT path, size FROM documents WHERE path IN ({})", paths))
 
     def flagged(self) -> list[Document]:
@@ -296,9 +287,7 @@ class Store(SqliteFile):
         ]
 
     def signed_row_ids(self, paths: Iterable[str] | None = None) -> set[int]:
-        """Return the row ids of chunks, and the negated ones of documents: all of them, or those of
-        the documents at these paths.
-        """
+        """Return the row ids of chunks and negated row ids of documents, at all or some paths."""
         if paths is None:
             return {row for row, _, _ in self.chunk_rows()}.union(
                 -row for (row,) in self.fetch("SELECT id FROM documents")
@@ -316,17 +305,17 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- chunks and sections
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        """Load chunks by row id; those that are gone are missing."""
-        found = {}
+        """Load chunks by row id; deleted ones are omitted."""
+        chunks = {}
         for row in self.fetch_in(_SELECT_CHUNK + _FROM_CHUNKS_WITH_SECTION, rows):
             try:
-                found[row[0]] = chunk_from_row(row[2:-2])
-                is_whole = chunk_checksum(row) == row[-1]
+                chunks[row[0]] = chunk_from_row(row[2:-2])
+                is_intact = chunk_checksum(row) == row[-1]
             except (AttributeError, TypeError, ValueError):  # a damaged offset
-                is_whole = False
-            if not is_whole:
-                raise IndexDamagedError(damage_message(self.path, "a text is not what was written"))
-        return found
+                is_intact = False
+            if not is_intact:
+                raise IndexDamagedError(damage_message(self.path, "a text is corrupted"))
+        return chunks
 
     def chunk_languages(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the language of each chunk's document, by the chunk's row id."""
@@ -338,22 +327,23 @@ class Store(SqliteFile):
         return {row: languages.get(document, "") for row, document in documents.items()}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
-        """Load the section of each chunk by the chunk's row id; those that are gone are missing."""
+        """Load the section of each chunk, by the chunk's row id; deleted ones are omitted."""
         columns = "c.id, s.ordinal, s.start_line, s.end_line, s.text, s.checksum"
         sql = f"SELECT {columns}{_FROM_CHUNKS_WITH_SECTION}"
-        found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
-        if any(not isinstance(row[4], str) or text_checksum(row[4]) != row[5] for row in found):
-            raise IndexDamagedError(damage_message(self.path, "a text is not what was written"))
-        return {row[0]: Section(*row[1:5]) for row in found}
+        sections = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
+        if any(not isinstance(row[4], str) or text_checksum(row[4]) != row[5] for row in sections):
+            raise IndexDamagedError(damage_message(self.path, "a text is corrupted"))
+        return {row[0]: Section(*row[1:5]) for row in sections}
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:
-        """Return the paths of documents with a section whose text has one of these digests. Reads
-        the texts of all sections.
+        """Return the paths of documents that have a section with one of these digests.
+
+        Reads all texts.
         """
         ids = [row for (row,) in self.fetch("SELECT id FROM documents ORDER BY path")]
         sql = (
-            "SELECT d.path, s.text FROM sections s JOIN documents d ON d.id = s.document WHERE "
-            "d.id IN ({})"
+            "SELECT d.path, s.text FROM sections s JOIN documents d ON d.id = s.document "
+            "WHERE d.id IN ({})"
         )
         parts = (
             self.fetch_in(sql, ids[start : start + _DOCUMENTS_PER_QUERY])
@@ -365,36 +355,32 @@ class Store(SqliteFile):
 
     @property
     def last_row(self) -> int:
-        """The last row id that was used; the next document gets the one after it."""
+        """The last row id used, by a document or chunk."""
         return int(self.meta("last_row", "0"))
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
-        """Return row id, document's row id and ordinal of every chunk."""
+        """Return row id, document's row id and ordinal of all chunks."""
         return self.fetch("SELECT id, document, ordinal FROM chunks")
 
     def chunk_rows_between(self, after: int, last: int) -> list[tuple[int, int]]:
-        """Return row id and document's row id of the chunks with a row id above `after`, up to and
-        including `last`, ascending.
-        """
+        """Return row id and document's row id of the chunks in (`after`, `last`], ascending."""
         return self.fetch(
             "SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last)
         )
 
     def documents_of_chunks(self, rows: Sequence[int]) -> dict[int, int]:
-        """Return the document's row id of each chunk, by the chunk's row id; those that are gone
-        are missing.
-        """
+        """Return the document's row id of each chunk by row id; deleted ones are omitted."""
         return dict(self.fetch_in("SELECT id, document FROM chunks WHERE id IN ({})", rows))
 
     def count_chunks(self) -> int:
-        """Return the number of chunks. SQLite counts them in an index, without reading a text."""
+        """Return the number of chunks."""
         return int(self.fetch("SELECT count(*) FROM chunks")[0][0])
 
     def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
-        """Return row id, document's row id, ordinal and salience of every chunk, or of those of the
-        documents with these row ids.
+        """Return row id, document's row id, ordinal and salience of all chunks, or of those in
+        some documents.
         """
         sql = "SELECT id, document, ordinal, salience FROM chunks"
         if documents is None:
@@ -402,10 +388,8 @@ class Store(SqliteFile):
         return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
-        """Return the times of every document by row id.
-
-        Plain tuples in the order of DocumentTimes: all of them are read after each commit.
-        """
+        """Return the times of all documents by row id, in the order of DocumentTimes."""
+        # plain tuples: all are read after each commit
         return {
             row[0]: row[1:] for row in self.fetch(f"SELECT id, {TIMES} FROM documents NOT INDEXED")
         }
@@ -414,7 +398,7 @@ class Store(SqliteFile):
 
     @property
     def vectors(self) -> VectorStore | None:
-        """The vectors of the index's model, or None if there are none or they cannot be read."""
+        """The vectors of the index's model; None if there are none or they are unreadable."""
         fingerprint = self.meta("fingerprint")
         if not fingerprint:
             return None
@@ -434,10 +418,9 @@ class Store(SqliteFile):
             try:
                 self._vectors = VectorStore(path, read_only=True)
             except (IndexBusyError, IndexMissingError):
-                # another process is writing or creating the file: the next access tries again
-                return
+                return  # another process is creating the file: the next access tries again
             except StorageError as error:
-                _LOG.warning("%s Until then words are searched alone.", error)
+                _LOG.warning("%s Until then, only keywords are searched.", error)
         self._vector_file_identity = _file_identity(path)
 
     # -------------------------------------------------------------- segments
@@ -467,9 +450,7 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- links and problems
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
-        """Return every link, or those in the documents at these paths, with its document's path and
-        its ordinal there.
-        """
+        """Return all links, or those of some documents, as path, ordinal and link."""
         sql = (
             "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
             "FROM links l JOIN documents d ON d.id = l.document"
@@ -485,12 +466,10 @@ class Store(SqliteFile):
         )
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
-        """Return the links to a document from other documents, with the paths of these, by path and
-        line.
-        """
+        """Return the links from other documents to one, with their paths, by path and line."""
         sql = (
-            "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l "
-            "JOIN documents d ON d.id = l.document"
+            "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
+            "FROM links l JOIN documents d ON d.id = l.document"
         )
         rows = self.fetch(
             f"{sql} WHERE l.resolved = ? AND d.path <> ? ORDER BY d.path, l.line", (path, path)
@@ -498,17 +477,15 @@ class Store(SqliteFile):
         return [(row[0], Link(LinkKind(row[1]), *row[2:])) for row in rows]
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
-        """Set the path of the document that a link leads to; None if there is none."""
+        """Set the target document of a link by path; None if the link is dangling."""
         self.execute(
-            "UPDATE links SET resolved = ? WHERE ordinal = ? AND document = (SELECT id FROM "
-            "documents WHERE path = ?)",
+            "UPDATE links SET resolved = ? WHERE ordinal = ? "
+            "AND document = (SELECT id FROM documents WHERE path = ?)",
             (resolved, ordinal, path),
         )
 
     def linked_paths(self) -> dict[int, str]:
-        """Return the paths that each document's links lead to, as a JSON list by the document's row
-        id; documents without links are missing.
-        """
+        """Return the target paths of each document's links, as a JSON list by row id."""
         return dict(
             self.fetch(
                 "SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' "
@@ -517,8 +494,8 @@ class Store(SqliteFile):
         )
 
     def link_targets(self) -> dict[int, str]:
-        """Return the path that each link of a document leads to, as a JSON object by the link's
-        ordinal, by the document's row id.
+        """Return the target paths of each document's links, as a JSON object of ordinal to path, by
+        row id.
         """
         return dict(
             self.fetch(
@@ -528,7 +505,7 @@ class Store(SqliteFile):
         )
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return the problems of files, by path and line."""
+        """Return all problems, by path and line."""
         return tuple(
             Problem(*row)
             for row in self.fetch(
@@ -537,18 +514,18 @@ class Store(SqliteFile):
         )
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
-        """Add problems of files."""
+        """Add problems."""
         self.execute_many(
             "INSERT INTO problems VALUES (?, ?, ?)", [(p.path, p.line, p.reason) for p in problems]
         )
 
     def replace_walk_problems(self, problems: Sequence[Problem]) -> bool:
-        """Replace the problems of paths that are no documents; return whether they differ."""
+        """Replace the problems of paths that are not documents; return whether they changed."""
         present = {
             Problem(*row)
             for row in self.fetch(
-                "SELECT path, line, reason FROM problems WHERE path NOT IN (SELECT path FROM "
-                "documents)"
+                "SELECT path, line, reason FROM problems "
+                "WHERE path NOT IN (SELECT path FROM documents)"
             )
         }
         unique = dict.fromkeys(problems)

@@ -1,6 +1,4 @@
-"""Vectors on disk, for all folders: one SQLite file a model, each vector under the digest of the
-exact text that was embedded.
-"""
+"""Vectors on disk, shared by all folders: one SQLite file per model, keyed by digests of texts."""
 
 from __future__ import annotations
 
@@ -23,41 +21,33 @@ from thumbindex.ports import Matrix, Vector
 _LOG = logging.getLogger(__name__)
 
 STORED = np.dtype("i1")
-"""How a vector's numbers are kept: a quarter of float32's bytes, and a cosine that differs by three
-ten-thousandths.
-"""
+"""Type of stored numbers: a quarter of float32's size; cosines change by about 0.0003."""
 
 _HIGHEST = 127
-"""What a vector's largest number is kept as.
-
-By how much all were multiplied need not be known again: the length of every vector is 1.
-"""
+"""Stored value of a vector's largest number. The scale is not stored: vectors have length 1."""
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors as they are stored, whatever their length; what was stored before becomes the
-    same again.
+    """Return vectors of any length in stored form. Unpacking and packing again changes nothing.
 
-    Raises ModelError where a number is not finite: nothing can be near such a vector, and nobody
-    would learn why.
+    Raises ModelError if a number is not finite: no search would find such a vector.
     """
     numbers = np.asarray(matrix, dtype=np.float32)
     largest = np.abs(numbers).max(axis=1, keepdims=True)
     if not np.isfinite(largest).all():
         raise ModelError(
-            "The model made a vector of numbers that are not finite, and nothing of that batch was "
-            "kept."
-            " Name another model with `--set encode.embed.model=NAME`, or the other runtime with "
-            "`--set encode.embed.runtime=` and `onnx` or `torch`."
+            "The model returned a vector with infinite or undefined numbers; its batch is not "
+            "stored. Choose another model with `--set encode.embed.model=NAME`, or the other "
+            "runtime with `--set encode.embed.runtime=onnx` or `torch`."
         )
     largest[largest == 0] = 1
-    # 127 / largest can be more than a float32 holds
+    # divide first: 127 / largest can overflow a float32
     stored: npt.NDArray[np.int8] = np.rint(numbers / largest * _HIGHEST).astype(STORED)
     return stored
 
 
 def unpacked(vectors: Sequence[bytes]) -> Matrix:
-    """Return stored vectors as rows of length 1: shape (vectors, dimensions)."""
+    """Return stored vectors as unit vectors, shape (vectors, dimensions)."""
     matrix = (
         np.frombuffer(b"".join(vectors), dtype=STORED).astype(np.float32).reshape(len(vectors), -1)
     )
@@ -67,15 +57,14 @@ def unpacked(vectors: Sequence[bytes]) -> Matrix:
 
 
 def vector_file(folder: Path, fingerprint: str) -> Path:
-    """Return the file in a folder that holds the vectors of a model."""
+    """Return the path of a model's vectors in a folder."""
     return folder / f"{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}.sqlite3"
 
 
 class VectorStore(SqliteFile):
     """The vectors of one model.
 
-    Any number of processes may read and write it at once; what is there stays until nobody needs
-    its text.
+    Processes may read and write it concurrently. A vector stays until no index uses its text.
     """
 
     schema = "vectors.sql"
@@ -83,7 +72,7 @@ class VectorStore(SqliteFile):
 
     @classmethod
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
-        """Open a model's vectors to write; a file that is damaged is begun anew."""
+        """Open a model's vectors for writing. Replaces a damaged file by an empty one."""
         with as_storage_errors(path.parent):
             make_folder(path.parent)
         try:
@@ -98,29 +87,27 @@ class VectorStore(SqliteFile):
 
     @property
     def fingerprint(self) -> str:
-        """What the model is known by: only vectors of one fingerprint can be compared."""
+        """Identifies the model: only vectors with the same fingerprint are comparable."""
         return self.meta("fingerprint")
 
     def count(self) -> int:
-        """Count the vectors, needed or not."""
+        """Return the number of vectors, including unused ones."""
         return int(self.fetch("SELECT count(*) FROM vectors")[0][0])
 
     def keys(self) -> set[bytes]:
-        """Return the digests of all texts that have a vector."""
+        """Return the digests of all embedded texts."""
         return {key for (key,) in self.fetch("SELECT key FROM vectors")}
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
-        """Load vectors by the digests of their texts; those that are not there, or not as they were
-        written, are missing.
-        """
+        """Load vectors by digests of their texts, without missing and corrupted ones."""
         sql = "SELECT key, checksum, vector FROM vectors WHERE key IN ({})"
-        rows = list(filter(_is_whole, self.fetch_in(sql, keys)))
+        rows = list(filter(_is_intact, self.fetch_in(sql, keys)))
         if not rows:
             return {}
         return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True))
 
     def add(self, keys: Sequence[bytes], matrix: Matrix) -> None:
-        """Keep vectors under the digests of their texts; one that is there already stays."""
+        """Store vectors by digests of their texts. Existing ones stay."""
         stored = zip(keys, (vector.tobytes() for vector in packed(matrix)), strict=True)
         with self.transaction():
             self.execute_many(
@@ -129,15 +116,13 @@ class VectorStore(SqliteFile):
             )
 
     def remove(self, keys: Collection[bytes]) -> None:
-        """Take vectors away."""
+        """Delete vectors."""
         if keys:
             with self.transaction():
                 self.execute_many("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
 
     def verify(self) -> None:
-        """Raise IndexDamagedError where the file does not hold together or a vector is not as it
-        was written.
-        """
+        """Check the file and the checksums of all vectors. Raises IndexDamagedError."""
         self.check_integrity()
         last = 0
         while part := self.fetch(
@@ -146,23 +131,19 @@ class VectorStore(SqliteFile):
             (last, KEYS_PER_STATEMENT),
         ):
             last = part[-1][3]
-            if not all(map(_is_whole, part)):
-                raise IndexDamagedError(
-                    damage_message(self.path, "a vector is not as it was written")
-                )
+            if not all(map(_is_intact, part)):
+                raise IndexDamagedError(damage_message(self.path, "a vector is corrupted"))
 
 
 def repair_vectors(path: Path) -> str:
-    """Delete a file of vectors that is damaged, so that its texts are embedded again; return what
-    was done, in words, empty where nothing was.
-    """
+    """Delete a damaged file of vectors. Return a sentence about it, or "" if it is not damaged."""
     if not _damage(path):
         return ""
     with as_storage_errors(path.parent), FileLock(path.with_suffix(".lock")):
-        if not (what := _damage(path)):  # another process was faster
+        if not (message := _damage(path)):  # another process has repaired it
             return ""
         delete_sqlite_file(path)
-    return f"{what.partition(': run')[0]}: its texts are embedded again."
+    return f"{message.partition(': run')[0]}: its texts are embedded again."
 
 
 def _damage(path: Path) -> str:
@@ -175,8 +156,7 @@ def _damage(path: Path) -> str:
     return ""
 
 
-def _is_whole(row: SqlRow) -> bool:
-    """Return whether a row (key, checksum, vector) is as it was written."""
+def _is_intact(row: SqlRow) -> bool:
     key, checksum, vector = row[:3]
     is_typed = isinstance(key, bytes) and isinstance(vector, bytes)
     return is_typed and crc32(vector, crc32(key)) == checksum

@@ -89,9 +89,9 @@ class FaissVectors:
         self._rows: IntArray = rows[:start].copy()
         self._halves = _resized(self._index, start)  # in the index's own memory
 
-    def with_changes(self, gone: IntArray, rows: Sequence[int], matrix: Matrix) -> FaissVectors:
-        """Return a copy without the rows in `gone` and with new ones."""
-        kept = np.flatnonzero(~np.isin(self._rows, gone))
+    def with_changes(self, removed: IntArray, rows: Sequence[int], matrix: Matrix) -> FaissVectors:
+        """Return a copy without the rows in `removed` and with new ones."""
+        kept = np.flatnonzero(~np.isin(self._rows, removed))
         parts: Iterable[Part] = (
             (self._rows[some], self._halves[some])
             for start in range(0, len(kept), VECTOR_BATCH)

@@ -1,5 +1,5 @@
-"""The writer: commits a batch of changes to the store and the keyword index in one transaction,
-stores vectors, and erases private notes from all files.
+"""The writer: commits changes to the store and keyword index in one transaction, stores vectors,
+and erases private notes.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ from thumbindex.ports import Vector
 _LOG = logging.getLogger(__name__)
 
 GIT_FAILURE = "git_failure"
-"""The meta key of the reason why the commits of a folder could not be read."""
+"""Meta key of the reason why a folder's Git commits could not be read."""
 
 MAX_VECTOR_RATIO = 2
-"""Maximum stored vectors for every vector in use. Texts may come back, after a checkout or sync."""
+"""Maximum ratio of stored to used vectors. Texts may come back, after a checkout or sync."""
 
 MIN_VECTORS = 1000
-"""Minimum number of vectors in use in this ratio."""
+"""Minimum number of used vectors assumed in this ratio."""
 
 
 def mark_words_changed(store: Store) -> None:
-    """Set the generation of the words to this transaction's: rows or their words change."""
+    """Record that rows or their words change in this transaction."""
     store.set_meta("words", str(store.generation + 1))
 
 
 Resolve = Callable[[Link, str], str | None]
-"""Returns the path that a link of the document at a path leads to, or None."""
+"""Returns the target path of a link in the document at a path, or None."""
 
 CHUNK_BATCH = 500
 """Maximum chunks in memory while a segment is written."""
@@ -81,24 +81,23 @@ class Batch:
     documents: Sequence[tuple[FileState, ParsedDocument]] = ()
     removed: Sequence[str] = ()
     metadata_only: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
-    # all problems of files that are no documents; None leaves the stored ones
+    # all problems of files that are not documents; None keeps the stored ones
     problems: Sequence[Problem] | None = None
-    last: bool = True  # links are resolved with the last batch of a run
-    # stored state of each path when it was compared; a path with another state now is skipped.
-    # None if no other process can have written
+    last: bool = True  # of a run: resolves links
+    # stored states when files were compared; paths with another state now are skipped. None if no
+    # other process can have written
     expected_states: Mapping[str, FileState] | None = None
-    failed: Sequence[Problem] = ()  # problems of this batch's files, added if `problems` is None
-    erase: frozenset[str] = frozenset()  # the removed paths whose texts are erased from all files
+    failed: Sequence[Problem] = ()  # added if `problems` is None
+    erase: frozenset[str] = frozenset()  # removed paths whose texts are erased from all files
     private: Sequence[FileState] = ()  # private files: only their states are stored
-    listed: Collection[str] | None = None  # paths of all files; None if they are not all known
+    listed: Collection[str] | None = None  # paths of all files, or None if some are unknown
     meta: Mapping[str, str] = field(default_factory=dict)  # meta values of the index
-    # time of the newest file of the last run, in seconds: a new file that is newer was edited
-    # since. 0 without one
+    # modification time of the newest indexed file, in seconds or 0: newer files count as edited
     newest_known_mtime: float = 0.0
 
 
 class Writer:
-    """Writes one folder's index, and holds its writer's lock while it is open."""
+    """Writes one folder's index. Holds its writer's lock while it is open."""
 
     def __init__(self, paths: IndexPaths, store: Store) -> None:
         self.paths = paths
@@ -110,10 +109,10 @@ class Writer:
     def open(
         cls, folder: Path, on_wait: Callable[[], None] | None = None, build: int = 0
     ) -> Iterator[Writer]:
-        """Take the writer's lock, and open the store of the current build, or of `build`.
+        """Take the writer's lock, and open the store of `build` or the current build.
 
-        Calls `on_wait` twice a second while another process writes. Raises IndexDamagedError;
-        `builds.repair_index` repairs a damaged index.
+        Calls `on_wait` twice a second while another process writes. Raises IndexDamagedError (see
+        `builds.repair_index`).
         """
         paths = IndexPaths(folder)
         with as_storage_errors(folder):
@@ -122,8 +121,8 @@ class Writer:
             paths = paths.of_build(build)
             if build and not paths.store.exists():
                 raise IndexMissingError(
-                    f"The index in {folder} was forgotten by another process while it was "
-                    "built anew: run it again."
+                    f"Another process deleted the index in {folder} while it was rebuilt: run it "
+                    "again."
                 )
             paths.delete_other_builds(paths.build, build_in_progress(paths))
             with closing(open_store(paths)) as store:
@@ -135,10 +134,10 @@ class Writer:
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> int:
         """Commit a batch: write its rows, resolve links, and update the keyword index.
 
-        Returns the number of skipped paths: another process has written these since they were
-        compared, and may have read a newer text.
+        Returns the number of skipped paths: another process has written them since they were
+        compared, perhaps from newer files.
         """
-        given = _count_paths(batch)
+        count = _count_paths(batch)
         with self.store.transaction():
             batch = _drop_stale(batch, self.store)
             paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
@@ -159,12 +158,12 @@ class Writer:
             self.store.set_meta("links", "stale" if is_stale else "resolved")
             for key, value in batch.meta.items():
                 self.store.set_meta(key, value)
-            now = self.store.signed_row_ids(paths)
-            self._update_keyword_index(sorted(before.rows - now), sorted(now - before.rows))
-        return given - _count_paths(batch)
+            rows = self.store.signed_row_ids(paths)
+            self._update_keyword_index(sorted(before.rows - rows), sorted(rows - before.rows))
+        return count - _count_paths(batch)
 
     def _update_keyword_index(self, removed: Sequence[int], added: Sequence[int]) -> None:
-        """Remove rows from the keyword index and add rows, by signed row id."""
+        """Remove and add rows of the keyword index, by signed row id."""
         verify_segments(self.store.segments_folder, self.store.segments())
         documents = [
             (-row, document_from_row(path, title, times, attributes, folder=""))
@@ -179,11 +178,11 @@ class Writer:
 
     def _write_rows(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.erase])
-        known = private_states(self.store, [state.path for state in batch.private])
+        already_private = private_states(self.store, [state.path for state in batch.private])
         remove_private_notes(
             self.store,
             [path for path in batch.removed if path in batch.erase],
-            is_new=len(known) < len(batch.private),
+            is_new=len(already_private) < len(batch.private),
         )
         paths = [state.path for state, _ in batch.documents]
         add_private_states(self.store, batch.private)
@@ -203,26 +202,24 @@ class Writer:
             self.store.replace_walk_problems(batch.problems)
 
     def _prior_versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
-        """Return the stored digest and times of documents. A new build takes them from the current
-        build.
-        """
-        known: dict[str, tuple[str, DocumentTimes]] = {}
+        """Return the stored digest and times of documents, in a new build also from the current."""
+        current: dict[str, tuple[str, DocumentTimes]] = {}
         if self.store.meta(INCOMPLETE) and self.paths.build != self.paths.current_build:
             with (
                 suppress(StorageError),
                 closing(
                     Store(self.paths.of_build(self.paths.current_build).store, read_only=True)
-                ) as present,
+                ) as store,
             ):
-                known = document_versions(present, paths)
-        return known | document_versions(self.store, paths)
+                current = document_versions(store, paths)
+        return current | document_versions(self.store, paths)
 
     def store_commit_dates(
         self, days: Mapping[str, tuple[str, str]] | None, commit: str, failure: str = ""
     ) -> None:
-        """Store the days of the documents' first and last commits, read at a `commit` of Git.
+        """Store the days of documents' first and last Git commits, as read at `commit`.
 
-        None if they were not read, perhaps because of a `failure`: the stored ones stay.
+        If `days` is None, perhaps because of a `failure`, the stored days stay.
         """
         with self.store.transaction():
             if days is None:
@@ -231,7 +228,7 @@ class Writer:
                 set_commit_days(self.store, days)
             self.store.set_meta("commit", commit)
             self.store.set_meta(GIT_FAILURE, failure)
-            mark_words_changed(self.store)  # so that readers load the days
+            mark_words_changed(self.store)  # readers reload the days
 
     def _resolve_links(
         self,
@@ -239,9 +236,9 @@ class Writer:
         only: set[str] | None,
         prior_targets: LinkTargets,
     ) -> None:
-        """Resolve the links of some documents, or of all (None) if names have changed.
+        """Resolve the links of some documents, or of all (None) because names have changed.
 
-        If names have not changed, and a document has no new link, the prior targets hold.
+        The prior targets stay valid if neither names nor links have changed.
         """
         links = self.store.links(only)
         keys = {(path, link.kind, link.target) for path, _, link in links}
@@ -257,7 +254,7 @@ class Writer:
                 self.store.resolve_link(path, ordinal, resolved)
 
     def set_meta(self, key: str, value: str, **more: str) -> None:
-        """Commit meta values of the index, if they differ from the stored ones."""
+        """Commit meta values of the index if they have changed."""
         values = {key: value, **more}
         if any(self.store.meta(name) != new for name, new in values.items()):
             with self.store.transaction():
@@ -265,18 +262,17 @@ class Writer:
                     self.store.set_meta(name, new)
 
     def word_counts(self) -> Mapping[str, int]:
-        """Return the number of chunks with each word, in its surface form."""
+        """Return the chunk frequency of each surface form."""
         return word_counts(
             segment
             for segment, _ in open_segments(self.store.segments_folder, self.store.segments())
         )
 
     def erase_private(self) -> bool:
-        """Erase the texts of removed private notes from the index's files; return whether all are
-        erased. A snapshot that a reader has open can delay this.
+        """Erase the texts of removed private notes from all files; return whether that is complete.
 
-        Vectors that no other folder uses are deleted, as soon as all indexes can be read. A build
-        that is not current yet is erased when it is: the current one still has the texts.
+        Open snapshots and unreadable indexes can delay it. A build is erased once it is current:
+        until then the current one still has the texts.
         """
         if is_erased(self.store):
             return True
@@ -286,7 +282,7 @@ class Writer:
             verify_segments(self.store.segments_folder, self.store.segments())
             self.keyword_writer.erase_deleted_rows()
         self.keyword_writer.delete_unlisted_files()
-        # first the disk, then the mark: after a power cut the mark must not hide old files
+        # fsync before the erasure is recorded as done: a power cut must not restore old files
         fsync_files(self.store.segments_folder)
         delete_unused_vectors(self.paths.folder.parent)
         is_erased_from = [
@@ -298,7 +294,7 @@ class Writer:
         return all(is_erased_from)
 
     def merge_keyword(self, idle: IdleTime = "long") -> None:
-        """Merge small segments: every edit adds one."""
+        """Merge small segments, one of which is added by each edit."""
         verify_segments(self.store.segments_folder, self.store.segments())
         self.keyword_writer.merge(idle)
 
@@ -318,10 +314,10 @@ class Writer:
         *,
         words_generation: str = "",
     ) -> None:
-        """Store vectors by the keys of their texts, with a new generation for the readers.
+        """Store vectors by the keys of their texts, and bump the generation.
 
-        Skips texts that are no chunk's any more; the chunks of `rows` are looked at first. With
-        `words_generation` the texts are words, and are skipped if the index's words have changed.
+        Skips texts that no longer belong to a chunk; `rows` are the likely chunks. With
+        `words_generation`, the texts are the vocabulary, skipped if the index has changed since.
         """
         if not (vectors and self.store.vectors):
             return
@@ -348,7 +344,7 @@ class Writer:
     def store_decisions(
         self, decisions: Iterable[Decision] = (), undone: Iterable[tuple[str, str]] = ()
     ) -> int:
-        """Store the owner's decisions and remove undone ones; return the number of these."""
+        """Store the owner's decisions, and remove undone ones. Return the number removed."""
         removed = write_decisions(self.store.decisions_file, decisions, undone)
         with self.store.transaction():
             self.store.duplicates.record_change()
@@ -356,7 +352,7 @@ class Writer:
 
 
 LinkTargets = Mapping[tuple[str, LinkKind, str], str | None]
-"""The path that each link leads to, by document's path, kind of link and target as written."""
+"""The target path of each link, by document's path, kind of link and target as written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,9 +365,7 @@ class _PriorState:
 
 
 def _drop_stale(batch: Batch, store: Store) -> Batch:
-    """Return a batch without the paths that another process has written since they were compared:
-    it may have read a newer text.
-    """
+    """Return a batch without the paths that another process has written since the comparison."""
     if batch.expected_states is None:
         return batch
     expected = batch.expected_states
@@ -380,16 +374,16 @@ def _drop_stale(batch: Batch, store: Store) -> Batch:
         *(state.path for state, _ in (*batch.documents, *batch.metadata_only)),
         *(state.path for state in batch.private),
     }
-    now = store.manifest(list(paths)) | private_states(store, paths)
-    same = {path for path in paths if now.get(path) == expected.get(path)}
+    current = store.manifest(list(paths)) | private_states(store, paths)
+    unchanged = {path for path in paths if current.get(path) == expected.get(path)}
     return replace(
         batch,
-        documents=[(state, parsed) for state, parsed in batch.documents if state.path in same],
-        removed=[path for path in batch.removed if path in same],
+        documents=[(state, parsed) for state, parsed in batch.documents if state.path in unchanged],
+        removed=[path for path in batch.removed if path in unchanged],
         metadata_only=[
-            (state, modified) for state, modified in batch.metadata_only if state.path in same
+            (state, modified) for state, modified in batch.metadata_only if state.path in unchanged
         ],
-        private=[state for state in batch.private if state.path in same],
+        private=[state for state in batch.private if state.path in unchanged],
     )
 
 
