@@ -176,7 +176,8 @@ def test_a_folder_that_is_gone_is_still_asked_by_meaning(tmp_path: Path, run_in:
     folder.rename(tmp_path / "gone")
     found = run_in(folder, "query", "green button")
     assert (
-        "[folders] in the configuration. Answering from the existing index." in " ".join(found.stderr.split()),
+        "[folders] in the configuration. Answering from the existing index."
+        in " ".join(found.stderr.split()),
         "keywords only" in found.stdout,
     ) == (True, False)
     assert "Press the green button." in found.stdout

@@ -280,9 +280,9 @@ def _files_of_active_runs(paths: IndexPaths) -> tuple[Path, ...]:
 
 
 def indexed_root(paths: IndexPaths) -> Path | None:
-    """Return the folder that an index was built from; None if there is no index.
+    """Return the folder that an index was built from, or None without an index.
 
-    For a damaged index this is the name of its own folder.
+    If the index is damaged, returns the name of the index folder.
     """
     if not paths.store.is_file():
         return None

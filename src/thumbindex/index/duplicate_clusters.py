@@ -102,21 +102,21 @@ def _decisions(store: Store) -> tuple[Decision, ...]:
 class StoreDuplicates(Duplicates):
     """Duplicates over one folder's store, at one generation."""
 
-    def __init__(self, catalog: StoreCatalog, known: DuplicateRecords) -> None:
-        self.known = known
+    def __init__(self, catalog: StoreCatalog, records: DuplicateRecords) -> None:
+        self.records = records
         self.catalog = catalog
-        at = catalog.chunks_of_rows(known.repeats.ravel()).reshape(-1, 2)
+        at = catalog.chunks_of_rows(records.repeats.ravel()).reshape(-1, 2)
         self._repeats = at[(at >= 0).all(axis=1)]
         self._keeper: dict[int, int] = dict(self._repeats.tolist())
         self._repeating: dict[int, list[int]] = {}
         for repeat, keeper in self._keeper.items():
             self._repeating.setdefault(keeper, []).append(repeat)
         self._salience: Salience = catalog.salience.copy()
-        boosted = catalog.chunks_of_rows(known.boosted)
-        self._salience[boosted[boosted >= 0]] = known.salience[boosted >= 0]
-        self._texts = self._positions(known.texts)
+        boosted = catalog.chunks_of_rows(records.boosted)
+        self._salience[boosted[boosted >= 0]] = records.salience[boosted >= 0]
+        self._texts = self._positions(records.texts)
         self._decided: dict[tuple[str, str], Verdict] = {
-            (decision.first, decision.second): decision.verdict for decision in known.decisions
+            (decision.first, decision.second): decision.verdict for decision in records.decisions
         }
         self._clusters = self._clustered()
 
@@ -126,11 +126,11 @@ class StoreDuplicates(Duplicates):
 
     def _clustered(self) -> dict[int, list[int]]:
         """Return the cluster of each chunk. Keepers stand in for their repeats."""
-        at = self.catalog.chunks_of_rows(self.known.same.ravel()).reshape(-1, 2)
+        at = self.catalog.chunks_of_rows(self.records.same.ravel()).reshape(-1, 2)
         valid = np.flatnonzero(
             (at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1)
         )
-        pairs, cosines = np.sort(at[valid], axis=1), self.known.cosines[valid]
+        pairs, cosines = np.sort(at[valid], axis=1), self.records.cosines[valid]
         # ties in catalog order: how a decision splits a cluster does not depend on history
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0], -cosines))]
         digests = {digest for pair in self._decided for digest in pair}
@@ -180,7 +180,7 @@ def open_duplicates(
     store: Store, catalog: StoreCatalog, last: StoreDuplicates | None
 ) -> StoreDuplicates:
     """Open a store's duplicates, or return `last` if nothing has changed."""
-    known = read_duplicates(store, None if last is None else last.known)
-    if last is not None and last.catalog is catalog and last.known is known:
+    records = read_duplicates(store, None if last is None else last.records)
+    if last is not None and last.catalog is catalog and last.records is records:
         return last
-    return StoreDuplicates(catalog, known)
+    return StoreDuplicates(catalog, records)

@@ -111,7 +111,7 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
 
     With `durable`, the new file survives a power cut.
     """
-    # a fixed name: the next call replaces what a killed process has left
+    # a fixed name: the next call replaces a killed process's file
     new = path.with_name(f"{path.name}.new")
     with as_storage_errors(path.parent):
         # binary: text mode on Windows changes line ends

@@ -36,7 +36,7 @@ MIN_SEGMENTS = 3
 """Maximum number of segments that are not worth a merge."""
 
 MAX_SEGMENTS = 32
-"""Number of segments at which a commit merges the smallest ones."""
+"""Number of segments that makes a commit merge the smallest ones."""
 
 SEGMENTS_PER_MERGE = 8
 """Number of segments merged by a commit."""
@@ -245,7 +245,7 @@ class SegmentKeywordIndex:
         return len(self._locked(lambda postings: postings.form_postings("body", text)).ids)
 
     def _chunk_mask(self, ids_by_field: Mapping[str, Any]) -> Mask:
-        """Return a mask of the chunks that match by themselves or by their document."""
+        """Return a mask of the chunks with one of these ids or in such a document."""
         chunks = np.zeros(len(self._catalog), dtype=np.bool_)
         documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
         for field, ids in ids_by_field.items():

@@ -16,7 +16,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.files import as_storage_errors, make_folder, storage_error, write_atomically
 
 _PROBE_SECONDS = 0.2
-"""How long to retry a lock, which `is_held` in another process may take for a moment."""
+"""How long to retry a lock: `is_held` in another process may briefly hold it."""
 
 
 @contextmanager

@@ -209,7 +209,7 @@ class SqliteFile:
                     self.set_meta("generation", str(self.generation + 1))
                     db.execute("COMMIT")
                 except BaseException:
-                    if db.in_transaction:  # a full disk rolls back by itself
+                    if db.in_transaction:  # a full disk has rolled back already
                         db.execute("ROLLBACK")
                     raise
             except READ_ERRORS as error:
@@ -272,7 +272,7 @@ class SqliteFile:
     def fetch_in(
         self, sql: str, keys: Iterable[int] | Iterable[str] | Iterable[bytes]
     ) -> list[SqlRow]:
-        """Return the rows of a query in which `{}` stands for the keys, in batches of keys."""
+        """Return the rows of a query with `{}` as a placeholder for the keys, in batches."""
         rows = list[SqlRow]()
         values = [key if isinstance(key, (str, bytes)) else int(key) for key in keys]
         for start in range(0, len(values), KEYS_PER_STATEMENT):

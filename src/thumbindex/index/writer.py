@@ -294,7 +294,7 @@ class Writer:
         return all(is_erased_from)
 
     def merge_keyword(self, idle: IdleTime = "long") -> None:
-        """Merge small segments, one of which is added by each edit."""
+        """Merge small segments: each edit adds one."""
         verify_segments(self.store.segments_folder, self.store.segments())
         self.keyword_writer.merge(idle)
 

@@ -475,7 +475,7 @@ def _digest(data: bytes) -> str:
 
 def _duplicates(opened: OpenIndex, store: Store) -> bytes:
     """Return the duplicates as they are published."""
-    known = opened.duplicates.known
+    known = opened.duplicates.records
     boosted = zip(known.boosted.tolist(), known.salience.tolist(), strict=True)
     return json.dumps(
         {
@@ -504,7 +504,7 @@ def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]
         "problems": [
             [pg_text(problem.path), problem.line, problem.reason] for problem in store.problems()
         ],
-        "decisions": [astuple(decision) for decision in opened.duplicates.known.decisions],
+        "decisions": [astuple(decision) for decision in opened.duplicates.records.decisions],
         "duplicates": _digest(duplicates),
         "ingestion": [astuple(each) for each in store.duplicates.ingestion()],
     }

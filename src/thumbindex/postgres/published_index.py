@@ -68,7 +68,7 @@ def open_published(
     keyword = PublishedKeywordIndex(segments, catalog, postings)
     graph = build_link_graph(catalog, None if last is None else last.graph)
     duplicates = StoreDuplicates(
-        catalog, _read_duplicates(store, None if last is None else last.duplicates.known)
+        catalog, _read_duplicates(store, None if last is None else last.duplicates.records)
     )
     snapshot = Snapshot(
         state.generation,
