@@ -1,6 +1,6 @@
-"""A note's day is what the note, git or an edit that the index saw says; never the time of a copy.
+"""A note's date comes from the note, git or an observed edit, never from a copied file's time.
 
-Git runs nothing of the repository's.
+Git runs no program of the repository.
 """
 
 from __future__ import annotations
@@ -36,34 +36,32 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(vault: Path, tmp_path: Path) -> Open:
-    """Return a function that opens a folder as another process would."""
+    """Return a function that opens a folder like another process."""
 
     return lambda folder=vault: open_library(folder, index=tmp_path / "index")
 
 
 @pytest.fixture
 def git(vault: Path, tmp_path: Path) -> Git:
-    """Return a function that runs git in the vault, on a day, as somebody without a
-    configuration.
-    """
-    quiet = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    who = {
-        f"GIT_{role}_{what}": value
+    """Return a function that runs git in the vault on a given day, without a user configuration."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    identity = {
+        f"GIT_{role}_{field}": value
         for role in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "Ada"), ("EMAIL", "ada@example.com"))
+        for field, value in (("NAME", "Ada"), ("EMAIL", "ada@example.com"))
     }
-    quiet |= {
+    environment |= {
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "HOME": str(tmp_path),
-    } | who
+    } | identity
 
     def run(*arguments: str, day: str = "2026-01-31", folder: Path = vault) -> str:
-        when = {f"GIT_{role}_DATE": f"{day}T23:30:00-0500" for role in ("AUTHOR", "COMMITTER")}
+        dates = {f"GIT_{role}_DATE": f"{day}T23:30:00-0500" for role in ("AUTHOR", "COMMITTER")}
         return subprocess.run(
             ["git", *arguments],
             cwd=folder,
-            env=quiet | when,
+            env=environment | dates,
             check=True,
             capture_output=True,
             text=True,
@@ -75,12 +73,12 @@ def git(vault: Path, tmp_path: Path) -> Git:
 
 @pytest.fixture
 def commit(git: Git) -> Commit:
-    """Return a function that commits all there is, on a day."""
+    """Return a function that commits everything on a given day."""
 
     def commit_it(day: str, folder: Path | None = None) -> None:
-        more = {"folder": folder} if folder else {}
-        git("add", "-A", day=day, **more)
-        git("commit", "-qm", "x", day=day, **more)
+        options = {"folder": folder} if folder else {}
+        git("add", "-A", day=day, **options)
+        git("commit", "-qm", "x", day=day, **options)
 
     return commit_it
 
@@ -102,21 +100,19 @@ def documents(library: Library) -> Mapping[str, Document]:
 
 
 def days(library: Library) -> dict[str, str]:
-    return {path: str(day_of(each) or "") for path, each in documents(library).items()}
+    return {path: str(day_of(document) or "") for path, document in documents(library).items()}
 
 
-# ------------------------------------------------------------------ the time of a file
+# ------------------------------------------------------------------ file times
 
 
-def test_the_time_of_a_copy_is_no_date_and_is_shown_as_what_it_is(
-    vault: Path, opened: Open
-) -> None:
+def test_file_time_is_shown_but_is_not_a_date(vault: Path, opened: Open) -> None:
     write(vault / "old.md", "Released on 2020/08/21.\n\nPlums are ripe.\n")
     write(vault / "plums.md", "# Plums\n\nPlums keep for a week.\n", "2026-11-22")
     with opened() as library:
         library.index()
         passages = {passage.path: passage for passage in library.query("plums", limit=5).passages}
-        later = [
+        dated = [
             passage.path for passage in library.query("plums", since=date(2020, 1, 1)).passages
         ]
     assert (passages["old.md"].created, passages["old.md"].file_time) == ("2020-08-21", "")
@@ -125,25 +121,23 @@ def test_the_time_of_a_copy_is_no_date_and_is_shown_as_what_it_is(
         passages["plums.md"].updated,
         passages["plums.md"].file_time,
     ) == ("", "", "2026-11-22")
-    assert later == ["old.md"]
+    assert dated == ["old.md"]
 
 
-def test_an_edit_that_the_index_saw_counts_by_its_time(vault: Path, opened: Open) -> None:
+def test_observed_edit_counts_by_its_file_time(vault: Path, opened: Open) -> None:
     write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
     write(vault / "b.md", "# B\n\nPears.\n", "2026-01-01")
     with opened() as library:
         assert days(library) == {"a.md": "", "b.md": ""}
         write(vault / "a.md", "# A\n\nPlums and pears.\n", "2026-02-03")
-        write(vault / "b.md", "# B\n\nPears.\n", "2026-02-03")  # saved as it was
+        write(vault / "b.md", "# B\n\nPears.\n", "2026-02-03")  # saved unchanged
         assert days(library) == {"a.md": "2026-02-03", "b.md": ""}
 
 
-def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_time_of_its_file(
-    vault: Path, opened: Open
-) -> None:
+def test_note_newer_than_the_index_is_dated_by_its_file_time(vault: Path, opened: Open) -> None:
     write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
     with opened() as library:
-        assert days(library) == {"a.md": ""}  # the first index saw nothing being written
+        assert days(library) == {"a.md": ""}  # the first run observes no edit
         write(vault / "b.md", "# B\n\nPears.\n", "2026-02-03")
         write(vault / "old/c.md", "# C\n\nApples, copied with its time.\n", "2025-02-03")
         expected = {"a.md": "", "b.md": "2026-02-03", "old/c.md": ""}
@@ -156,7 +150,7 @@ def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_t
 
 
 @needs_git
-def test_a_new_note_that_a_commit_brings_is_of_its_commit_and_one_beside_it_of_its_file(
+def test_new_note_is_dated_by_its_commit_or_else_its_file(
     vault: Path, opened: Open, commit: Commit
 ) -> None:
     write(vault / "a.md", "Plums.", "2025-01-01")
@@ -169,7 +163,7 @@ def test_a_new_note_that_a_commit_brings_is_of_its_commit_and_one_beside_it_of_i
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-05-02"}
 
 
-def test_a_rebuild_neither_loses_an_edit_nor_invents_one(vault: Path, opened: Open) -> None:
+def test_rebuild_keeps_observed_edits(vault: Path, opened: Open) -> None:
     for name in "ab":
         write(vault / f"{name}.md", "# A\n\nPlums.\n", "2026-01-01")
     with opened() as library:
@@ -185,9 +179,7 @@ def test_a_rebuild_neither_loses_an_edit_nor_invents_one(vault: Path, opened: Op
 
 
 @needs_git
-def test_git_tells_the_days_of_notes_that_state_none(
-    vault: Path, opened: Open, commit: Commit
-) -> None:
+def test_git_dates_notes_that_state_no_date(vault: Path, opened: Open, commit: Commit) -> None:
     for name, text in (("a.md", "Plums."), ("sub/ä.md", "Pears."), ("2019-05-05.md", "Apples.")):
         write(vault / name, text)
     commit("2026-01-31")
@@ -195,28 +187,28 @@ def test_git_tells_the_days_of_notes_that_state_none(
     commit("2026-02-28")
     write(vault / "new.md", "Not in git.")
     with opened() as library:
-        found = documents(library)
+        notes = documents(library)
         assert days(library) == {
             "2019-05-05.md": "2019-05-05",
             "a.md": "2026-02-28",
             "new.md": "",
             "sub/ä.md": "2026-01-31",
         }
-        assert (found["a.md"].first_commit, found["a.md"].last_commit) == (
+        assert (notes["a.md"].first_commit, notes["a.md"].last_commit) == (
             "2026-01-31",
             "2026-02-28",
         )
 
 
 @needs_git
-def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(
+def test_subfolders_clones_and_work_trees_have_git_dates(
     vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
 ) -> None:
     write(vault / "docs/a.md", "Plums.")
     write(vault / "-notes/b.md", "Pears.")
     commit("2026-01-31")
     with opened(vault / "-notes") as library:
-        assert (days(library), [each.skipped for each in library.status()]) == (
+        assert (days(library), [folder.skipped for folder in library.status()]) == (
             {"b.md": "2026-01-31"},
             [()],
         )
@@ -229,9 +221,7 @@ def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(
 
 
 @needs_git
-def test_a_file_that_only_moved_keeps_its_days(
-    vault: Path, opened: Open, git: Git, commit: Commit
-) -> None:
+def test_moved_file_keeps_its_dates(vault: Path, opened: Open, git: Git, commit: Commit) -> None:
     write(vault / "a.md", "Plums.")
     commit("2026-01-31")
     write(vault / "a.md", "Plums and pears.")
@@ -241,14 +231,15 @@ def test_a_file_that_only_moved_keeps_its_days(
     write(vault / "a.md", "Another one.")
     commit("2026-04-01")
     with opened() as library:
-        found = {
-            path: (each.first_commit, each.last_commit) for path, each in documents(library).items()
+        dates = {
+            path: (document.first_commit, document.last_commit)
+            for path, document in documents(library).items()
         }
-    assert found == {"a.md": ("2026-04-01", "2026-04-01"), "b.md": ("2026-01-31", "2026-02-01")}
+    assert dates == {"a.md": ("2026-04-01", "2026-04-01"), "b.md": ("2026-01-31", "2026-02-01")}
 
 
 @needs_git
-def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
+def test_dates_survive_a_failure_of_git_until_the_next_commit(
     vault: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vault / "a.md", "Plums.")
@@ -260,12 +251,12 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
         with monkeypatch.context() as without:
             without.setenv("PATH", "")
             assert days(library) == {"a.md": "2026-01-31", "b.md": ""}
-        assert days(library) == {"a.md": "2026-01-31", "b.md": ""}  # not tried again
-        says = (
+        assert days(library) == {"a.md": "2026-01-31", "b.md": ""}  # no second attempt
+        reason = (
             "commit dates are unknown: git is not on the PATH; thumbindex tries again after the "
             "next commit"
         )
-        assert library.status()[0].skipped == (Problem(".git", None, says),)
+        assert library.status()[0].skipped == (Problem(".git", None, reason),)
         write(vault / "c.md", "Apples.")
         commit("2026-03-01")
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-03-01"}
@@ -273,7 +264,7 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
 
 
 @needs_git
-def test_the_edge_of_a_shallow_clone_is_not_believed(
+def test_boundary_commits_of_a_shallow_clone_are_ignored(
     vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
 ) -> None:
     for name in "ab":
@@ -284,10 +275,11 @@ def test_the_edge_of_a_shallow_clone_is_not_believed(
         commit(f"2026-01-0{n}")
     git("clone", "-q", "--depth", "2", vault.as_uri(), str(tmp_path / "clone"))
     with opened(tmp_path / "clone") as library:
-        found = {
-            path: (each.first_commit, each.last_commit) for path, each in documents(library).items()
+        dates = {
+            path: (document.first_commit, document.last_commit)
+            for path, document in documents(library).items()
         }
-    assert found == {"a.md": ("", "2026-01-03"), "b.md": ("", "")}
+    assert dates == {"a.md": ("", "2026-01-03"), "b.md": ("", "")}
 
 
 @needs_git
@@ -302,42 +294,42 @@ def test_the_edge_of_a_shallow_clone_is_not_believed(
         "a pipe",
     ],
 )
-def test_where_git_cannot_be_believed_days_are_unknown(
+def test_unreliable_repository_gives_no_dates(
     kind: str, vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
 ) -> None:
     write(vault / "a.md", "Plums.")
-    own = vault / ".git"
+    git_folder = vault / ".git"
     if kind == "sha256":
-        shutil.rmtree(own)
+        shutil.rmtree(git_folder)
         git("init", "-q", "--object-format=sha256")
     if kind != "unborn":
         commit("2026-01-31")
     if kind == "orphan":
         git("checkout", "-q", "--orphan", "other")
     elif kind == "elsewhere":
-        own.rename(tmp_path / "secret")
+        git_folder.rename(tmp_path / "secret")
         (vault / ".git").write_text(f"gitdir: {tmp_path / 'secret'}\n")
     elif kind == "broken":
-        shutil.rmtree(own / "objects")
-        (own / "objects").mkdir()
+        shutil.rmtree(git_folder / "objects")
+        (git_folder / "objects").mkdir()
     elif kind == "a pipe":
-        (own / "HEAD").unlink()
-        os.mkfifo(own / "HEAD")
+        (git_folder / "HEAD").unlink()
+        os.mkfifo(git_folder / "HEAD")
     with opened() as library:
         assert days(library) == {"a.md": ""}
-        assert [each.path for each in library.status()[0].skipped] == (
+        assert [problem.path for problem in library.status()[0].skipped] == (
             [] if kind in ("unborn", "orphan") else [".git"]
         )
 
 
 @needs_git
 @pytest.mark.skipif(os.name == "nt", reason="the programs are shell scripts")
-def test_nothing_that_a_repository_names_is_run(
+def test_programs_configured_in_a_repository_are_never_run(
     vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
 ) -> None:
-    ran = tmp_path / "ran"
+    log = tmp_path / "ran"
     program = tmp_path / "program"
-    program.write_text(f'#!/bin/sh\necho "$0 $*" >> "{ran}"\ncat\n', encoding="utf-8")
+    program.write_text(f'#!/bin/sh\necho "$0 $*" >> "{log}"\ncat\n', encoding="utf-8")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     write(vault / "a.md", "Plums.", "2025-01-01")
     write(vault / ".gitattributes", "*.md diff=evil filter=evil merge=evil\n")
@@ -378,7 +370,7 @@ def test_nothing_that_a_repository_names_is_run(
         "pre-auto-gc",
     ):
         shutil.copy(program, hooks / name)
-    # signed: whoever shows the signature runs gpg.program
+    # showing a signature would run gpg.program
     head, _, message = git("cat-file", "commit", "HEAD").partition("\n\n")
     (tmp_path / "signed").write_text(
         f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n"
@@ -390,18 +382,18 @@ def test_nothing_that_a_repository_names_is_run(
         "refs/heads/main",
         git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip(),
     )
-    ran.unlink(missing_ok=True)
+    log.unlink(missing_ok=True)
     with opened() as library:
         assert days(library) == {"a.md": "2026-02-01"}
         write(vault / "new.md", "Apples.", "2025-01-01")
         assert days(library) == {"a.md": "2026-02-01", "new.md": ""}
-    assert not ran.exists()
+    assert not log.exists()
     git("--paginate", "diff", "HEAD~1")
-    assert ran.exists()  # git itself runs what the repository names
+    assert log.exists()  # git itself runs the configured program
 
 
 @needs_git
-def test_the_user_s_own_environment_of_git_changes_nothing(
+def test_user_s_git_environment_is_ignored(
     vault: Path, tmp_path: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vault / "a.md", "Plums.")
@@ -420,7 +412,7 @@ def test_the_user_s_own_environment_of_git_changes_nothing(
 
 @needs_git
 @pytest.mark.skipif(os.name == "nt", reason="a shell script stands for git")
-def test_without_git_days_are_unknown_and_a_git_in_the_folder_is_not_run(
+def test_git_in_the_vault_is_not_run(
     vault: Path, tmp_path: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vault / "a.md", "Plums.")
@@ -434,5 +426,5 @@ def test_without_git_days_are_unknown_and_a_git_in_the_folder_is_not_run(
     assert not (tmp_path / "ran").exists()
 
 
-def test_outside_a_work_tree_there_is_no_repository(vault: Path) -> None:
+def test_folder_outside_a_work_tree_has_no_repository(vault: Path) -> None:
     assert find_repository(vault) is None

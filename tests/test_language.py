@@ -1,6 +1,4 @@
-"""A language is told by its function words, so that endings, questions and models are taken as what
-they are.
-"""
+"""Languages are detected by function words, which sets stems, query weights and probe words."""
 
 from __future__ import annotations
 
@@ -36,13 +34,13 @@ ENGLISH = "Switch the device on and connect it to the network, then it is in the
             ),
             "de",
         ),
-        # few different words, however often
+        # few distinct words
         ("Vector (as a sender and as a receiver) e o a as com", ""),
         ("die der das " + "word " * 40, ""),  # a title in a long list
         ("ファイルを復元する", "ja"),
     ],
 )
-def test_the_language_of_prose_is_told_only_where_it_is_sure(text: str, expected: str) -> None:
+def test_language_of_prose_is_detected_only_if_certain(text: str, expected: str) -> None:
     assert language_of_prose((text,)) == expected
 
 
@@ -59,7 +57,7 @@ def test_the_language_of_prose_is_told_only_where_it_is_sure(text: str, expected
         ("sv", "installning installningar installningarna"),
     ],
 )
-def test_forms_of_a_word_without_their_accents_have_one_stem(language: str, forms: str) -> None:
+def test_unaccented_forms_of_a_word_have_one_stem(language: str, forms: str) -> None:
     assert len({stems(form, [language])[1] for form in forms.split()}) == 1
 
 
@@ -68,12 +66,12 @@ def test_forms_of_a_word_without_their_accents_have_one_stem(language: str, form
     [
         ("wie andere ich das passwort", ["de"], {"wie": 0.0, "ich": 0.0, "das": 0.0}),
         ("wie andere ich das passwort", [], {}),  # no text is German
-        ("mit license", ["de"], {"mit": 0.25}),  # one alone may be a name
+        ("mit license", ["de"], {"mit": 0.25}),  # a single one may be a name
         ("how do i change the mit license", ["de"], {"how": 0.0, "do": 0.0, "i": 0.0, "the": 0.0}),
         ("pourquoi est ma page vide", ["de", "fr"], {"pourquoi": 0.0, "est": 0.0, "ma": 0.0}),
     ],
 )
-def test_function_words_are_those_of_the_language_that_is_asked_in(
+def test_function_words_are_those_of_the_query_language(
     query: str, languages: list[str], expected: dict[str, float]
 ) -> None:
     assert function_word_weights(query, languages) == expected
@@ -84,38 +82,36 @@ def test_function_words_are_those_of_the_language_that_is_asked_in(
     [
         ("怎么开启两步验证", "开启两步验证"),
         ("二要素認証を有効にするには", "二要素認証 有効"),
-        ("りんごの皮", "りんごの皮"),  # a word in hiragana is no ending
+        ("りんごの皮", "りんごの皮"),  # a word in hiragana is not an ending
         ("데이터를 백업", "데이터를 백업"),
         ("reset the password", "reset the password"),
     ],
 )
-def test_the_subjects_of_chinese_and_japanese_are_what_is_neither_function_word_nor_ending(
-    query: str, subject: str
-) -> None:
+def test_blanking_function_words_leaves_the_subject(query: str, subject: str) -> None:
     assert blank_function_words(query).split() == subject.split()
 
 
-def test_pairs_with_an_ending_or_a_function_word_weigh_less_unless_nothing_else_is_asked() -> None:
+def test_pairs_with_function_words_weigh_less_unless_alone() -> None:
     assert function_word_weights("怎么开启", []) == {"怎么": 0.25, "么开": 0.25}
     assert function_word_weights("有効にする", []) == {"効に": 0.5, "にす": 0.5, "する": 0.5}
     assert function_word_weights("する", []) == {}
 
 
-def test_pairs_no_text_holds_beside_one_some_hold_join_two_words_and_are_not_asked_for() -> None:
-    held = {"屏幕": 3, "禁止": 2, "应用": 9}
-    asked = [
-        keyword_terms(text, stop_weights(text, (), lambda pair: held.get(pair, 0)))
+def test_unknown_pairs_between_known_words_are_dropped() -> None:
+    frequencies = {"屏幕": 3, "禁止": 2, "应用": 9}
+    queries = [
+        keyword_terms(text, stop_weights(text, (), lambda pair: frequencies.get(pair, 0)))
         for text in ("屏幕禁止应用", "兰花换盆")
     ]
-    assert [[term.text for term in terms] for terms in asked] == [
+    assert [[term.text for term in terms] for terms in queries] == [
         ["屏幕", "禁止", "应用"],
         ["兰花", "花换", "换盆"],
     ]
 
 
-def test_every_language_of_known_endings_has_words_that_tell_a_model_from_an_english_one() -> None:
-    told = {language: probe_words(language) for language in INFLECTED_LANGUAGES}
-    assert all(len(listed) >= 4 for listed in told.values())
-    assert {language: language_of(" ".join(listed)) for language, listed in told.items()} == {
+def test_every_inflected_language_has_probe_words() -> None:
+    probes = {language: probe_words(language) for language in INFLECTED_LANGUAGES}
+    assert all(len(probe) >= 4 for probe in probes.values())
+    assert {language: language_of(" ".join(probe)) for language, probe in probes.items()} == {
         language: language for language in INFLECTED_LANGUAGES
     }

@@ -1,6 +1,4 @@
-"""Words of every script are found, asked of a real index without vectors: the bundled model reads
-English alone.
-"""
+"""Words of every script are found without vectors; the bundled model reads only English."""
 
 import json
 from collections.abc import Iterator
@@ -87,7 +85,7 @@ def first(library: Library, text: str) -> str:
         ("en/2.md", "東京 tower 東京tower APIキー api"),
     ],
 )
-def test_a_note_is_found_by_its_words_however_they_are_written(
+def test_note_is_found_by_its_words_in_any_spelling(
     library: Library, path: str, queries: str
 ) -> None:
     assert {query: first(library, query) for query in queries.split()} == dict.fromkeys(
@@ -95,29 +93,29 @@ def test_a_note_is_found_by_its_words_however_they_are_written(
     )
 
 
-def test_words_apart_and_together_are_the_same_in_korean(library: Library) -> None:
+def test_korean_words_match_with_and_without_spaces(library: Library) -> None:
     assert first(library, "데이터 베이스") == "ko/1.md"
 
 
 @pytest.mark.parametrize("text", ["宇宙飛行士の訓練", "量子力学", "화성 탐사선", "蒸気機関車"])
-def test_what_no_note_says_is_not_found_in_any_script(library: Library, text: str) -> None:
+def test_unanswerable_query_finds_nothing_in_any_script(library: Library, text: str) -> None:
     assert (library.query(text).answerable, first(library, text)) == (False, "")
 
 
 @pytest.mark.parametrize("text", ["復原", "검섹", "备分", "getUserByIdの", "ポート香号"])
-def test_characters_are_never_corrected(library: Library, text: str) -> None:
+def test_cjk_characters_are_never_corrected(library: Library, text: str) -> None:
     assert library.query(text).corrected is None
 
 
-def test_the_lines_that_hold_the_characters_are_the_match(library: Library) -> None:
+def test_match_contains_the_queried_characters(library: Library) -> None:
     assert "ポート番号" in library.query("ポート番号").passages[0].match
 
 
-# ---------------------------------------------------------- endings of other languages than English
+# ---------------------------------------------------------- inflection in other languages
 
 SET = Path(__file__).parent / "languages"
-"""48 German, French and Spanish notes, and 78 questions as users type them: in other forms and
-words, with and without accents.
+"""48 German, French and Spanish notes and 78 queries: inflected, reworded, with and without
+accents.
 """
 
 
@@ -130,17 +128,17 @@ def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield library
 
 
-def test_inflected_reworded_and_unaccented_questions_find_their_note_first(
+def test_inflected_reworded_and_unaccented_queries_rank_their_note_first(
     household: Library,
 ) -> None:
-    asked = [
+    queries = [
         json.loads(line)
         for line in (SET / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     missed = {
-        each["query"]
-        for each in asked
-        if first(household, each["query"]) != each["relevant"][0]["path"]
+        query["query"]
+        for query in queries
+        if first(household, query["query"]) != query["relevant"][0]["path"]
     }
     assert missed <= {
         "ich kann mich nicht mehr einloggen",
@@ -158,12 +156,10 @@ def test_inflected_reworded_and_unaccented_questions_find_their_note_first(
         ('"tranche de pain grillé"', "fr/soupe-oignon.md"),
     ],
 )
-def test_a_phrase_is_found_whatever_its_words_endings(
-    household: Library, phrase: str, path: str
-) -> None:
+def test_phrase_is_found_with_other_endings(household: Library, phrase: str, path: str) -> None:
     assert first(household, phrase) == path
 
 
-def test_a_question_s_function_words_are_not_what_is_asked(household: Library) -> None:
+def test_function_words_are_not_query_terms(household: Library) -> None:
     explained = household.query("comment gonfler la roue du vélo", explain=True)
     assert set(explained.passages[0].explanation.terms) == {"gonfler", "roue", "velo"}

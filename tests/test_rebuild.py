@@ -1,6 +1,4 @@
-"""An index is built anew beside the old one: whatever happens meanwhile, nothing is lost, nothing
-comes back, and nothing private stays.
-"""
+"""Rebuilding an index loses nothing, restores nothing deleted, and keeps nothing private."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(vault: Path) -> Open:
-    """Return a function that opens the vault as another process would, with settings of its own."""
+    """Return a function that opens the vault like another process, with its own settings."""
     return lambda *overrides, embedder=None: open_library(
         vault, overrides=overrides, embedder=embedder
     )
@@ -40,32 +38,30 @@ def paths(library: Library) -> set[str]:
     return {entry.path for entry in library.outline()}
 
 
-def unneeded(library: Library) -> int:
-    """Count the vectors that no text of the index has."""
+def count_unneeded(library: Library) -> int:
+    """Count the vectors that belong to no text of the index."""
     with closing(Store(library.opened[0].index_paths.of_build().store, read_only=True)) as store:
         texts = embedded_keys(store)
-    found = 0
+    count = 0
     for path in (library.opened[0].index_paths.folder.with_name(VECTORS_FOLDER)).glob("*.sqlite3"):
         with closing(VectorStore(path, read_only=True)) as vectors:
-            found += len(vectors.keys() - texts)
-    return found
+            count += len(vectors.keys() - texts)
+    return count
 
 
-@pytest.mark.parametrize("how", [{"rebuild": True}, {}])
-def test_a_note_that_became_private_leaves_no_vector_when_the_index_is_built_anew(
-    vault: Path, opened: Open, how: dict[str, bool]
+@pytest.mark.parametrize("options", [{"rebuild": True}, {}])
+def test_rebuild_keeps_no_vector_of_a_note_that_became_private(
+    vault: Path, opened: Open, options: dict[str, bool]
 ) -> None:
     with opened() as library:
         library.index()
     write(vault / "pears.md", "---\nprivate: true\n---\nSome pears are ripe.\n")
-    with opened(*(() if how else ("corpus.chunk.child_max=400",))) as library:
-        library.index(words_only=True, **how)
-        assert (paths(library), unneeded(library)) == ({"apples.md", "plums.md"}, 0)
+    with opened(*(() if options else ("corpus.chunk.child_max=400",))) as library:
+        library.index(words_only=True, **options)
+        assert (paths(library), count_unneeded(library)) == ({"apples.md", "plums.md"}, 0)
 
 
-def test_what_changes_beside_a_rebuild_is_not_lost_and_does_not_come_back(
-    vault: Path, opened: Open
-) -> None:
+def test_rebuild_keeps_changes_made_by_another_process(vault: Path, opened: Open) -> None:
     with opened() as library, opened() as other:
         library.index()
         edits = [
@@ -73,16 +69,16 @@ def test_what_changes_beside_a_rebuild_is_not_lost_and_does_not_come_back(
             lambda: (vault / "pears.md").unlink(),
         ]
 
-        def meanwhile(progress: object) -> None:
+        def index_elsewhere(progress: object) -> None:
             if edits:
                 edits.pop()()
                 other.index(words_only=True)
 
-        library.index(rebuild=True, progress=meanwhile)
+        library.index(rebuild=True, progress=index_elsewhere)
         assert (paths(library), edits) == ({"apples.md", "plums.md", "quinces.md"}, [])
 
 
-def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_what_is_another_text(
+def test_changed_chunk_settings_rebuild_but_reuse_vectors(
     opened: Open,
 ) -> None:
     with opened() as library:
@@ -99,14 +95,14 @@ def test_other_settings_of_cutting_build_the_index_anew_say_so_and_embed_only_wh
         assert library.index().repaired == ()
 
 
-def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_answers(
+def test_interrupted_rebuild_resumes_while_the_old_index_answers(
     opened: Open,
 ) -> None:
     with opened() as library:
         library.index()
     with opened("corpus.chunk.child_max=400") as library:
-        asked = iter([True])
-        report = library.index(words_only=True, interrupted=lambda: next(asked, False))
+        interruptions = iter([True])
+        report = library.index(words_only=True, interrupted=lambda: next(interruptions, False))
         assert (library.opened[0].index_paths.current_build, len(paths(library))) == (
             1 if report.deferred else 2,
             3,
@@ -115,8 +111,8 @@ def test_a_rebuild_that_was_interrupted_goes_on_and_until_then_the_old_index_ans
         assert (library.opened[0].index_paths.current_build, len(paths(library))) == (2, 3)
 
 
-class Hiding(FakeEmbedder):
-    """Has a note become private, and another process see that, while it embeds."""
+class HidingEmbedder(FakeEmbedder):
+    """Makes a note private during embedding, and lets another process notice."""
 
     def __init__(self, hide: Callable[[], None]) -> None:
         super().__init__()
@@ -129,7 +125,7 @@ class Hiding(FakeEmbedder):
         return super().embed_passages(texts)
 
 
-def test_a_note_that_becomes_private_while_it_is_embedded_gets_no_vector(
+def test_note_that_becomes_private_during_embedding_gets_no_vector(
     vault: Path, opened: Open
 ) -> None:
     with opened() as other:
@@ -138,17 +134,17 @@ def test_a_note_that_becomes_private_while_it_is_embedded_gets_no_vector(
             write(vault / "pears.md", "#private\n\nSome pears are ripe.\n")
             other.index(words_only=True)
 
-        with opened(embedder=Hiding(hide)) as library:
+        with opened(embedder=HidingEmbedder(hide)) as library:
             library.index()
             library.index()
-        assert (paths(other), unneeded(other), other.index().embedded) == (
+        assert (paths(other), count_unneeded(other), other.index().embedded) == (
             {"apples.md", "plums.md"},
             0,
             0,
         )
 
 
-def test_decisions_that_cannot_be_read_keep_no_note_from_becoming_private(
+def test_unreadable_decisions_do_not_prevent_making_a_note_private(
     vault: Path, opened: Open
 ) -> None:
     with opened() as library:

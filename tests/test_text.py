@@ -1,4 +1,4 @@
-"""Words and identifiers are the same when a chunk is indexed and when a query is read."""
+"""Text is normalized equally when a chunk is indexed and when a query is read."""
 
 import time
 
@@ -29,23 +29,23 @@ from thumbindex.text import (
             "人々はサーバー・ルームへ",
             ["人々", "々は", "はサ", "サー", "ーバ", "バー", "ルー", "ーム", "ムへ"],
         ),
-        ("ｻｰﾊﾞ ＡＰＩ", ["サー", "ーバ", "api"]),  # half and full width
-        # taken apart, as macOS does
+        ("ｻｰﾊﾞ ＡＰＩ", ["サー", "ーバ", "api"]),  # half-width and full-width
+        # decomposed, as on macOS
         ("re\u0301sume\u0301 \u1100\u1165\u11b7\u1109\u1162\u11a8", ["resume", "검색"]),
         ("Ærø Łódź cœur", ["aero", "lodz", "coeur"]),
         ("", []),
     ],
 )
-def test_words_are_folded_and_scripts_without_spaces_come_in_pairs(text, expected):
+def test_words_are_folded_and_cjk_runs_become_pairs(text, expected):
     assert words(text) == expected
 
 
-def test_a_pair_stands_with_its_characters_at_one_place():
+def test_pair_and_its_characters_share_a_position():
     assert words_with_positions("黒猫 x 字") == (["黒猫", "黒", "猫", "x", "字"], [0, 0, 0, 1, 2])
     assert words_with_positions("日本語") == (["日本", "日", "本語", "本", "語"], [0, 0, 1, 1, 1])
 
 
-def test_an_identifier_beside_characters_without_a_space_keeps_its_parts():
+def test_identifier_next_to_cjk_keeps_its_parts():
     assert identifiers("関数getUserByIdと--force選項") == [
         *(("関数", ()), ("getuserbyid", ("get", "user", "by", "id"))),
         *(("と", ()), ("--force", ("force",)), ("選項", ())),
@@ -61,13 +61,13 @@ def test_an_identifier_beside_characters_without_a_space_keeps_its_parts():
         ("utf8Decode", ["utf", "8", "decode"]),
     ],
 )
-def test_an_identifier_is_found_by_its_parts(identifier, parts):
+def test_identifier_is_split_into_parts(identifier, parts):
     assert split_identifier(identifier) == parts
     assert identifiers(identifier) == [(fold(identifier), tuple(parts))]
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"),
+    ("text", "identifier"),
     [
         ("--no-force", "--no-force"),
         ("app.get", "app.get"),
@@ -75,15 +75,15 @@ def test_an_identifier_is_found_by_its_parts(identifier, parts):
         ("v1.5.3", "1.5.3"),
     ],
 )
-def test_flags_dotted_names_calls_and_versions_keep_a_whole_form(text, whole):
-    assert identifiers(text)[0][0] == whole
+def test_flags_dotted_names_calls_and_versions_are_kept_complete(text, identifier):
+    assert identifiers(text)[0][0] == identifier
 
 
-def test_a_versions_numbers_alone_are_no_parts():
+def test_version_has_no_parts():
     assert identifiers("v1.5.3") == [("1.5.3", ())]
 
 
-def test_words_of_other_scripts_are_whole_in_code_too():
+def test_words_of_other_scripts_are_kept_in_code():
     assert [word for word, _ in identifiers("über Привет 検索語")] == [
         "uber",
         "привет",
@@ -93,7 +93,7 @@ def test_words_of_other_scripts_are_whole_in_code_too():
 
 
 @pytest.mark.parametrize(
-    ("markdown", "seen"),
+    ("markdown", "visible"),
     [
         ("[[Note|alias]] and [[Other]]", "alias and Other"),
         ("[text](https://example.org/a) ![alt](b.png)", "text alt"),
@@ -104,33 +104,32 @@ def test_words_of_other_scripts_are_whole_in_code_too():
         ("```python\nx = 1\n```", "x = 1"),
     ],
 )
-def test_visible_text_is_what_a_reader_sees(markdown, seen):
-    assert strip_markup(markdown) == seen
+def test_strip_markup_returns_visible_text(markdown, visible):
+    assert strip_markup(markdown) == visible
 
 
-def test_what_is_embedded_is_the_heading_path_and_the_text_and_nothing_else():
+def test_embedded_text_is_heading_path_and_visible_text():
     assert embedded_text(("Title", "Part"), "See [[x|this]].") == "Title > Part\n\nSee this."
 
 
 @pytest.mark.parametrize("character", ["語", "a", "7"])
-def test_a_long_heading_path_never_takes_more_than_a_third_of_the_window(character):
+def test_heading_path_takes_at_most_a_third_of_the_window(character):
     path = shorten_heading(character * 5000)
     cost = sum(0.25 if c.isascii() and c.isalpha() else 1 for c in path)
     assert (cost <= 85, path.startswith(character), path.endswith(character)) == (True, True, True)
 
 
 def seconds(text):
-    began = time.process_time()
+    start = time.process_time()
     strip_markup(text), words(text), identifiers(text)
-    return time.process_time() - began
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("tail", ["", "](\n```x"])
 @pytest.mark.parametrize("worst", ["[", "*", "<", "`", "|-", "[a](", "[[a|", "a'", "字"])
-def test_no_input_takes_more_than_linear_time(worst, tail):
+def test_every_input_takes_linear_time(worst, tail):
     small, large = (
         min(seconds(worst * (size + n) + tail) for n in range(2)) for size in (2_000, 16_000)
     )
-    # Eight times as much takes eight times as long; if it were the square of that, 64 times. Below
-    # some milliseconds a clock tells nothing.
+    # Linear time is 8 times as long, quadratic time 64 times. Clocks are unreliable below 5 ms.
     assert large < 30 * max(small, 0.005)
