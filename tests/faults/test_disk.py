@@ -121,7 +121,7 @@ def test_an_index_on_a_read_only_disk_says_that_it_cannot_be_written(
             path.unlink()
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         with open_library(old.root, disk / "index") as library:
-            with pytest.raises(StorageError, match="a folder that can be written"):
+            with pytest.raises(StorageError, match="Cannot write"):
                 library.query("apples")
             with pytest.raises(StorageError, match="Cannot write"):
                 library.index()
