@@ -358,7 +358,7 @@ def translate_error(
     if name == "SQLITE_READONLY_ROLLBACK":  # a writer was creating the tables
         return _unfinished(path)
     if name.startswith(_BUSY):
-        return IndexBusyError(f"{path} is busy: another process is writing to it; try again in a moment.")
+        return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name.startswith(_UNWRITABLE):
         return write_error(path, text)
     return IndexDamagedError(damage_message(path, _DAMAGE.get(name, "its content cannot be read")))
