@@ -103,9 +103,7 @@ def find_months(text: str) -> Iterator[tuple[int, int]]:
 
 
 def single_day(text: str) -> tuple[date, str] | None:
-    """Return the only date in a folded text and its spelling; None if it has several dates or a
-    month.
-    """
+    """Return the only date in a folded text and its spelling; None if there are more or a month."""
     dates = list(find_dates(text))
     if (
         len({day for _, day in dates}) != 1
@@ -117,9 +115,7 @@ def single_day(text: str) -> tuple[date, str] | None:
 
 
 def single_month(text: str) -> tuple[int, int] | None:
-    """Return (year, month) of the only month in a folded text; None if it has several months or a
-    day.
-    """
+    """Return (year, month) of the only month in a folded text; None if there are more or a day."""
     months = set(find_months(text))
     return months.pop() if len(months) == 1 and not any(find_dates(text)) else None
 

@@ -1,4 +1,4 @@
-"""Match paths against globs with git's rules, in time linear in the path for any glob."""
+"""Match paths against globs with git's rules, without exponential backtracking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
 _NEGATED = re.compile(r"(?<!\\)\[\^(\]?)(?!/\])")
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
 _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
-"""A star in a rule's regular expression with the text up to the next star of the same name."""
+"""A star in a rule's regular expression, and the text up to the next star in the same name."""
 
 
 def read_rules(lines: Iterable[str]) -> GlobRules:
@@ -36,7 +36,7 @@ def compose_accents(text: str) -> str:
 
 
 class _Rule(GitIgnoreSpecPattern):
-    """A rule matched without backtracking: text behind a star matches at its first occurrence."""
+    """A rule with limited backtracking: the text behind a star matches at its first occurrence."""
 
     __slots__ = ()
 

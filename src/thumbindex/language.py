@@ -95,9 +95,7 @@ _QUESTION_WORDS = {
         ),
     }.items()
 }
-"""Function words of questions: they are rare in notes, so their low document frequency means
-nothing.
-"""
+"""Function words of questions: rare in notes, so their document frequency is misleading."""
 
 FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_QUESTION_WORDS.values())
 """Function words of all supported languages."""
@@ -106,7 +104,7 @@ INFLECTED_LANGUAGES = frozenset(_QUESTION_WORDS)
 """Languages besides English that have a stemmer and question words."""
 
 UNCERTAIN_WEIGHT = 0.25
-"""Weight of the only word in a query that is a function word of another language."""
+"""Weight of a query's only function word in another language, and of Chinese particle pairs."""
 
 PARTICLE_WEIGHT = 0.5
 """Weight of a character pair that includes part of a Japanese particle or ending."""
@@ -118,7 +116,7 @@ _MIN_LEAD = 1.3
 """Minimum ratio to the next language's function words; related languages share many."""
 
 _MIN_SCRIPT_SHARE = 0.3
-"""Minimum share of letters in a script to detect its language; a foreign name has fewer."""
+"""Minimum share of letters in non-Latin scripts to detect a language by its script."""
 
 _MIN_WORD_SHARE = 0.12
 """Minimum share of function words in prose."""
@@ -235,7 +233,7 @@ def blank_function_words(text: str) -> str:
 
 
 def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str, float]:
-    """Return the weights of a query's function words: 0 for English, low for the query's language.
+    """Return the weights of a query's function words: 0 in English and in the query's language.
 
     The query's language is the one of `languages` with the most function words in the query, if
     they outnumber the English ones. A single one keeps some weight, as it may be another word
@@ -288,8 +286,8 @@ def probe_words(language: str) -> tuple[str, ...]:
 def reads_language(language: str, knows: Callable[[str], bool]) -> bool:
     """Return whether a model supports a language: its vocabulary has most function words.
 
-    `knows` looks up a word in the vocabulary. The answer is True for English, and for any language
-    if the vocabulary lacks the English words too.
+    `knows` looks up a word in the vocabulary. English and unknown languages count as supported, and
+    so do all languages if the vocabulary lacks the English words too.
     """
     return (
         language in ("", ENGLISH)

@@ -37,7 +37,7 @@ _PASSWORDS = (
     re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),
     re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&'\"`]+)", re.I),
 )
-"""User and password in a database address: before its host, and as a parameter."""
+"""User and password in a database address: before its host, or as a parameter."""
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
 _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a character of its own
@@ -107,7 +107,7 @@ def strip_markup(markdown: str) -> str:
 
 
 _MIN_PLURAL_LETTERS = 4
-"""Minimum length of a word to remove a plural ending from."""
+"""Minimum length of a word whose plural ending is removed."""
 
 _PLURAL_ENDING = re.compile(r"(?<=[^aeiou])ies$|(?<=ss|ch|sh)es$|(?<=x)es$|(?<=[^suio])s$")
 
@@ -151,7 +151,7 @@ def name_key(name: str) -> str:
 
 
 def name_keys(names: Sequence[str]) -> list[str]:
-    """Return the `name_key` of each name, ten times faster than one by one."""
+    """Return the `name_key` of each name; ten times faster than separate calls."""
     if not names:
         return []
     lines = "\n".join(name.replace("\n", " ") for name in names)
@@ -202,7 +202,7 @@ def form_key(text: str) -> str:
 def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
     """Return the words to index and their positions.
 
-    Single CJK characters share the position of their pair.
+    The characters of a CJK pair are words too, at its position.
     """
     indexed = words(text)
     if text.isascii() or not any(map(has_cjk, indexed)):
@@ -232,10 +232,7 @@ def _written_words(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:
-    """Return a word; for a CJK pair also its characters.
-
-    The second character is left out if the following pair begins with it.
-    """
+    """Return a word; for a CJK pair also its characters, except one that begins the next pair."""
     if len(word) == 1 or not has_cjk(word):
         return (word,)
     return (word, word[0], *(() if following.startswith(word[1]) else word[1]))

@@ -56,8 +56,7 @@ def language_difference(first: Chunk, second: Chunk) -> str | None:
 
 
 def text_difference(first: str, second: str) -> str | None:
-    """Return the code, number, date, name, negation or word that differs between two Markdown
-    texts.
+    """Return the code, number, date, name, negation or word that differs between two texts.
 
     Returns None if only one text has additional words and these are plain. In a language with
     unknown negations, any word may be a negation.
@@ -78,9 +77,7 @@ def text_difference(first: str, second: str) -> str | None:
 
 
 def is_same_text(first: str, second: str) -> bool:
-    """Return whether two Markdown texts have equal words; markup, line breaks and typography may
-    differ.
-    """
+    """Return whether two texts differ only in markup, line breaks and typography."""
     if first == second:
         return True
     first_tokens, second_tokens = (tokenize(text) for text in (first, second))
@@ -188,9 +185,7 @@ def _exact_token_difference(first: TokenizedText, second: TokenizedText) -> str 
 
 
 def _word_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return two words that replace each other, or that the words have another order around a
-    value.
-    """
+    """Return two words that replace each other, or that the order differs around a value."""
     stems = [_token_texts(text.stems) for text in (first, second)]
     mine, yours = Counter(stems[0]), Counter(stems[1])
     if mine - yours and yours - mine:
@@ -222,18 +217,13 @@ def _additional_words(first: TokenizedText, second: TokenizedText) -> str | None
 _NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
 
 _MIN_STANDALONE_WORDS = 8
-"""Minimum words of a text that is understood without its heading.
-
-"Optional, 30 by default." depends on it.
-"""
+"""Texts with fewer words, such as "Optional, 30 by default.", depend on their heading."""
 
 _MAX_FORM_WORDS = 6
-"""Lines of a form have fewer words ("Desk: 12", "Joined in 2019.")."""
+"""All lines of a form have fewer words ("Desk: 12", "Joined in 2019.")."""
 
 _MIN_OVERLAP = 0.5
-"""Minimum share of common words to compare two texts; others resemble each other only in meaning or
-headings.
-"""
+"""Minimum share of common words to compare wording; below it only the cosine decides."""
 
 _MAX_SHORT_WORDS = 12
 """Texts with at most this many words are always compared: one word is a large share."""
@@ -254,12 +244,11 @@ def _has_fewer_words(text: str, count: int) -> bool:
 def judge_pair(
     first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings
 ) -> PairJudgment:
-    """Judge two chunks by their texts, the cosine of their vectors, and the guards (spec/dedup.md,
-    4).
+    """Judge two chunks by their texts, the cosine of their vectors, and guards.
 
-    `cosine` is None if a chunk has no vector. A vector covers the headings too, and only the
-    model's window. So the full texts decide whether chunks are equal, and a copy under other
-    headings is recognized by its 3-grams.
+    Specified in spec/dedup.md, section 4. `cosine` is None if a chunk has no vector. A vector
+    covers the headings too, and only the model's window. So the full texts decide whether chunks
+    are equal, and a copy under other headings is recognized by its 3-grams.
     """
     overlap = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
     if overlap < _MIN_OVERLAP and (cosine or 0.0) < settings.review_similarity:

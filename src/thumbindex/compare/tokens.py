@@ -63,7 +63,7 @@ _ACCENTED = frozenset("né só".split())
 
 
 def _forms(listed: Iterable[str]) -> frozenset[str]:
-    """Return words in lower case, with their accents and without."""
+    """Return words in lower case, with accents and (unless ambiguous) without."""
     forms = {word.casefold() for line in listed for word in line.split()}
     return frozenset(forms | {fold(word) for word in forms - _ACCENTED})
 
@@ -251,7 +251,7 @@ def _visible_line(text: str) -> str:
 
 
 def _normalize_numbers(text: str) -> str:
-    """Normalize dates to ISO format, and numbers to no thousands separators."""
+    """Write dates in ISO format and numbers without thousands separators."""
     if not any(c.isdigit() for c in text):
         return text
     lowered = text.lower()

@@ -66,9 +66,7 @@ def _sketch_similarities(texts: Sequence[str]) -> SimilarityMatrix:
 
 @lru_cache(maxsize=_TRIGRAM_CACHE_SIZE)
 def trigrams(markdown: str) -> TrigramSet:
-    """Return the character 3-grams of a text's visible words, ignoring case, line breaks and
-    markup.
-    """
+    """Return the 3-grams of a text's visible words, ignoring case, line breaks and markup."""
     text = " ".join(strip_markup(markdown).casefold().split())
     # a shorter text is one padded gram
     padded = text.ljust(3 if text else 0, "\0").encode("utf-32-le", "surrogatepass")

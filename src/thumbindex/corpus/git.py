@@ -35,8 +35,7 @@ _REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
 _ISO_DATE = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
 
 CommitDays = Mapping[str, tuple[str, str]]
-"""Maps a path (NFC) to the ISO dates of its first and last commit (author dates); empty if unknown.
-"""
+"""Maps a path (NFC) to the ISO author dates of its first and last commit; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +293,7 @@ def _run_limited(
 
 
 def _parse_log(log: str, below: str, shallow: frozenset[str]) -> CommitDays:
-    """Parse a log, newest commit first; a moved file keeps its history under its old name."""
+    """Parse a log, newest commit first; a moved file keeps the history from before its move."""
     first: dict[str, str] = {}
     last: dict[str, str] = {}
     # a file's name at the commit -> its current name; empty once its history has ended

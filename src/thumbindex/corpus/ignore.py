@@ -68,7 +68,7 @@ _MAX_SYMLINK_HOPS = 40
 
 
 def _named_targets(root: str, link: str) -> list[str]:
-    """Return a symlink's target inside the folder, as written and with its folder resolved.
+    """Return a symlink's targets inside the folder: as written, and with its folder resolved.
 
     A target outside may be a symlink that leads back, so it is followed until it is inside.
     """
@@ -95,7 +95,7 @@ def matches_private_globs(path: str, globs: tuple[str, ...]) -> bool:
 
 
 def _is_private_folder(path: str, globs: tuple[str, ...]) -> bool:
-    """Return whether a folder's content is all private (`journal/**`): then its name is too."""
+    """Return whether all content of a folder is private (`journal/**`), so its name is too."""
     has_exception = any(glob.startswith("!") for glob in globs)
     return not has_exception and matches_private_globs(f"{path.rstrip('/')}/_.md", globs)
 
@@ -168,7 +168,7 @@ def read_ignore_files(
 
 
 class Exclusions:
-    """Decides which paths of one folder are left out; `root` is its real path."""
+    """Decides which paths of one folder are excluded; `root` is its real path."""
 
     def __init__(self, root: str, settings: CorpusSettings) -> None:
         self._root = root

@@ -201,7 +201,7 @@ _LIMITS = (
     ("|", MAX_BARS, "vertical bars"),
     ("[", MAX_BRACKETS, "square brackets"),
 )
-"""Characters, their maximum and their name; lines from the first excess on are plain text."""
+"""(character, maximum, name): text beyond a maximum is plain, from the start of its line."""
 
 _MAX_TABLE_TOKENS = 3 * MAX_BARS
 """Maximum tokens of a note's tables, three a cell; further tables stay text.
@@ -210,9 +210,7 @@ The number of bars does not limit them: short rows are padded to the header's wi
 """
 
 _TABLE_TOKENS, _FIRST_TABLE_OVER_LIMIT = "table_tokens", "first_table_over_limit"
-"""Keys of a parser's environment: table tokens so far, and the line of the first table rejected for
-the limit.
-"""
+"""Parser environment keys: table tokens so far, and the first line of the first rejected table."""
 
 MAX_HEADINGS = 20_000
 """Maximum headings of a note, each of which begins a chunk; further ones are plain text."""
@@ -313,9 +311,7 @@ def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
 
 
 def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
-    """Return the half-open line ranges of all code blocks, from 0; with `fenced`, only closed
-    fences.
-    """
+    """Return the half-open line ranges of code blocks, from 0; `fenced`: only of closed fences."""
     ranges = []
     beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed
     for token in parser().parse(beginning):

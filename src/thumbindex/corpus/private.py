@@ -30,7 +30,7 @@ _INVISIBLE = re.compile(
 )
 """Invisible and undecodable characters; UTF-16 read without its BOM has one per letter.
 
-One before a tag separates it from a word.
+One before a `#` separates the tag from a word.
 """
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -77,7 +77,7 @@ _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 def _head_blocks(text: str, below_title: bool) -> Iterator[tuple[str, bool]]:
     """Yield the blocks at the start of a text that may be meant as its head; True if fenced.
 
-    Blocks and comments come first, then the first paragraph. A fence below a title may be a
+    Comments and fenced blocks come first, then the first paragraph. A fence below a title may be a
     horizontal rule: it opens a block only if a key follows. An unclosed block extends to the end.
     """
     lines = text.split("\n")

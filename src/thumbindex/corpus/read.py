@@ -28,7 +28,7 @@ _FOLDER_FLAGS = (
 )
 
 _WINDOWS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
-"""Whether the system has junctions, and their reparse tag (`stat` defines it on Windows only)."""
+"""Whether the system has junctions, and their reparse tag, which `stat` defines only on Windows."""
 
 
 class FolderEntry(NamedTuple):

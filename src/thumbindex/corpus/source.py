@@ -1,6 +1,4 @@
-"""The text of a note without its comments, with the file's line numbers; cuts it at words and
-sentences.
-"""
+"""A note's text without comments, with the file's line numbers; cut at words and sentences."""
 
 from __future__ import annotations
 

@@ -216,9 +216,7 @@ def file_state(path: str, stat: os.stat_result) -> FileState:
 # ------------------------------------------------------------------ changes
 
 _UNKNOWN_TIME = -1
-"""The stored time of a file written just before the listing: it matches none, so the digest
-decides.
-"""
+"""Stored time of a file written just before the listing: matches none, so the digest decides."""
 
 _RACY_NS = 2_000_000_000
 """Clock resolution of the coarsest file system in use (FAT)."""
@@ -226,7 +224,7 @@ _RACY_NS = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FolderChanges:
-    """The result of `find_changes`: changes by file state alone, and the states to store."""
+    """The changes found, and the states to store."""
 
     changes: Changes
     # all listed files; an added file has an empty digest until it is read
@@ -243,8 +241,7 @@ def find_changes(
     now_ns: int,
     verify: bool = False,
 ) -> FolderChanges:
-    """Compare files with their stored states: size, time and inode first, then digests if they
-    differ.
+    """Compare files with their stored states: by stat first, then by digest if the stat differs.
 
     With `verify` all digests are compared. `now_ns` is the time of the listing. The time of a file
     written just before it is not stored: a second write within one clock tick would go unnoticed

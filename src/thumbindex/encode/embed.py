@@ -42,8 +42,7 @@ def open_tokenizer(path: Path, window: int) -> Any:
 
 
 MAX_BYTES_PER_TOKEN = 6
-"""Maximum bytes counted as one token: WordPiece makes one token of any very long or unknown word.
-"""
+"""Maximum bytes counted as one token: WordPiece makes one token of any long unknown word."""
 
 _BUNDLED_WINDOW = 256
 """Window of the bundled model; with it the token counter shares the embedder's tokenizer."""
@@ -82,7 +81,7 @@ def token_counter() -> Callable[[str], int]:
 
 
 _GPU_DRIVER_FILES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
-"""Driver files of NVIDIA, AMD and WSL; without any, has_gpu need not import torch."""
+"""Driver files of NVIDIA, AMD and WSL; without any, there is no need to import torch."""
 
 
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
@@ -103,7 +102,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return the number of usable cores, at most four: memory bandwidth limits more."""
+    """Return the number of usable cores, at most four: more would only share memory bandwidth."""
     return min(4, count_cores())
 
 

@@ -59,7 +59,7 @@ BUNDLED = "all-MiniLM-L6-v2"
 BUNDLED_NAMES = (AUTO_MODEL, BUNDLED, f"sentence-transformers/{BUNDLED}")
 
 BUNDLED_FOLDER = Path(__file__).parent / "minilm"
-"""Folder of the bundled model; made by `scripts/build_model.py` from the sources in `origin.json`.
+"""Folder of the bundled model, made by `scripts/build_model.py`; `origin.json` names its sources.
 """
 
 BUNDLED_FILES = {
@@ -130,10 +130,10 @@ class ModelCard:
 
 
 def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
-    """Read a model folder in the layout of sentence-transformers; raise ModelError if it is not
-    one.
+    """Read a model folder in the layout of sentence-transformers; raise ModelError if invalid.
 
-    A shipped ONNX graph is preferred, unless `torch` is set or the model is not portable.
+    A shipped ONNX graph is preferred. Torch weights come first if `torch` is set or the model is
+    not portable.
     """
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
@@ -299,7 +299,7 @@ def has_extra() -> bool:
 
 
 def require_extra(subject: str) -> None:
-    """Raise ModelError about the subject if the extra `models` is not installed."""
+    """Raise ModelError, beginning with the subject, if the extra `models` is not installed."""
     if not has_extra():
         raise ModelError(
             f"{subject} needs the extra `models`: {install_hint('models')}. Without a GPU, first "
