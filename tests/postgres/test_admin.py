@@ -1,4 +1,4 @@
-"""Who looks after a database is told in sentences what is wrong with it, and never a password."""
+"""Administrators get plain error messages, and never a password."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from thumbindex.postgres import Engine, PublishJob, diagnose_database, list_publ
 from thumbindex.postgres.database import VERSION, public_address
 
 PIECES = ("p@ss", "p%40ss", "word#1", "word%231", "%2Fword", PASSWORD)
-"""What of the password must be nowhere."""
+"""Parts of the password, which no output may contain."""
 
 NOWHERE = "postgresql://somebody:p%40ss%2Fword%231@127.0.0.1:1/notes"
 
@@ -47,18 +47,18 @@ def run(*arguments: object, obj: object = None) -> Result:
     return done
 
 
-def assert_no_password(said: str) -> None:
-    assert [piece for piece in PIECES if piece in said] == []
+def assert_no_password(text: str) -> None:
+    assert [piece for piece in PIECES if piece in text] == []
 
 
-def looked(engine: Engine) -> Checks:
-    found = list(diagnose_database(engine))
-    for each in found:
-        assert_no_password(each.sentence)
-    return {each.name: (each.is_ok, each.sentence) for each in found}
+def diagnose(engine: Engine) -> Checks:
+    checks = list(diagnose_database(engine))
+    for check in checks:
+        assert_no_password(check.sentence)
+    return {check.name: (check.is_ok, check.sentence) for check in checks}
 
 
-def notes(parent: Path) -> tuple[object, ...]:
+def write_notes(parent: Path) -> tuple[object, ...]:
     """Make a folder of two notes; return the options that name it and its index."""
     (parent / "notes").mkdir()
     (parent / "notes/tea.md").write_text(
@@ -67,9 +67,9 @@ def notes(parent: Path) -> tuple[object, ...]:
     (parent / "notes/coffee.md").write_text(
         "# Coffee\n\nBeans are roasted. See [[tea]].\n", encoding="utf-8"
     )
-    for each in (parent / "notes").iterdir():
-        # what was saved just now is looked at again, and that is a generation
-        os.utime(each, (1.7e9, 1.7e9))
+    for note in (parent / "notes").iterdir():
+        # a new file is checked again, which makes a generation
+        os.utime(note, (1.7e9, 1.7e9))
     return ("--folder", parent / "notes", "--index", parent / "index")
 
 
@@ -83,7 +83,7 @@ def open_it(opening: OpenOptions) -> Library:
     )
 
 
-def count_schema(engine: Engine, version: int) -> None:
+def set_schema_version(engine: Engine, version: int) -> None:
     with engine.write_transaction() as session:
         session.execute("UPDATE facts SET value = %s WHERE key = 'schema'", (str(version),))
 
@@ -91,8 +91,8 @@ def count_schema(engine: Engine, version: int) -> None:
 # ------------------------------------------------------------------ addresses
 
 
-def test_an_address_is_shown_without_who_asks() -> None:
-    shown = {
+def test_public_address_hides_user_and_password() -> None:
+    public = {
         NOWHERE: "127.0.0.1:1/notes",
         "postgresql:///notes?host=/tmp/x&password=p@ss": "a local socket/notes",
         "service=notes": "the service notes",
@@ -100,7 +100,7 @@ def test_an_address_is_shown_without_who_asks() -> None:
         "postgresql://a:p%40ss@/notes?host=/tmp/x,db2&port=1,2": "a local socket:1,db2:2/notes",
         "host=db1,db2 port=7000 dbname=notes password=p@ss": "db1:7000,db2:7000/notes",
     }
-    assert {url: public_address(url) for url in shown} == shown
+    assert {url: public_address(url) for url in public} == public
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_an_address_is_shown_without_who_asks() -> None:
         "p@ss",
     ],
 )
-def test_an_address_that_is_none_is_not_repeated(url: str) -> None:
+def test_error_for_an_invalid_address_does_not_quote_it(url: str) -> None:
     with pytest.raises(
-        EngineError, match="The address of the database is none: write it as postgresql://"
+        EngineError, match="The database address is invalid: write postgresql://"
     ) as error:
         Engine(url)
     assert_no_password(str(error.value))
     for command in (["engine", "folders"], ["query", "tea"], ["doctor"]):
         done = run(*command, "--engine", url)
-        assert (done.exit_code in (1, 3), "is none: write it as" in done.output) == (True, True)
+        assert (done.exit_code in (1, 3), "address is invalid" in done.output) == (True, True)
 
 
-def test_what_is_set_on_the_command_line_is_not_repeated_with_its_password() -> None:
+def test_error_for_a_wrong_setting_hides_the_password() -> None:
     done = run("query", "tea", "--set", f"engine.ulr={NOWHERE}")
     assert (done.exit_code, done.output) == (
         2,
@@ -133,14 +133,14 @@ def test_what_is_set_on_the_command_line_is_not_repeated_with_its_password() -> 
     )
 
 
-def test_neither_a_child_nor_what_is_printed_of_a_server_is_told_the_address() -> None:
+def test_arguments_for_a_child_omit_the_database_address() -> None:
     opening = OpenOptions(
         ("notes",), overrides=("query.limit=3", f"engine.url={NOWHERE}"), engine=NOWHERE
     )
     assert opening.arguments() == ["--folder=notes", "--set=query.limit=3"]
 
 
-def test_a_folders_own_file_names_no_database(tmp_path: Path) -> None:
+def test_folder_file_may_not_set_the_database(tmp_path: Path) -> None:
     (tmp_path / "thumbindex.toml").write_text(f'[engine]\nurl = "{NOWHERE}"\n', encoding="utf-8")
     config = load_config(user_file=tmp_path / "none", folder=tmp_path)
     assert (
@@ -150,12 +150,10 @@ def test_a_folders_own_file_names_no_database(tmp_path: Path) -> None:
     assert_no_password(config.folder_file_error)
 
 
-def test_a_command_asks_the_configured_database_and_one_that_writes_an_index_does_not(
-    tmp_path: Path,
-) -> None:
+def test_only_reading_commands_use_the_configured_database(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(f'[engine]\nurl = "{NOWHERE}"\n', encoding="utf-8")
-    asked = OpenOptions(config=tmp_path / "c.toml", engine="")
-    assert (asked.database, OpenOptions(config=tmp_path / "c.toml").database) == (NOWHERE, "")
+    reading = OpenOptions(config=tmp_path / "c.toml", engine="")
+    assert (reading.database, OpenOptions(config=tmp_path / "c.toml").database) == (NOWHERE, "")
     assert (
         OpenOptions(config=tmp_path / "c.toml", engine="", overrides=("engine.url=",)).database
         == ""
@@ -165,7 +163,7 @@ def test_a_command_asks_the_configured_database_and_one_that_writes_an_index_doe
     )
 
 
-def test_a_missing_extra_is_named() -> None:
+def test_error_names_the_missing_extra() -> None:
     script = (
         "import sys; sys.modules['psycopg'] = None; sys.argv[0] = 'thumbindex'; from "
         "thumbindex.__main__ import main; main()"
@@ -181,28 +179,26 @@ def test_a_missing_extra_is_named() -> None:
     assert_no_password(done.stdout + done.stderr)
 
 
-# ------------------------------------------------------------------ no way in
+# ------------------------------------------------------------------ connection errors
 
 
-def test_a_database_that_is_not_there_is_said_so() -> None:
+def test_unreachable_database_is_reported() -> None:
     for command in (["migrate"], ["folders"]):
         done = run("engine", *command, "--engine", NOWHERE)
-        assert (done.exit_code, "127.0.0.1:1/notes cannot be reached" in done.output) == (3, True)
+        assert (done.exit_code, "Cannot connect to 127.0.0.1:1/notes" in done.output) == (3, True)
 
 
-def test_a_wrong_password_and_an_unknown_role_are_said_so(
-    postgres: TestServer, database: str
-) -> None:
+def test_wrong_password_and_unknown_role_are_reported(postgres: TestServer, database: str) -> None:
     role = postgres.role("stranger")
     with (
         closing(Engine(postgres.address(database, f"{role}_not"))) as nobody,
-        pytest.raises(EngineError, match="cannot be reached") as error,
+        pytest.raises(EngineError, match="Cannot connect to") as error,
     ):
         nobody.check()
     assert_no_password(str(error.value))
     with closing(Engine(postgres.address(database, role, "p@ss/word#12"))) as wrong:
         if OWN in os.environ:
-            pytest.skip("one's own server may ask for no password")
+            pytest.skip("the given server may not require a password")
         with pytest.raises(EngineError, match="password authentication failed") as error:
             wrong.version()
     assert_no_password(str(error.value))
@@ -211,20 +207,18 @@ def test_a_wrong_password_and_an_unknown_role_are_said_so(
 # ------------------------------------------------------------------ extension and schema
 
 
-def test_an_empty_database_is_made_ready_by_migrate_alone(postgres: TestServer) -> None:
+def test_only_migrate_prepares_an_empty_database(postgres: TestServer) -> None:
     with fresh_database(postgres, migrated=False) as name:
         url = postgres.address(name)
         with closing(Engine(url)) as engine:
             with pytest.raises(
                 EngineError,
-                match="holds no index of thumbindex: make one with `thumbindex engine migrate "
+                match="has no thumbindex tables: create them with `thumbindex engine migrate "
                 "--engine URL`",
             ):
                 engine.check()
-            assert [name for name, each in looked(engine).items() if not each[0]] == [
-                "extension",
-                "schema",
-            ]
+            failed = [name for name, (is_ok, _) in diagnose(engine).items() if not is_ok]
+            assert failed == ["extension", "schema"]
         assert (
             run("engine", "migrate", "--engine", url).output
             == f"Created the tables of schema {VERSION}.\n"
@@ -235,25 +229,25 @@ def test_an_empty_database_is_made_ready_by_migrate_alone(postgres: TestServer) 
         )
 
 
-def test_a_newer_schema_is_left_alone(engine: Engine) -> None:
-    count_schema(engine, VERSION + 1)
-    for ask in (engine.check, engine.migrate):
+def test_newer_schema_is_left_alone(engine: Engine) -> None:
+    set_schema_version(engine, VERSION + 1)
+    for method in (engine.check, engine.migrate):
         with pytest.raises(IndexTooNewError, match="upgrade thumbindex here"):
-            ask()
+            method()
     assert engine.version() == VERSION + 1
-    assert looked(engine)["schema"][0] is False
+    assert diagnose(engine)["schema"][0] is False
 
 
-def test_an_older_schema_is_made_anew_by_migrate_alone_and_a_builder_fills_it_again(
+def test_only_migrate_replaces_an_older_schema_and_publish_refills_it(
     postgres: TestServer, database: str, engine: Engine, tmp_path: Path
 ) -> None:
-    where, url = notes(tmp_path), postgres.address(database)
-    assert run("engine", "publish", *where, "--engine", url, obj=open_it).exit_code == 0
-    count_schema(engine, VERSION - 1)
+    options, url = write_notes(tmp_path), postgres.address(database)
+    assert run("engine", "publish", *options, "--engine", url, obj=open_it).exit_code == 0
+    set_schema_version(engine, VERSION - 1)
     for command in (["engine", "folders"], ["engine", "forget", "notes"], ["query", "tea"]):
         done = run(*command, "--engine", url)
         assert done.exit_code == 3
-        assert "`thumbindex engine migrate --engine URL` makes it anew" in done.output
+        assert "run `thumbindex engine migrate --engine URL`" in done.output
     assert engine.version() == VERSION - 1
     done = run("engine", "migrate", "--engine", url)
     assert done.output == (
@@ -261,33 +255,32 @@ def test_an_older_schema_is_made_anew_by_migrate_alone_and_a_builder_fills_it_ag
         "publish their folders again.\n"
     )
     assert list_published(engine) == ()
-    assert (
-        "2 added, 0 removed"
-        in run("engine", "publish", *where, "--engine", url, obj=open_it).stdout
-    )
-    assert looked(engine)["schema"][0] is True
+    done = run("engine", "publish", *options, "--engine", url, obj=open_it)
+    assert "2 added, 0 removed" in done.stdout
+    assert diagnose(engine)["schema"][0] is True
 
 
 # ------------------------------------------------------------------ rights
 
 
-def test_a_role_that_may_only_read_publishes_nothing(
+def test_read_only_role_cannot_publish(
     engine: Engine, reading_engine: Engine, reader_url: str, tmp_path: Path
 ) -> None:
-    done = run("engine", "publish", *notes(tmp_path), "--engine", reader_url, obj=open_it)
-    assert (done.exit_code, "may not do this (permission denied" in done.output) == (3, True)
+    done = run("engine", "publish", *write_notes(tmp_path), "--engine", reader_url, obj=open_it)
+    assert (done.exit_code, "lacks a right (permission denied" in done.output) == (3, True)
     assert list_published(reading_engine) == list_published(engine) == ()
     with (
         reading_engine.read_transaction() as session,
-        pytest.raises(EngineError, match="may not do this"),
+        pytest.raises(EngineError, match="accepts no changes"),
     ):
         session.execute("DELETE FROM folders")
 
 
-def test_a_question_changes_nothing_whoever_asks_it(engine: Engine) -> None:
+def test_queries_run_in_a_read_only_transaction(engine: Engine) -> None:
     with (
         pytest.raises(
-            EngineError, match=r"may not do this .cannot execute DELETE in a read-only transaction"
+            EngineError,
+            match=r"accepts no changes .cannot execute DELETE in a read-only transaction",
         ),
         engine.read_transaction() as session,
     ):
@@ -297,34 +290,34 @@ def test_a_question_changes_nothing_whoever_asks_it(engine: Engine) -> None:
 # ------------------------------------------------------------------ the doctor
 
 
-def test_the_doctor_finds_a_folder_well_that_was_just_published(
+def test_diagnosis_of_a_published_folder_passes(
     builder: PublishJob, engine: Engine, reading_engine: Engine
 ) -> None:
-    checks = looked(engine)
-    assert {name: each for name, each in checks.items() if not each[0]} == {}
-    assert checks["rights"][1] == "this role may read and publish"
+    checks = diagnose(engine)
+    assert {name: check for name, check in checks.items() if not check[0]} == {}
+    assert checks["rights"][1] == "this role can read and publish"
     assert checks["vectors of garden"][0]
-    is_well, said = looked(reading_engine)["rights"]
-    assert (is_well, "and not publish" in said) == (True, True)
+    is_ok, sentence = diagnose(reading_engine)["rights"]
+    assert (is_ok, "to publish, it must own the tables" in sentence) == (True, True)
 
 
-# ------------------------------------------------------------------ what is published
+# ------------------------------------------------------------------ commands
 
 
-def test_what_is_published_is_asked_by_each_command_that_reads(
+def test_every_reading_command_works_over_a_published_folder(
     postgres: TestServer, database: str, reader_url: str, tmp_path: Path
 ) -> None:
-    where, url = notes(tmp_path), postgres.address(database)
+    options, url = write_notes(tmp_path), postgres.address(database)
     published = [
-        run("engine", "publish", *where, "--engine", url, obj=open_it).stdout for _ in range(2)
+        run("engine", "publish", *options, "--engine", url, obj=open_it).stdout for _ in range(2)
     ]
     assert re.fullmatch(
         r"notes: generation \d+ published, 2 documents, 2 chunks; 2 added, 0 removed\n",
         published[0],
     )
-    # files that were saved just now may be looked at again, which is a generation
+    # a new file may be checked again, which makes a generation
     assert re.search("0 added, 0 removed|unchanged, already published", published[1])
-    asked = {
+    expected = {
         "query green tea": "1. notes/tea.md:3",
         "list": "coffee.md",
         "read tea.md": "80 degrees",
@@ -336,9 +329,14 @@ def test_what_is_published_is_asked_by_each_command_that_reads(
         "orphans": "coffee.md",
         "duplicates": "0 clusters",
     }
-    said = {each: run(*each.split(), "--engine", reader_url, obj=open_it).output for each in asked}
+    outputs = {
+        command: run(*command.split(), "--engine", reader_url, obj=open_it).output
+        for command in expected
+    }
     assert {
-        each: text for each, text in said.items() if asked[each] not in text or "Unexpected" in text
+        command: output
+        for command, output in outputs.items()
+        if expected[command] not in output or "Unexpected" in output
     } == {}
     checked = run(
         "verify", 'tea.md (line 3) says "brewed at 80 degrees"', "--engine", reader_url, obj=open_it
@@ -346,32 +344,34 @@ def test_what_is_published_is_asked_by_each_command_that_reads(
     assert checked.exit_code == 0, checked.output
 
 
-def test_a_server_learns_from_the_database_which_folders_it_has(
+def test_server_without_folder_options_serves_the_published_folders(
     postgres: TestServer, database: str, reader_url: str, tmp_path: Path
 ) -> None:
-    run("engine", "publish", *notes(tmp_path), "--engine", postgres.address(database), obj=open_it)
+    options, url = write_notes(tmp_path), postgres.address(database)
+    run("engine", "publish", *options, "--engine", url, obj=open_it)
     opening = OpenOptions(engine=reader_url)
     folders, about = served_folders(opening, opening.load())
     assert ([name for name, _ in folders], about) == (["notes"], {})
     assert nameable_directories(opening, folders) == {}
 
 
-def test_commands_print_json_that_fits_its_schema(
+def test_json_output_matches_its_schema(
     postgres: TestServer, database: str, tmp_path: Path
 ) -> None:
     url, schema = postgres.address(database), Path(__file__).parents[2] / "docs" / "schema"
-    said = {}
-    for words in (
+    outputs = {}
+    for command in (
         ("migrate",),
-        ("publish", *notes(tmp_path)),
+        ("publish", *write_notes(tmp_path)),
         ("folders",),
         ("forget", "notes"),
     ):
-        done = run("engine", *words, "--engine", url, "--json", obj=open_it)
-        said[words[0]] = json.loads(done.stdout)
-        validate(said[words[0]], json.loads((schema / "engine.json").read_text(encoding="utf-8")))
+        done = run("engine", *command, "--engine", url, "--json", obj=open_it)
+        output = outputs[command[0]] = json.loads(done.stdout)
+        validate(output, json.loads((schema / "engine.json").read_text(encoding="utf-8")))
     assert [
-        (each["name"], each["documents"], each["chunks"]) for each in said["folders"]["folders"]
+        (folder["name"], folder["documents"], folder["chunks"])
+        for folder in outputs["folders"]["folders"]
     ] == [("notes", 2, 2)]
     done = run("engine", "forget", "notes", "--engine", url)
     assert (done.exit_code, "No published folder is named 'notes'" in done.output) == (

@@ -59,7 +59,7 @@ def test_a_first_publication_that_is_cut_off_leaves_nothing(
     with pytest.raises(CutError):
         load(disk, url, cut_at(phase))
     with (
-        pytest.raises(UnknownFolderError, match="Nothing is published"),
+        pytest.raises(UnknownFolderError, match="No folder is published"),
         in_database(url, tmp_path),
     ):
         pass

@@ -90,7 +90,7 @@ def test_a_note_that_became_private_after_it_was_indexed_is_not_published(
     disk.index(folder=["shed"])
     note.write_text("---\nprivate: true\n---\nThe code is taipanword.\n", encoding="utf-8")
     builder.publish_changes()
-    with pytest.raises(IndexBusyError, match="became private since it was indexed"):
+    with pytest.raises(IndexBusyError, match="became private after it was indexed"):
         publish_folders(disk.opened, url)
     assert "taipanword" not in everything_in(url)
 
@@ -351,7 +351,7 @@ def test_a_name_is_published_from_one_place(builder: PublishJob, url: str, tmp_p
         library.index()
         with (
             publishing(library, url) as stranger,
-            pytest.raises(EngineError, match="Another folder is published as 'shed'"),
+            pytest.raises(EngineError, match="The name 'shed' is taken"),
         ):
             stranger.publish_changes()
         assert forget_folder(url, "shed")

@@ -1,7 +1,6 @@
-"""Folders in PostgreSQL: builders publish their indexes, any number of servers answer from them.
+"""Folders in PostgreSQL: builders publish indexes, and any number of servers answer from them.
 
-This package is the door for all others: a name is imported on first use, since the driver is an
-extra and slow to import.
+Names are imported on first use, since the driver is an extra and slow to import.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -31,10 +30,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the modules of this package, and return one of their names."""
+    """Import a public name of this package on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Imported here: the driver is an extra, and slow to import.
     from thumbindex.postgres import database, publish, published_folders, published_store
 
     modules = (database, publish, published_folders, published_store)

@@ -1,6 +1,4 @@
-"""The adapter to PostgreSQL: connections, one snapshot a question, vectors in half precision, and
-foreign errors told in words.
-"""
+"""The adapter to PostgreSQL: connections, transactions, schema, half-precision vectors, errors."""
 
 from __future__ import annotations
 
@@ -38,17 +36,17 @@ try:
     from psycopg.types import TypeInfo
 except ImportError as error:
     raise EngineError(
-        f"A database needs the extra `postgres`: {install_hint('postgres')}."
+        f"PostgreSQL support needs the extra `postgres`: {install_hint('postgres')}."
     ) from error
 
 MAX_CONNECTIONS = 8
-"""Connections of one process: a question takes one, and few are answered at once."""
+"""Maximum connections of one process; a query uses one."""
 
 WAIT_SECONDS = 10
-"""How long a question waits for a free connection."""
+"""Maximum wait for a free connection."""
 
 MAX_AGE_SECONDS = 300.0
-"""Age at which a connection is replaced, so that a standby that came back is used again."""
+"""Age at which a connection is replaced, so that a recovered standby is used again."""
 
 DEFAULTS: Mapping[str, str | int] = {
     "application_name": "thumbindex",
@@ -58,52 +56,52 @@ DEFAULTS: Mapping[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""Parameters that the address may override. With these a server whose machine or network has
-vanished is given up after some 15 s, not after hours.
+"""Default connection parameters; the address may override them. They detect a dead server or
+network after about 15 s.
 """
 
-VERSION = 7
-"""Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
+VERSION = 8
+"""Version of our schema. Only `thumbindex engine migrate` replaces another version."""
 
 TABLES = {
     "documents": {
         "id": "int8",
         "path": "text",
         "size": "int8",
-        "digest": "text",
+        "file_digest": "text",
         "modified": "float8",
         "edited": "float8",
         "first_commit": "text",
         "last_commit": "text",
-        "record": "text",
+        "metadata": "text",
         "salience": "bytea",
         "flagged": "bool",
         "links": "text",
-        "resolved": "text[]",
-        "mark": "text",
+        "link_targets": "text[]",
+        "row_digest": "text",
     },
     "sections": {
         "document": "int8",
         "ordinal": "int4",
         "start_line": "int4",
         "end_line": "int4",
-        "digest": "text",
+        "text_digest": "text",
         "text": "bytea",
     },
     "chunks": {"id": "int8", "document": "int8", "section": "int4", "record": "text"},
     "parts": {"segment": "text", "name": "text", "data": "bytea"},
     "vectors": {"id": "int8", "vector": "halfvec"},
 }
-"""The tables that have a partition for each folder, with the types of their columns."""
+"""Tables with one partition per folder, and the types of their columns."""
 
 _EARLIER_TABLES = (
     *("abbreviations", "links", "problems", "segments", "postings", "words"),
     *("repeats", "clusters", "decided", "alike", "texts", "wanted"),
 )
-"""Tables of earlier versions; some hold texts of notes."""
+"""Tables of earlier versions; a migration drops them, since some hold note texts."""
 
 STATEMENT_SECONDS = 30
-"""The longest that one statement of a question may take."""
+"""Timeout of one statement of a query."""
 
 LAG_QUERY = (
     "SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0"
@@ -112,22 +110,23 @@ LAG_QUERY = (
     " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) "
     "END)::float8, pg_is_in_recovery()"
 )
-"""How many seconds a server is behind its primary, at most, and whether it is a standby: one that
-receives nothing cannot know whether it lacks anything.
+"""Returns an upper bound on the replication lag in seconds, and whether the server is a standby.
+
+A disconnected standby reports the age of its last replayed transaction.
 """
 
 LAG_CHECK_SECONDS = 5.0
-"""How often the server is asked how far it is behind, while it answers questions."""
+"""Minimum interval between lag checks while queries run."""
 
 _LOCK_CLASS = 0x7468756D
-"""The first half of our advisory locks' keys ("thum"), so that they are nobody else's."""
+"""First half of our advisory lock keys ("thum"), which avoids clashes with other programs."""
 
 Connection = psycopg.Connection[Any]
 ResultRow = tuple[Any, ...]
 
 
 class HalfVector:
-    """A vector on its way into the database."""
+    """A half-precision vector as a query parameter or COPY value."""
 
     def __init__(self, numbers: npt.NDArray[np.float16]) -> None:
         self.numbers = numbers
@@ -141,25 +140,24 @@ class _HalfVectorDumper(Dumper):
 
 
 class DatabaseSession:
-    """One transaction: all of its reads see one snapshot."""
+    """One transaction of a connection."""
 
-    def __init__(self, connection: Connection, where: str) -> None:
-        self._connection, self._where = connection, where
-        self._lost: EngineConnectionError | None = None
+    def __init__(self, connection: Connection, location: str) -> None:
+        self._connection, self._location = connection, location
+        self._connection_error: EngineConnectionError | None = None
         self._lock = threading.Lock()
 
     @property
     def server(self) -> str:
-        """The server that answers, as it may be shown."""
+        """Name and port of the connected server, safe to show."""
         return _server_name(self._connection)
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[ResultRow]:
-        """Return the rows of a query; `%s` stands for a parameter."""
         with self._statement():
             return self._connection.execute(sql.encode(), parameters, binary=True).fetchall()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Change something; return how many rows."""
+        """Execute a statement; return the number of affected rows."""
         with self._statement():
             return self._connection.execute(sql.encode(), parameters).rowcount
 
@@ -170,11 +168,11 @@ class DatabaseSession:
         types: Sequence[str],
         rows: Iterable[Sequence[Any]],
     ) -> None:
-        """Add rows by COPY, of these columns and their types."""
+        """Insert rows with COPY; `types` are the types of `columns`."""
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
         with (
             self._lock,
-            translating_errors(self._where),
+            translating_errors(self._location),
             self._connection.cursor() as cursor,
             cursor.copy(sql.encode()) as copy,
         ):
@@ -184,15 +182,15 @@ class DatabaseSession:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Have one statement at a time; once the database was lost each later one says so, too."""
+        """Run one statement at a time; after a lost connection, raise that error again."""
         with self._lock:
-            if self._lost is not None:
-                raise self._lost
+            if self._connection_error is not None:
+                raise self._connection_error
             try:
-                with translating_errors(self._where):
+                with translating_errors(self._location):
                     yield
             except EngineConnectionError as error:
-                self._lost = error
+                self._connection_error = error
                 raise
 
 
@@ -200,21 +198,20 @@ class DatabaseSession:
 
 
 class ConnectionPool:
-    """At most `MAX_CONNECTIONS` connections to the server that libpq chooses.
-
-    Safe to use from several threads.
-    """
+    """A thread-safe pool of at most `MAX_CONNECTIONS` connections; libpq chooses the server."""
 
     def __init__(self, url: str, prepare: Callable[[Connection], None], *, writes: bool) -> None:
-        given: dict[str, Any] = conninfo_to_dict(url)
+        parameters: dict[str, Any] = conninfo_to_dict(url)
         if writes:
-            wanted = "read-write"
+            session_type = "read-write"
         else:
-            wanted = "prefer-standby" if len(list(_servers(given))) > 1 else "any"
-        self._address = make_conninfo("", **{**DEFAULTS, "target_session_attrs": wanted, **given})
+            session_type = "prefer-standby" if len(list(_servers(parameters))) > 1 else "any"
+        self._address = make_conninfo(
+            "", **{**DEFAULTS, "target_session_attrs": session_type, **parameters}
+        )
         self._prepare = prepare
         self._idle: list[Connection] = []
-        self._made_at: dict[Connection, float] = {}
+        self._opened_at: dict[Connection, float] = {}
         self._closed_at = 0.0
         self._slots = threading.Condition()
         self.used = 0
@@ -222,21 +219,21 @@ class ConnectionPool:
 
     @property
     def idle(self) -> int:
-        """How many connections are free."""
+        """Number of free connections."""
         return len(self._idle)
 
     def acquire(self) -> Connection:
-        """Return a free connection, or a new one; `release` ends its use.
+        """Return a free or new connection; call `release` afterwards.
 
-        Raises psycopg.Error, and EngineError if all stay in use.
+        Raises psycopg.Error, or EngineError if all connections stay in use.
         """
         with self._slots:
             self.waiting += 1
             try:
                 if not self._slots.wait_for(lambda: self.used < MAX_CONNECTIONS, WAIT_SECONDS):
                     raise EngineError(
-                        f"All {MAX_CONNECTIONS} connections to the database are in use for "
-                        f"{WAIT_SECONDS} s: ask again in a moment."
+                        f"All {MAX_CONNECTIONS} database connections have been busy for "
+                        f"{WAIT_SECONDS} s: try again in a moment."
                     )
             finally:
                 self.waiting -= 1
@@ -249,30 +246,30 @@ class ConnectionPool:
             raise
 
     def release(self, connection: Connection) -> None:
-        """Keep a connection for the next question.
+        """Return a connection to the pool.
 
-        If it broke, throw the others away as well: most likely they lead to the same server.
+        If it broke, close the others too: they probably lead to the same server.
         """
         if connection.closed:
             self.close()
         with self._slots:
-            is_young = self._made_at[connection] > time.monotonic() - MAX_AGE_SECONDS
-            is_kept = is_young and self._made_at[connection] > self._closed_at
-            if is_kept:
+            is_young = self._opened_at[connection] > time.monotonic() - MAX_AGE_SECONDS
+            is_reusable = is_young and self._opened_at[connection] > self._closed_at
+            if is_reusable:
                 self._idle.append(connection)
             else:
-                del self._made_at[connection]
+                del self._opened_at[connection]
         self._free_slot()
-        if not is_kept:
+        if not is_reusable:
             _close(connection)
 
     def close(self) -> None:
-        """Close the free connections now, and the others when they are given back."""
+        """Close free connections now, and the others on release."""
         with self._slots:
             free, self._idle = self._idle, []
             self._closed_at = time.monotonic()
             for connection in free:
-                del self._made_at[connection]
+                del self._opened_at[connection]
         for connection in free:
             _close(connection)
 
@@ -284,7 +281,7 @@ class ConnectionPool:
             connection.close()
             raise
         with self._slots:
-            self._made_at[connection] = time.monotonic()
+            self._opened_at[connection] = time.monotonic()
         return connection
 
     def _free_slot(self) -> None:
@@ -298,55 +295,54 @@ def _close(connection: Connection) -> None:
         connection.close()
 
 
-# ------------------------------------------------------------------ addresses as they are shown
+# ------------------------------------------------------------------ public addresses
 
 
 def _server_name(connection: Connection) -> str:
-    """Return the name and port of the server that a connection leads to."""
     info = connection.info
-    return _shown(info.host, "", str(info.port))
+    return _format_server(info.host, "", str(info.port))
 
 
-def _servers(parts: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, address and port of each server."""
-    hosts, numbers, ports = (
-        str(parts.get(key) or "").split(",") for key in ("host", "hostaddr", "port")
+def _servers(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield host name, IP address and port of each server."""
+    hosts, addresses, ports = (
+        str(parameters.get(key) or "").split(",") for key in ("host", "hostaddr", "port")
     )
-    count = max(len(hosts), len(numbers))
-    yield from zip_longest(hosts, numbers, ports if len(ports) > 1 else ports * count, fillvalue="")
+    count = max(len(hosts), len(addresses))
+    yield from zip_longest(
+        hosts, addresses, ports if len(ports) > 1 else ports * count, fillvalue=""
+    )
 
 
-def _shown(host: str, number: str, port: str) -> str:
-    """Return how a server is shown: its name, or its address, and its port."""
-    name = "a local socket" if host.startswith("/") or not (host or number) else host or number
+def _format_server(host: str, ip: str, port: str) -> str:
+    name = "a local socket" if host.startswith("/") or not (host or ip) else host or ip
     return f"{name}:{port}" if port else name
 
 
 def public_address(url: str) -> str:
-    """Return an address without user and password, to be shown.
+    """Return an address without user and password, safe to show.
 
-    Raises EngineError where it is none; what was written is not repeated.
+    Raises EngineError, without quoting the address, if it is invalid.
     """
     try:
-        parts = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except psycopg.Error:
-        parts = {"host": "@"}
-    host, port, name = (str(parts.get(key) or "") for key in ("host", "port", "dbname"))
-    # a part of a password, perhaps
-    if re.search(r"[@%\s]", host) or re.search(r"[^\d,]", port) or re.search("[@/]", name):
+        parameters = {"host": "@"}
+    host, port, database = (str(parameters.get(key) or "") for key in ("host", "port", "dbname"))
+    # these may be parts of a password
+    if re.search(r"[@%\s]", host) or re.search(r"[^\d,]", port) or re.search("[@/]", database):
         raise EngineError(
-            "The address of the database is none: write it as postgresql://user@host:5432/name; "
-            "what is no letter or digit in a name or password is written as %40 for @, %2F for / "
-            "and so on."
+            "The database address is invalid: write postgresql://user@host:5432/name. Encode "
+            "special characters in a name or password, such as %40 for @ or %2F for /."
         )
-    where = _server_list(parts)
-    return f"{where}/{name}" if name else where
+    servers = _server_list(parameters)
+    return f"{servers}/{database}" if database else servers
 
 
-def _server_list(parts: Mapping[str, Any]) -> str:
-    if parts.get("service") and not (parts.get("host") or parts.get("hostaddr")):
-        return f"the service {parts['service']}"
-    return ",".join(_shown(*server) for server in _servers(parts))
+def _server_list(parameters: Mapping[str, Any]) -> str:
+    if parameters.get("service") and not (parameters.get("host") or parameters.get("hostaddr")):
+        return f"the service {parameters['service']}"
+    return ",".join(_format_server(*server) for server in _servers(parameters))
 
 
 # ------------------------------------------------------------------ the database
@@ -354,30 +350,29 @@ def _server_list(parts: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The server that answered last, as it was looked at."""
+    """The state of a server at the last check."""
 
     server: str = ""
     is_standby: bool = False
     lag: float = 0.0  # seconds behind its primary
-    at: float = float("-inf")  # by the monotonic clock
+    at: float = float("-inf")  # monotonic time
 
 
 class Engine:
     """A database that holds published folders.
 
-    Cheap to make; connects when it is first asked. If the address names several servers, one that
-    `writes` is led to the primary, others to a standby, or to the primary if no standby answers.
-    Safe to use from several threads.
+    Connects on first use. Among several servers in the address, a writer connects to the primary
+    and a reader prefers a standby. Thread-safe.
     """
 
     def __init__(self, url: str, *, writes: bool = False) -> None:
         self.url = url
-        self.where = public_address(url)
+        self.location = public_address(url)
         self._connections = ConnectionPool(url, _register_vector_type, writes=writes)
         self._server_state = ServerState()
 
     def close(self) -> None:
-        """Close the connections; the next question makes new ones."""
+        """Close the connections; the next query opens new ones."""
         self._connections.close()
 
     # -------------------------------------------------------------- sessions
@@ -386,42 +381,42 @@ class Engine:
     def read_transaction(self) -> Iterator[DatabaseSession]:
         """Open a read-only session over one snapshot.
 
-        Raises EngineError; EngineConnectionError if the whole may be asked again.
+        Raises EngineError, or EngineConnectionError if a retry may succeed.
         """
         begin = (
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = "
             f"'{STATEMENT_SECONDS}s'"
         )
         with self._transaction(begin.encode()) as connection:
-            session = DatabaseSession(connection, self.where)
-            is_known = self._server_state.server == session.server
-            if not is_known or time.monotonic() >= self._server_state.at + LAG_CHECK_SECONDS:
+            session = DatabaseSession(connection, self.location)
+            is_same_server = self._server_state.server == session.server
+            if not is_same_server or time.monotonic() >= self._server_state.at + LAG_CHECK_SECONDS:
                 self._check_lag(session)
             yield session
 
     @contextmanager
     def write_transaction(self, lock: int | None = None) -> Iterator[DatabaseSession]:
-        """Give a session whose changes are all kept, or none.
+        """Open a session that commits all of its changes or none.
 
-        With `lock` it is the only one that holds that lock. Raises IndexBusyError.
+        Raises IndexBusyError if another session holds `lock`.
         """
         with self._transaction(b"BEGIN") as connection:
             if lock is not None:
-                (is_ours,) = connection.execute(
+                (has_lock,) = connection.execute(
                     b"SELECT pg_try_advisory_xact_lock(%s, %s)", (_LOCK_CLASS, lock)
                 ).fetchone() or (False,)
-                if not is_ours:
+                if not has_lock:
                     raise IndexBusyError(
-                        f"Another builder is publishing this folder to {self.where}: try "
-                        "again when it is done."
+                        f"Another builder is publishing this folder to {self.location}: try again "
+                        "later."
                     )
-            yield DatabaseSession(connection, self.where)
+            yield DatabaseSession(connection, self.location)
             connection.execute(b"COMMIT")
 
     @contextmanager
     def _transaction(self, begin: bytes) -> Iterator[Connection]:
-        """Give a connection with a transaction, which is rolled back unless it was committed."""
-        with translating_errors(self.where):
+        """Yield a connection in a transaction, rolled back unless committed."""
+        with translating_errors(self.location):
             connection = self._begin(begin)
             try:
                 yield connection
@@ -432,7 +427,7 @@ class Engine:
                 self._connections.release(connection)
 
     def _begin(self, begin: bytes) -> Connection:
-        """Take a connection and begin a transaction, on a new one if the first had died unused."""
+        """Begin a transaction; retry once if a pooled connection turns out to be dead."""
         for is_last in (False, True):
             connection = self._connections.acquire()
             try:
@@ -447,30 +442,26 @@ class Engine:
         return connection
 
     def _check_lag(self, session: DatabaseSession) -> None:
-        """Note who answers, and how far it is behind."""
+        """Record the connected server and its lag."""
         ((lag, is_standby),) = session.fetch(LAG_QUERY)
         self._server_state = ServerState(session.server, is_standby, float(lag), time.monotonic())
 
     def lag(self, within: float) -> float:
-        """Return how many seconds the server was behind that answered last; 0 if it was looked at
-        longer ago than `within`. Nothing is asked.
-        """
+        """Return the last recorded lag in seconds; 0 if it is older than `within` seconds."""
         return self._server_state.lag if time.monotonic() < self._server_state.at + within else 0.0
 
     def status(self, session: DatabaseSession | None = None) -> DatabaseStatus:
-        """Return who answers, how far it is behind, and the connections in use. Without a session
-        nothing is asked.
-        """
-        seen = None
+        """Return the state of the pool and, with a session, of the connected server."""
+        server_state = None
         if session is not None:
             self._check_lag(session)
-            seen = self._server_state
+            server_state = self._server_state
         connections = self._connections
         return DatabaseStatus(
-            self.where,
-            seen.server if seen else "",
-            seen.is_standby if seen else False,
-            seen.lag if seen else None,
+            self.location,
+            server_state.server if server_state else "",
+            server_state.is_standby if server_state else False,
+            server_state.lag if server_state else None,
             connections.used,
             connections.idle,
             connections.waiting,
@@ -479,75 +470,72 @@ class Engine:
     # -------------------------------------------------------------- schema
 
     def version(self) -> int:
-        """Return the version of our schema that is there; 0 where there is none."""
+        """Return the schema version of the database; 0 if it has no schema of ours."""
         with self.read_transaction() as session:
             if session.fetch("SELECT to_regclass('facts')::text") == [(None,)]:
                 return 0
-            found = session.fetch("SELECT value FROM facts WHERE key = 'schema'")
-            return int(found[0][0]) if found else 0
+            rows = session.fetch("SELECT value FROM facts WHERE key = 'schema'")
+            return int(rows[0][0]) if rows else 0
 
     def check(self) -> None:
-        """Raise EngineError where our schema is not there, or another version of it;
-        IndexTooNewError where that is a later one.
-        """
-        found = self.version()
-        if found == 0:
+        """Raise EngineError if the schema is missing or old, IndexTooNewError if it is newer."""
+        version = self.version()
+        if version == 0:
             raise EngineError(
-                f"The database at {self.where} holds no index of thumbindex: make one with "
+                f"The database at {self.location} has no thumbindex tables: create them with "
                 "`thumbindex engine migrate --engine URL`."
             )
-        if found > VERSION:
+        if version > VERSION:
             raise IndexTooNewError(
-                f"The index at {self.where} is of a later version (schema {found}): upgrade "
-                "thumbindex here."
+                f"A newer thumbindex created the index at {self.location} (schema {version}): "
+                "upgrade thumbindex here."
             )
-        if found < VERSION:
+        if version < VERSION:
             raise EngineError(
-                f"The index at {self.where} is of an earlier version (schema {found}): `thumbindex "
-                "engine migrate --engine URL` makes it anew,"
-                " and builders publish their folders again."
+                f"An older thumbindex created the index at {self.location} (schema {version}): run "
+                "`thumbindex engine migrate --engine URL`; then builders publish their folders "
+                "again."
             )
 
     def migrate(self) -> int:
-        """Make the tables, anew where those that are there are of an earlier version; return the
-        version that was there before.
+        """Create the tables, replacing those of an earlier version; return the previous version.
 
-        What is there is a copy, so that none is converted: builders publish their folders again.
+        Data is not converted: builders publish their folders again.
         """
-        found = self.version()
-        if found > VERSION:
+        version = self.version()
+        if version > VERSION:
             self.check()
-        if found < VERSION:
+        if version < VERSION:
             statements = _without_comments(
                 resources.files("thumbindex.postgres")
                 .joinpath("schema.sql")
                 .read_text(encoding="utf-8")
             )
-            if not found:
+            if not version:
                 self._refuse_foreign_tables(_tables(statements))
             with self.write_transaction(lock=0) as session:
                 session.execute("CREATE EXTENSION IF NOT EXISTS vector")
-                if found:
+                if version:
                     tables = ", ".join((*_tables(statements), *_EARLIER_TABLES))
                     session.execute(f"DROP TABLE IF EXISTS {tables} CASCADE")
                 for statement in filter(str.strip, statements.split(";")):
                     session.execute(statement.replace("%", "%%"))
                 session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
-            self.close()  # connections learn the type of vectors when they are made
-        return found
+            self.close()  # a connection registers the vector type when it opens
+        return version
 
     def _refuse_foreign_tables(self, names: list[str]) -> None:
-        """Raise EngineError where somebody else's tables have our names."""
+        """Raise EngineError if another program's tables have our names."""
         with self.read_transaction() as session:
-            found = session.fetch(
+            rows = session.fetch(
                 "SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL "
                 "LIMIT 1",
                 (names,),
             )
-        if found:
+        if rows:
             raise EngineError(
-                f"{self.where} holds a table {found[0][0]!r} that is not thumbindex's: give "
-                "it a database of its own."
+                f"{self.location} has a table {rows[0][0]!r} of another program: give thumbindex a "
+                "database of its own."
             )
 
 
@@ -556,12 +544,11 @@ def _tables(statements: str) -> list[str]:
 
 
 def _without_comments(sql: str) -> str:
-    """Return SQL without what stands behind two dashes."""
     return "\n".join(line.partition("--")[0] for line in sql.split("\n"))
 
 
 def _register_vector_type(connection: psycopg.Connection[Any]) -> None:
-    """Teach a connection the type of vectors, where the database has it."""
+    """Register the vector type on a connection if the database has it."""
     info = TypeInfo.fetch(connection, "halfvec")
     if info is not None:
         info.register(connection)
@@ -570,9 +557,7 @@ def _register_vector_type(connection: psycopg.Connection[Any]) -> None:
 
 
 _RETRYABLE_STATES = ("57P01", "57P02", "57P03", "57P05", "40001", "40P01", "25P03")
-"""SQLSTATEs after which a query may run again: the server stops or starts, or a standby cannot
-keep the snapshot.
-"""
+"""SQLSTATEs worth a retry: the server stops or starts, or a standby cancels the query."""
 
 
 def is_retryable(error: psycopg.Error) -> bool:
@@ -584,67 +569,67 @@ def is_retryable(error: psycopg.Error) -> bool:
 
 
 @contextmanager
-def translating_errors(where: str) -> Iterator[None]:
-    """Raise errors of PostgreSQL as ours, with a sentence for the user."""
+def translating_errors(location: str) -> Iterator[None]:
+    """Translate PostgreSQL errors into ours."""
     try:
         yield
     except psycopg.Error as error:
-        raise translate_pg_error(error, where) from error
+        raise translate_pg_error(error, location) from error
 
 
-def translate_pg_error(error: psycopg.Error, where: str) -> StorageError:
-    """Return the sentence for an error: what happened, where, and what to do."""
-    # without the details: they have values in them
-    said = redact_passwords(" ".join((error.diag.message_primary or str(error)).split()))
+def translate_pg_error(error: psycopg.Error, location: str) -> StorageError:
+    """Return our error for a PostgreSQL error, with advice for the user."""
+    # The details are omitted: they contain values.
+    message = redact_passwords(" ".join((error.diag.message_primary or str(error)).split()))
     if isinstance(error, pg.QueryCanceled):
         return EngineError(
-            f"{where} took more than {STATEMENT_SECONDS} s for one step: ask for less, or see "
-            "whether the database is overloaded."
+            f"{location} took more than {STATEMENT_SECONDS} s for one step: narrow the query, or "
+            "check whether the database is overloaded."
         )
-    if isinstance(error, (pg.UndefinedFile, pg.FeatureNotSupported)) and "vector" in said:
+    if isinstance(error, (pg.UndefinedFile, pg.FeatureNotSupported)) and "vector" in message:
         return EngineError(
-            f"{where} has no pgvector: install version 0.8 or later on the database's machine."
+            f"{location} has no pgvector: install version 0.8 or later on the database server."
         )
     if isinstance(error, pg.ReadOnlySqlTransaction):
         return EngineError(
-            f"The role that {where} is asked with may not do this ({said}): only the primary "
-            "server takes changes, and no question does."
+            f"{location} accepts no changes ({message}): use the address of the primary server "
+            "and a role that may write."
         )
     if isinstance(error, pg.InsufficientPrivilege):
         return EngineError(
-            f"The role that {where} is asked with may not do this ({said}): give it the "
-            "rights in docs/postgresql.md, or use another role."
+            f"Your role at {location} lacks a right ({message}): grant the rights in "
+            "docs/postgresql.md, or use another role."
         )
     if isinstance(error, pg.DiskFull):
         return EngineError(
-            f"The disk of {where} is full: free some space there; what was published before "
-            "is as it was."
+            f"The disk of {location} is full: free some space there. The folders published before "
+            "are unchanged."
         )
     if isinstance(error, pg.LockNotAvailable):
         return IndexBusyError(
-            f"{where} is busy: others use what is to be changed; try again in a moment."
+            f"{location} is busy: other sessions use the same tables; try again in a moment."
         )
     if isinstance(error, pg.ProgramLimitExceeded):
         return EngineError(
-            f"{where} cannot hold something that long ({said}): leave the note out with "
+            f"{location} cannot store such a long value ({message}): exclude the note with "
             "corpus.exclude."
         )
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn)):
         return EngineError(
-            f"{where} holds no index of thumbindex, or one of another version ({said}): see "
+            f"{location} has no thumbindex index, or one of another version ({message}): run "
             "`thumbindex doctor --engine URL`."
         )
     if error.sqlstate in ("40001", "40P01"):
         return EngineConnectionError(
-            f"{where} ended a question to apply changes ({said}): ask again; "
-            "`hot_standby_feedback = on` prevents it on a standby."
+            f"{location} canceled the query to apply changes ({message}): try again; "
+            "`hot_standby_feedback = on` on the standby prevents it."
         )
     if isinstance(error, psycopg.OperationalError):
         kind = EngineConnectionError if is_retryable(error) else EngineError
         return kind(
-            f"{where} cannot be reached ({said}): see that PostgreSQL runs there and that "
-            "address, role and password are right."
+            f"Cannot connect to {location} ({message}): check that PostgreSQL runs there, and "
+            "check address, role and password."
         )
     return EngineError(
-        f"{where} did not do what it was asked ({said}): see `thumbindex doctor --engine URL`."
+        f"{location} reported an error ({message}): run `thumbindex doctor --engine URL`."
     )

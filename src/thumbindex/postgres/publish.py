@@ -1,4 +1,4 @@
-"""Publish indexes to PostgreSQL: the rows that differ from those there, in one transaction."""
+"""Publish indexes to PostgreSQL: each publication writes the changed rows in one transaction."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ STORE_ID = "store_id"
 """The meta key that identifies a store: a rebuilt one uses the same row ids for other rows."""
 
 CONFIRM_SECONDS = 1.0
-"""Interval at which a builder confirms that what it published is current."""
+"""Interval at which a builder confirms that its publication is current."""
 
 DROP_MILLISECONDS = 200
-"""How long to wait for readers of a table to drop; meanwhile all of its partitions block."""
+"""Lock timeout for dropping a partition; waiting blocks all partitions of its table."""
 
 ORIGIN = "origin"
-"""The fact that identifies the folder and machine that a name is published from."""
+"""Fact that identifies the folder and machine of a publication."""
 
 EPOCH = "epoch"
-"""The fact that changes if the last publication was not by this builder: a restored backup, or a
-standby that took over. Servers then drop their caches, for the same row may have another text.
+"""Fact that changes if this builder did not write the last publication, as after a restore or a
+failover. Servers then drop their caches, since row ids may refer to other texts.
 """
 
 _VECTOR_BATCH = 4096
@@ -60,13 +60,13 @@ DOCUMENT_BATCH = 200
 """Documents whose texts are in memory at once."""
 
 ProgressListener = Callable[[Progress], None]
-"""Is called with the progress of a first publication."""
+"""Receives the progress of a first publication."""
 
 _PhaseListener = Callable[[str, int, int], None]
-"""Is called with phase, number done and total."""
+"""Receives phase, number done and total."""
 
 NoteReader = Callable[[str], str | None]
-"""Reads a note's text by path; returns None if the file is not the indexed one."""
+"""Reads a note by path; returns None if the file changed since it was indexed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,19 @@ class Publication:
 
     name: str
     generation: int
-    documents: int  # there are now
+    documents: int  # after the publication
     chunks: int
     added: int  # documents
-    removed: int
+    removed: int  # documents
 
 
 @dataclass(frozen=True, slots=True)
 class _PublishedRows:
-    """The published rows of a folder that the next publication compares with."""
+    """A folder's published rows, to find the changes."""
 
-    marks: Mapping[int, str] = field(default_factory=dict)  # by document row
-    segments: Mapping[str, bytes] = field(default_factory=dict)  # which rows are deleted, by name
-    vectors: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_digests: Mapping[int, str] = field(default_factory=dict)  # by document row
+    tombstones: Mapping[str, bytes] = field(default_factory=dict)  # by segment
+    vectors: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # row ids
     duplicates: str = ""  # digest
 
 
@@ -97,33 +97,37 @@ def new_store_id() -> str:
 
 
 def lock_key(name: str) -> int:
-    """Return the second half of the advisory lock's key of a folder, by its name."""
+    """Return the second half of a folder's advisory lock key."""
     return int.from_bytes(
         blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big", signed=True
     )
 
 
 class IndexPublisher:
-    """Publishes one folder's index, as often as it changes."""
+    """Publishes one folder's index after each change."""
 
     def __init__(
         self,
         engine: Engine,
         name: str,
         source: NoteReader,
-        tell: ProgressListener = lambda progress: None,
+        on_progress: ProgressListener = lambda progress: None,
     ) -> None:
-        self._engine, self._name, self._source, self._tell = engine, name, source, tell
-        self._folder, self._mark = 0, ""  # number and facts' digest of the last publication
+        self._engine, self._name, self._source, self._on_progress = (
+            engine,
+            name,
+            source,
+            on_progress,
+        )
+        self._folder, self._facts_digest = 0, ""  # of the last publication
 
     def publish(
         self, opened: OpenIndex, store: Store, extra: Mapping[str, Any] | None = None
     ) -> Publication | None:
-        """Publish an open index, inside a read transaction of its store; return None if that is
-        published already.
+        """Publish an open index inside a read transaction of its store.
 
-        `extra` are further facts for servers. Raises EngineError; IndexBusyError while another
-        builder publishes this folder.
+        Returns None if it is published already. `extra` holds more facts for servers. Raises
+        EngineError, or IndexBusyError while another builder publishes this folder.
         """
         duplicates = _duplicates(opened, store)
         facts = {**_facts(opened, store, duplicates), **(extra or {})}
@@ -132,65 +136,63 @@ class IndexPublisher:
             session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             state, is_same_store = self._state(session, store_id)
             folder, epoch = state.folder, state.epoch
-            self._refuse_another(state.facts, facts.get(ORIGIN))
+            self._check_origin(state.facts, facts.get(ORIGIN))
             new_facts = json.loads(json.dumps({**facts, EPOCH: epoch}))
             if is_same_store and (state.generation, state.facts) == (generation, new_facts):
                 session.execute("UPDATE folders SET published = now() WHERE folder = %s", (folder,))
-                done = None
+                publication = None
             else:
                 is_continued = is_same_store and state.facts["fingerprint"] == opened.fingerprint
-                there = _read_published(session, state, opened, store) if is_continued else None
-                if there is None:
+                previous = _read_published(session, state, opened, store) if is_continued else None
+                if previous is None:
                     _delete_rows(session, folder)
-                if there is None or self._mark != state.mark:
+                if previous is None or self._facts_digest != state.facts_digest:
                     epoch = secrets.token_hex(4)
-                publication = _ChangeWriter(
-                    session, folder, there or _PublishedRows(), opened, store, self._source
+                writer = _ChangeWriter(
+                    session, folder, previous or _PublishedRows(), opened, store, self._source
                 )
-                tell = self._told if there is None else _no_listener
-                added, removed = publication.run(duplicates, tell)
+                report = self._report if previous is None else _no_listener
+                added, removed = writer.run(duplicates, report)
                 session.execute(
                     "UPDATE folders SET store_id = %s, generation = %s, published = now(), "
                     "facts = %s WHERE folder = %s",
                     (store_id, generation, json.dumps({**facts, EPOCH: epoch}), folder),
                 )
                 catalog = opened.catalog
-                done = Publication(
+                publication = Publication(
                     self._name, generation, len(catalog.paths), len(catalog), added, removed
                 )
-            mark = _facts_digest(session, folder)
-        self._folder, self._mark = folder, mark
-        return done
+            facts_digest = _read_facts_digest(session, folder)
+        self._folder, self._facts_digest = folder, facts_digest
+        return publication
 
     def confirm(self) -> bool:
-        """Say that what is published is what there is; tell whether that is so.
+        """Update the time of the last publication; return False if the database no longer has it.
 
-        Somebody may have forgotten the folder meanwhile, or a standby that lacks the last
-        publications has become the primary server.
+        Another user may have forgotten the folder, or a standby that lacks the last publications
+        may have become the primary.
         """
         sql = "UPDATE folders SET published = now() WHERE folder = %s AND md5(facts) = %s"
         with self._engine.write_transaction() as session:
-            return session.execute(sql, (self._folder, self._mark)) > 0
+            return session.execute(sql, (self._folder, self._facts_digest)) > 0
 
-    def _told(self, phase: str, done: int, total: int) -> None:
-        self._tell(Progress(self._name, phase, done, total))
+    def _report(self, phase: str, done: int, total: int) -> None:
+        self._on_progress(Progress(self._name, phase, done, total))
 
-    def forget(self) -> None:
-        """Go on as if somebody else had published last: a backup may have been put back."""
-        self._mark = ""
+    def force_new_epoch(self) -> None:
+        """Change the epoch with the next publication."""
+        self._facts_digest = ""
 
     def _state(self, session: DatabaseSession, store_id: str) -> tuple[FolderState, bool]:
-        """Return what is published of the folder, and whether it is of this store; of a new folder
-        make the partitions.
-        """
+        """Return the published state and whether it is from this store; register a new folder."""
         rows = session.fetch(
             "SELECT folder, store_id, generation, facts, md5(facts) FROM folders WHERE name = %s",
             (self._name,),
         )
         if rows:
-            ((folder, before, generation, told, mark),) = rows
-            state = FolderState(folder, self._name, generation, 0.0, json.loads(told), mark)
-            return state, before == store_id
+            ((folder, published_id, generation, facts, digest),) = rows
+            state = FolderState(folder, self._name, generation, 0.0, json.loads(facts), digest)
+            return state, published_id == store_id
         ((folder,),) = session.fetch(
             "INSERT INTO folders (name, store_id, generation, published, facts)"
             " VALUES (%s, %s, -1, now(), '{}') RETURNING folder",
@@ -199,60 +201,54 @@ class IndexPublisher:
         _make_partitions(session, folder)
         return FolderState(folder, self._name, -1, 0.0), False
 
-    def _refuse_another(self, told: Mapping[str, Any], origin: str | None) -> None:
-        """Raise EngineError if the name is that of a folder which is published from another place:
-        its readers would lose it.
-        """
-        if told.get(ORIGIN, origin) != origin:
+    def _check_origin(self, facts: Mapping[str, Any], origin: str | None) -> None:
+        """Raise EngineError if the published folder has another origin: do not replace it."""
+        if facts.get(ORIGIN, origin) != origin:
             raise EngineError(
-                f"Another folder is published as {self._name!r}, of another place or machine: "
-                "give this one a name of its own"
-                " (`thumbindex add DIR --name NAME`), or take that one away first: "
-                f"`thumbindex engine forget {self._name}`."
+                f"The name {self._name!r} is taken by a folder from another path or machine: give "
+                "this one another name (`thumbindex add DIR --name NAME`), or remove the other "
+                f"first: `thumbindex engine forget {self._name}`."
             )
 
 
 def _no_listener(phase: str, done: int, total: int) -> None:
-    """Tell nobody: a later publication takes a moment."""
+    """Report nothing: later publications are short."""
 
 
-def _facts_digest(session: DatabaseSession, folder: int) -> str:
-    """Return the digest of what is published of a folder as a whole."""
-    ((mark,),) = session.fetch("SELECT md5(facts) FROM folders WHERE folder = %s", (folder,))
-    return str(mark)
+def _read_facts_digest(session: DatabaseSession, folder: int) -> str:
+    ((digest,),) = session.fetch("SELECT md5(facts) FROM folders WHERE folder = %s", (folder,))
+    return str(digest)
 
 
 def _read_published(
     session: DatabaseSession, state: FolderState, opened: OpenIndex, store: Store
 ) -> _PublishedRows | None:
-    """Read what is published; return None if it does not stand on this store's history, as after a
-    backup was put back: a row of the same number has another text.
-    """
+    """Read the published rows; return None if they contradict this store, as after a restore."""
     catalog, states = opened.catalog, store.manifest()
-    here = {
+    local = {
         row: (pg_text(path), states[path].digest)
         for row, path in zip(catalog.document_rows.tolist(), catalog.paths, strict=True)
     }
-    marks = dict[int, str]()
-    sql = "SELECT id, mark, path, digest FROM documents WHERE folder = %s"
-    for row, mark, *known in session.fetch(sql, (state.folder,)):
-        if here.get(row, tuple(known)) != tuple(known):
+    row_digests = dict[int, str]()
+    sql = "SELECT id, row_digest, path, file_digest FROM documents WHERE folder = %s"
+    for row, row_digest, *published in session.fetch(sql, (state.folder,)):
+        if local.get(row, tuple(published)) != tuple(published):
             return None
-        marks[row] = mark
+        row_digests[row] = row_digest
     sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s"
-    segments: dict[str, bytes] = dict(session.fetch(sql, (state.folder, DELETED)))
+    tombstones: dict[str, bytes] = dict(session.fetch(sql, (state.folder, DELETED)))
     sql = "SELECT id FROM vectors WHERE folder = %s ORDER BY id"
     vectors = np.array([row for (row,) in session.fetch(sql, (state.folder,))], dtype=np.int64)
-    return _PublishedRows(marks, segments, vectors, str(state.facts["duplicates"]))
+    return _PublishedRows(row_digests, tombstones, vectors, str(state.facts["duplicates"]))
 
 
 # ------------------------------------------------------------------ partitions
 
 
 def _make_partitions(session: DatabaseSession, folder: int) -> None:
-    """Make a folder's partition of each table.
+    """Create a folder's partition of each table.
 
-    Readers of the others are not waited for, nor do they wait: it is made first, then attached.
+    Attaching a new table, unlike CREATE TABLE … PARTITION OF, does not block readers.
     """
     for table in TABLES:
         session.execute(f"CREATE TABLE {table}_{folder} (LIKE {table} INCLUDING ALL)")
@@ -262,7 +258,7 @@ def _make_partitions(session: DatabaseSession, folder: int) -> None:
 
 
 def _delete_rows(session: DatabaseSession, folder: int) -> None:
-    """Delete all rows of a folder; questions that began before still see them."""
+    """Delete all rows of a folder; queries under way still see them."""
     for table in TABLES:
         session.execute(f"DELETE FROM {table} WHERE folder = %s", (folder,))
 
@@ -278,7 +274,7 @@ def forget_published(engine: Engine, name: str) -> bool:
             _delete_rows(session, folder)
     for (folder,) in rows:
         for table in TABLES:
-            # if it is being read, the empty table stays
+            # a table in use stays, empty
             with suppress(IndexBusyError), engine.write_transaction() as session:
                 session.execute(f"SET LOCAL lock_timeout = '{DROP_MILLISECONDS}ms'")
                 session.execute(f"DROP TABLE IF EXISTS {table}_{folder}")
@@ -286,73 +282,73 @@ def forget_published(engine: Engine, name: str) -> bool:
 
 
 def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> list[int]:
-    """Create an HNSW index for every folder with more vectors than `above`; return these folders.
+    """Create an HNSW index for each folder with more than `above` vectors; return these folders.
 
-    A folder that lacks many vectors waits: to add them one by one takes ten times as long.
+    Skips folders with under 90 % of their vectors: adding them later takes ten times as long.
     """
-    made = []
+    indexed = []
     with engine.read_transaction() as session:
         folders = session.fetch(
             "SELECT folder, facts FROM folders f WHERE NOT EXISTS"
             " (SELECT FROM pg_indexes WHERE indexname = 'vectors_' || f.folder || '_hnsw')"
         )
-    for folder, told in folders:
-        facts = json.loads(told)
+    for folder, facts_json in folders:
+        facts = json.loads(facts_json)
         vectors, dimensions = facts["vectors"], int(facts["dimensions"])
         if vectors <= above or vectors < 0.9 * facts["chunks"]:
             continue
         with engine.write_transaction() as session:
-            # else it is made to the end for a builder that was killed
+            # otherwise the server finishes the index for a killed builder
             session.execute("SET LOCAL client_connection_check_interval = '10s'")
             session.execute(
                 f"CREATE INDEX vectors_{folder}_hnsw ON vectors_{folder}"
                 f" USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WITH (m = 16, "
                 "ef_construction = 64)"
             )
-        made.append(folder)
-    return made
+        indexed.append(folder)
+    return indexed
 
 
 # ------------------------------------------------------------------ one publication
 
 
 class _ChangeWriter:
-    """Writes the rows that differ, in one transaction."""
+    """Writes the changed rows of one publication."""
 
     def __init__(
         self,
         session: DatabaseSession,
         folder: int,
-        there: _PublishedRows,
+        previous: _PublishedRows,
         opened: OpenIndex,
         store: Store,
         source: NoteReader,
     ) -> None:
-        self._session, self._folder, self._there = session, folder, there
+        self._session, self._folder, self._previous = session, folder, previous
         self._opened, self._catalog = opened, opened.catalog
         self._store, self._source = store, source
-        self._at = {row: n for n, row in enumerate(self._catalog.document_rows.tolist())}
+        self._position_of = {row: n for n, row in enumerate(self._catalog.document_rows.tolist())}
 
-    def run(self, duplicates: bytes, tell: _PhaseListener) -> tuple[int, int]:
-        """Write all differences; return how many documents were added and removed."""
-        rows, marks = self._documents(), self._there.marks
-        gone = sorted(marks.keys() - rows.keys())
-        new = [row for row in rows if row not in marks]
-        differing = [row for row, values in rows.items() if marks.get(row) != values[-1]]
-        self._delete("documents", "id", [*gone, *differing])
+    def run(self, duplicates: bytes, report: _PhaseListener) -> tuple[int, int]:
+        """Write all changes; return the numbers of added and removed documents."""
+        rows, published = self._document_rows(), self._previous.row_digests
+        removed = sorted(published.keys() - rows.keys())
+        new = [row for row in rows if row not in published]
+        changed = [row for row, values in rows.items() if published.get(row) != values[-1]]
+        self._delete("documents", "id", [*removed, *changed])
         for table in ("sections", "chunks"):
-            self._delete(table, "document", gone)
-        self._copy("documents", self._with_links(rows, differing))
+            self._delete(table, "document", removed)
+        self._copy("documents", self._with_links(rows, changed))
         for start in range(0, len(new), DOCUMENT_BATCH):
-            tell("publishing texts", start, len(new))
+            report("publishing texts", start, len(new))
             self._add_texts(new[start : start + DOCUMENT_BATCH])
-        self._segments(tell)
-        if _digest(duplicates) != self._there.duplicates:
+        self._write_segments(report)
+        if _digest(duplicates) != self._previous.duplicates:
             self._delete("parts", "segment", [""])
             self._copy("parts", [("", "duplicates", duplicates)])
-        # last: dropping their index blocks searches by meaning
-        self._vectors(tell)
-        return len(new), len(gone)
+        # last, since dropping their index blocks vector searches
+        self._write_vectors(report)
+        return len(new), len(removed)
 
     def _delete(self, table: str, column: str, values: Sequence[Any]) -> None:
         if values:
@@ -360,25 +356,27 @@ class _ChangeWriter:
             self._session.execute(sql, (self._folder, list(values)))
 
     def _copy(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Copy rows into a partition; its folder is put before each of them."""
+        """Copy rows into the folder's partition."""
         columns = TABLES[table]
-        whole = ((self._folder, *row) for row in rows)
         self._session.copy(
-            f"{table}_{self._folder}", ("folder", *columns), ("int4", *columns.values()), whole
+            f"{table}_{self._folder}",
+            ("folder", *columns),
+            ("int4", *columns.values()),
+            ((self._folder, *row) for row in rows),
         )
 
     # -------------------------------------------------------------- documents
 
-    def _documents(self) -> dict[int, tuple[Any, ...]]:
-        """Return the row of each document without its links, with a digest, by row id."""
+    def _document_rows(self) -> dict[int, tuple[Any, ...]]:
+        """Return each document's values without links, by row id; the last value is a digest."""
         catalog, states = self._catalog, self._store.manifest()
         targets = self._store.link_targets()
-        found = {}
+        rows = {}
         for row, path, title, times, attributes in self._store.documents():
-            at, state = self._at[row], states[path]
-            salience = catalog.salience[catalog.first[at] : catalog.first[at + 1]]
+            position, state = self._position_of[row], states[path]
+            salience = catalog.salience[catalog.first[position] : catalog.first[position + 1]]
             links = targets.get(row, "{}")
-            resolved = [pg_text(path) for path in json.loads(links).values()]
+            target_paths = [pg_text(path) for path in json.loads(links).values()]
             values = (
                 row,
                 pg_text(path),
@@ -387,84 +385,90 @@ class _ChangeWriter:
                 *times,
                 json.dumps([title, attributes]),
                 salience.astype("<f8").tobytes(),
-                bool(catalog.documents[at].flags),
-                resolved,
+                bool(catalog.documents[position].flags),
+                target_paths,
             )
-            # with the target of each link: two may be swapped
-            found[row] = (*values, _digest(repr((values, links)).encode()))
-        return found
+            # `links` says which link leads to which target: two may be swapped
+            rows[row] = (*values, _digest(repr((values, links)).encode()))
+        return rows
 
     def _with_links(
-        self, rows: Mapping[int, tuple[Any, ...]], wanted: Sequence[int]
+        self, rows: Mapping[int, tuple[Any, ...]], changed: Sequence[int]
     ) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(wanted), DOCUMENT_BATCH):
-            part = wanted[start : start + DOCUMENT_BATCH]
-            paths = {row: self._catalog.paths[self._at[row]] for row in part}
+        for start in range(0, len(changed), DOCUMENT_BATCH):
+            batch = changed[start : start + DOCUMENT_BATCH]
+            paths = {row: self._catalog.paths[self._position_of[row]] for row in batch}
             links: dict[str, list[Link]] = {}
             for path, _, link in self._store.links(paths.values()):
                 links.setdefault(path, []).append(link)
             for row, path in paths.items():
-                *values, resolved, mark = rows[row]
-                yield (*values, encode_links(links.get(path, ())), resolved, mark)
+                *values, target_paths, digest = rows[row]
+                yield (*values, encode_links(links.get(path, ())), target_paths, digest)
 
     def _add_texts(self, documents: Sequence[int]) -> None:
         sizes = self._catalog.sizes
-        of = {row + 1 + n: row for row in documents for n in range(int(sizes[self._at[row]]))}
-        chunks, sections = self._store.chunks(list(of)), self._store.sections(list(of))
-        if len(chunks) != len(of):
+        document_of = {
+            row + 1 + n: row for row in documents for n in range(int(sizes[self._position_of[row]]))
+        }
+        chunk_rows = list(document_of)
+        chunks, sections = self._store.chunks(chunk_rows), self._store.sections(chunk_rows)
+        if len(chunks) != len(chunk_rows):
             raise EngineError(
-                "The index was changed while it was published: it is published again in a moment."
+                "The index changed during publication; it will be published again in a moment."
             )
         self._copy(
             "chunks",
-            ((row, of[row], each.section, encode_chunk(each)) for row, each in chunks.items()),
+            (
+                (row, document_of[row], chunk.section, encode_chunk(chunk))
+                for row, chunk in chunks.items()
+            ),
         )
-        parents = {(of[row], each.ordinal): each for row, each in sections.items()}
+        parents = {
+            (document_of[row], section.ordinal): section for row, section in sections.items()
+        }
         texts = [
-            (document, ordinal, each.start_line, each.end_line, text_digest(each.text), each.text)
-            for (document, ordinal), each in parents.items()
+            (document, ordinal, s.start_line, s.end_line, text_digest(s.text), s.text)
+            for (document, ordinal), s in parents.items()
         ]
         for row in documents:
-            source = self._source(self._catalog.paths[self._at[row]])
+            source = self._source(self._catalog.paths[self._position_of[row]])
             texts += [] if source is None else [(row, SOURCE_ORDINAL, 0, 0, "", source)]
         self._copy(
             "sections", ((*row[:-1], row[-1].encode("utf-8", "surrogatepass")) for row in texts)
         )
 
-    # -------------------------------------------------------------- words and vectors
+    # -------------------------------------------------------------- segments and vectors
 
-    def _segments(self, tell: _PhaseListener) -> None:
-        """Delete merged segments and publish new ones, as they are on the disk."""
-        before = self._there.segments
-        now = {each.name: each.deleted.tobytes() for each in self._store.segments()}
-        self._delete("parts", "segment", sorted(before.keys() - now.keys()))
-        new = [each for each in self._opened.keyword.segments if each.id not in before]
+    def _write_segments(self, report: _PhaseListener) -> None:
+        published = self._previous.tombstones
+        current = {segment.name: segment.deleted.tobytes() for segment in self._store.segments()}
+        self._delete("parts", "segment", sorted(published.keys() - current.keys()))
+        new = [segment for segment in self._opened.keyword.segments if segment.id not in published]
         for n, segment in enumerate(new):
-            tell("publishing words", n, len(new))
-            parts = {**segment.parts, DELETED: now[segment.id]}
+            report("publishing words", n, len(new))
+            parts = {**segment.parts, DELETED: current[segment.id]}
             self._copy("parts", ((segment.id, name, data) for name, data in parts.items()))
-        for name in now.keys() & before.keys():
-            if now[name] != before[name]:
+        for name in current.keys() & published.keys():
+            if current[name] != published[name]:
                 sql = "UPDATE parts SET data = %s WHERE folder = %s AND segment = %s AND name = %s"
-                self._session.execute(sql, (now[name], self._folder, name, DELETED))
+                self._session.execute(sql, (current[name], self._folder, name, DELETED))
 
-    def _vectors(self, tell: _PhaseListener) -> None:
-        """Delete old vectors and publish new ones."""
-        view, before = self._opened.vectors, self._there.vectors
-        held = view.rows()
-        if not len(before):  # they may be of another length than the index of those before
+    def _write_vectors(self, report: _PhaseListener) -> None:
+        view, published = self._opened.vectors, self._previous.vectors
+        current = view.rows()
+        if not len(published):  # the new vectors may have other dimensions than the index
             self._session.execute(f"DROP INDEX IF EXISTS vectors_{self._folder}_hnsw")
-        self._delete("vectors", "id", np.setdiff1d(before, held).tolist())
-        new = np.setdiff1d(held, before)
-        order = np.argsort(held)
-        at = order[np.searchsorted(held, new, sorter=order)]
+        self._delete("vectors", "id", np.setdiff1d(published, current).tolist())
+        new = np.setdiff1d(current, published)
+        order = np.argsort(current)
+        positions = order[np.searchsorted(current, new, sorter=order)]
 
         def rows() -> Iterator[tuple[Any, ...]]:
             for start in range(0, len(new), _VECTOR_BATCH):
-                tell("publishing vectors", start, len(new))
-                part = slice(start, start + _VECTOR_BATCH)
-                vectors = view.matrix_at(at[part]).astype(np.float16)
-                yield from zip(new[part].tolist(), map(HalfVector, vectors), strict=True)
+                report("publishing vectors", start, len(new))
+                batch = slice(start, start + _VECTOR_BATCH)
+                vectors = view.matrix_at(positions[batch]).astype(np.float16)
+                yield from zip(new[batch].tolist(), map(HalfVector, vectors), strict=True)
 
         self._copy("vectors", rows())
 
@@ -474,23 +478,22 @@ def _digest(data: bytes) -> str:
 
 
 def _duplicates(opened: OpenIndex, store: Store) -> bytes:
-    """Return the duplicates as they are published."""
-    known = opened.duplicates.records
-    boosted = zip(known.boosted.tolist(), known.salience.tolist(), strict=True)
+    """Return the duplicates as JSON."""
+    records = opened.duplicates.records
+    boosted = zip(records.boosted.tolist(), records.salience.tolist(), strict=True)
     return json.dumps(
         {
-            "repeats": known.repeats.tolist(),
+            "repeats": records.repeats.tolist(),
             "boosted": list(boosted),
-            "texts": list(known.texts.items()),
+            "texts": list(records.texts.items()),
             "alike": store.duplicates.pairs(),
             # part of the digest, so that servers notice a new decision
-            "decisions": [astuple(decision) for decision in known.decisions],
+            "decisions": [astuple(decision) for decision in records.decisions],
         }
     ).encode()
 
 
 def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]:
-    """Return the facts of a folder as a whole."""
     return {
         "documents": len(opened.catalog.paths),
         "chunks": len(opened.catalog),
@@ -506,18 +509,21 @@ def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]
         ],
         "decisions": [astuple(decision) for decision in opened.duplicates.records.decisions],
         "duplicates": _digest(duplicates),
-        "ingestion": [astuple(each) for each in store.duplicates.ingestion()],
+        "ingestion": [astuple(counts) for counts in store.duplicates.ingestion()],
     }
 
 
-# ------------------------------------------------------------------ folders that are published
+# ------------------------------------------------------------------ folders
 
 
 class PublishJob:
-    """Publishes some folders' indexes whenever they have changed."""
+    """Publishes the indexes of folders after changes."""
 
     def __init__(
-        self, folders: Sequence[Folder], url: str, tell: ProgressListener = lambda progress: None
+        self,
+        folders: Sequence[Folder],
+        url: str,
+        on_progress: ProgressListener = lambda progress: None,
     ) -> None:
         self.engine = Engine(url, writes=True)
         self.failure: StorageError | None = None
@@ -526,32 +532,30 @@ class PublishJob:
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [_FolderPublisher(folder, self.engine, tell) for folder in folders]
+        self._folders = [_FolderPublisher(folder, self.engine, on_progress) for folder in folders]
 
     def publish_changes(self) -> tuple[Publication, ...]:
-        """Publish the folders that have changed; a failure of one does not stop the others.
+        """Publish the changed folders; a failure of one does not stop the others.
 
-        Raises StorageError if one failed and none was published, else `failure` has it.
+        Raises StorageError if one failed and none was published; otherwise sets `failure`.
         """
-        self.failure, found = None, list[Publication]()
+        self.failure, publications = None, list[Publication]()
         for folder in self._folders:
             try:
-                found += [published] if (published := folder.publish_changes()) else []
+                publications += [published] if (published := folder.publish_changes()) else []
             except StorageError as error:
                 self.failure = self.failure or error
-        if self.failure and not found:
+        if self.failure and not publications:
             raise self.failure
-        return tuple(found)
+        return tuple(publications)
 
     @property
     def holds_private(self) -> bool:
-        """Return whether a folder was not published because its index holds a note that is private
-        now.
-        """
+        """Return whether a folder was skipped because its index may hold a private note."""
         return any(folder.holds_private for folder in self._folders)
 
     def create_vector_indexes(self) -> None:
-        """Make the indexes that large folders need."""
+        """Create vector indexes for large folders."""
         create_vector_indexes(self.engine)
 
     def close(self) -> None:
@@ -562,23 +566,23 @@ class PublishJob:
 
 
 class _FolderPublisher:
-    """Publishes one folder from its index on the disk."""
+    """Publishes one folder from its index on disk."""
 
-    def __init__(self, folder: Folder, engine: Engine, tell: ProgressListener) -> None:
+    def __init__(self, folder: Folder, engine: Engine, on_progress: ProgressListener) -> None:
         self._folder = folder
-        self._publisher = IndexPublisher(engine, folder.name, self._text, tell)
+        self._publisher = IndexPublisher(engine, folder.name, self._text, on_progress)
         self._store: Store | None = None
         self._opened: OpenIndex | None = None
         self.holds_private = False
         self._identity: tuple[int, int] | None = None
-        self._beat_at = 0.0
+        self._confirm_at = 0.0
 
     def publish_changes(self) -> Publication | None:
         """Publish the index if it has changed and is complete."""
         index_paths = self._folder.index_paths.of_build()
         if not index_paths.store.exists():
             return None
-        store = self._opened_store(index_paths)
+        store = self._current_store(index_paths)
         if self._opened is not None and self._opened.is_current(store) and store.meta(STORE_ID):
             self._confirm()
             return None
@@ -600,20 +604,18 @@ class _FolderPublisher:
             if not is_erased(store) and any(len(segment.deleted) for segment in store.segments()):
                 self.holds_private = True  # its segments may still hold a private note
                 return None
-            looks = folder_note_states(self._folder, opened.catalog.paths, store)
-            self.holds_private = "private" in looks.values()
-            if self.holds_private:  # the index forgets it first
+            states = folder_note_states(self._folder, opened.catalog.paths, store)
+            self.holds_private = "private" in states.values()
+            if self.holds_private:  # wait until the index forgets it
                 return None
             published = self._publisher.publish(opened, store, self._facts())
-        self._opened, self._beat_at = opened, time.monotonic() + CONFIRM_SECONDS
+        self._opened, self._confirm_at = opened, time.monotonic() + CONFIRM_SECONDS
         return published
 
-    # -------------------------------------------------------------- what is published
-
-    def _opened_store(self, index_paths: IndexPaths) -> Store:
+    def _current_store(self, index_paths: IndexPaths) -> Store:
         """Return the store of the current build."""
-        found = index_paths.store.stat()
-        identity = (found.st_dev, found.st_ino)
+        file_status = index_paths.store.stat()
+        identity = (file_status.st_dev, file_status.st_ino)
         if self._store is None or identity != self._identity:
             if self._store is not None:
                 self._store.close()
@@ -622,7 +624,7 @@ class _FolderPublisher:
                 identity,
                 None,
             )
-            self._publisher.forget()  # a backup may have been restored
+            self._publisher.force_new_epoch()  # a backup may have been restored
         return self._store
 
     def _facts(self) -> Mapping[str, Any]:
@@ -634,7 +636,7 @@ class _FolderPublisher:
         }
 
     def _text(self, path: str) -> str | None:
-        """Return a note's text if its file is still the indexed one and may be shown."""
+        """Return a note's text; None if it changed since it was indexed or is private."""
         data = read_visible(self._folder, path, self._store)
         if data is None or isinstance(data, Problem):
             return None
@@ -646,41 +648,37 @@ class _FolderPublisher:
         )
 
     def _confirm(self) -> None:
-        if time.monotonic() >= self._beat_at:
-            # the published folder was deleted: publish it again
+        if time.monotonic() >= self._confirm_at:
             if not self._publisher.confirm():
-                self._opened = None
-            self._beat_at = time.monotonic() + CONFIRM_SECONDS
+                self._opened = None  # publish again
+            self._confirm_at = time.monotonic() + CONFIRM_SECONDS
 
     def close(self) -> None:
-        """Close the store."""
         if self._store is not None:
             self._store.close()
 
 
 def publish_folders(
-    folders: Sequence[Folder], url: str, tell: ProgressListener = lambda progress: None
+    folders: Sequence[Folder], url: str, on_progress: ProgressListener = lambda progress: None
 ) -> tuple[Publication, ...]:
-    """Publish the indexes of some folders as they are now; return those that had changed.
+    """Publish folders from their current indexes; return the changed ones.
 
-    Raises EngineError, IndexBusyError, UsageError.
+    Raises EngineError, IndexBusyError or UsageError.
     """
-    lacking = [folder.name for folder in folders if not folder.index_paths.store.exists()]
-    if lacking:
-        raise UsageError(
-            f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one."
-        )
-    with closing(PublishJob(folders, url, tell)) as publishing:
-        done = publishing.publish_changes()
-        if publishing.failure:
-            raise publishing.failure
-        if publishing.holds_private:
+    unindexed = [folder.name for folder in folders if not folder.index_paths.store.exists()]
+    if unindexed:
+        raise UsageError(f"{', '.join(unindexed)}: no index yet; run `thumbindex index` first.")
+    with closing(PublishJob(folders, url, on_progress)) as job:
+        publications = job.publish_changes()
+        if job.failure:
+            raise job.failure
+        if job.holds_private:
             raise IndexBusyError(
-                "A note became private since it was indexed: run `thumbindex index`, then "
-                "publish again."
+                "A note became private after it was indexed: run `thumbindex index`, then publish "
+                "again."
             )
-        publishing.create_vector_indexes()
-    return done
+        job.create_vector_indexes()
+    return publications
 
 
 def forget_folder(url: str, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Folders published to a database: opened for reading by servers, listed, and checked."""
+"""Open, list and diagnose the folders published to a database."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from thumbindex.settings import Config
 from thumbindex.text import plural
 
 MIN_REPORTED_LAG = 5.0
-"""So far behind a standby is said to be: less is a matter of course."""
+"""Minimum lag in seconds that answers mention."""
 
 LAG_VALID_SECONDS = 30.0
-"""So long what a standby said of it holds."""
+"""Maximum age of a lag measurement."""
 
 OLDEST_SERVER = 15
-"""Of PostgreSQL: what is older is not tried."""
+"""Oldest supported PostgreSQL version."""
 
 OLDEST_EXTENSION = (0, 8)
-"""Of pgvector: the first whose index is searched on where a filter leaves too few."""
+"""Oldest supported pgvector: the first with iterative index scans."""
 
 LONGEST_LAG_SECONDS = 60.0
-"""A standby that is further behind answers from what was true a while ago."""
+"""Maximum lag that the diagnosis accepts."""
 
 _T = TypeVar("_T")
 
 
-# ------------------------------------------------------------------ read by servers
+# ------------------------------------------------------------------ reading
 
 
 class PublishedFolders:
-    """The folders that a database holds, as one process reads them: its connections, and what it
-    keeps between questions.
-    """
+    """The published folders of a database: connections, and indexes cached between queries."""
 
     def __init__(self, url: str, exact: int = MAX_EXACT_VECTORS) -> None:
         self.engine = Engine(url)
         self._exact = exact
-        self._opened: dict[str, PublishedIndex] = {}  # the latest of each folder, by name
+        self._indexes: dict[str, PublishedIndex] = {}  # the latest of each folder, by name
         self._states: list[FolderState] = []
         self._is_up = True
-        self._thread = threading.local()  # the session of the question that this thread answers
-        self._guard = threading.Lock()
+        self._thread = (
+            threading.local()
+        )  # session, folder states and indexes of this thread's query
+        self._open_lock = threading.Lock()
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -70,15 +70,14 @@ class PublishedFolders:
                 self._is_up = False
                 raise
             self._is_up, self._thread.session = True, session
-            self._thread.folder_states, self._thread.opened = None, {}
+            self._thread.folder_states, self._thread.indexes = None, {}
             try:
                 yield
             finally:
-                self._thread.session = self._thread.folder_states = self._thread.opened = None
+                self._thread.session = self._thread.folder_states = self._thread.indexes = None
 
     def in_one_snapshot(self, ask: Callable[[], _T]) -> _T:
-        """Run a query in one snapshot. If the connection breaks, or a standby cancels the query,
-        run it once more in a new snapshot.
+        """Run a query in one snapshot; retry once after a broken connection or a canceled query.
 
         Raises EngineError.
         """
@@ -92,9 +91,7 @@ class PublishedFolders:
                 return ask()
 
     def status(self) -> DatabaseStatus:
-        """Return which server answers, its lag, and the counts of this process; also if no server
-        answers.
-        """
+        """Return the state of the pool and, if the database is reachable, of the server."""
         if getattr(self._thread, "session", None) is not None:
             return self.engine.status(self.session)
         try:
@@ -104,9 +101,7 @@ class PublishedFolders:
             return self.engine.status()
 
     def lag(self) -> float:
-        """Return how many seconds the server is behind that answered last, where that is worth a
-        word; nothing is asked.
-        """
+        """Return the last known lag in seconds; 0 if it is small or outdated."""
         seconds = self.engine.lag(within=LAG_VALID_SECONDS)
         return seconds if seconds >= MIN_REPORTED_LAG else 0.0
 
@@ -123,54 +118,58 @@ class PublishedFolders:
                         self.session, self._states
                     )
                     published = {state.name for state in self._states}
-                    for name in [each for each in list(self._opened) if each not in published]:
-                        self._opened.pop(name, None)
+                    for name in list(self._indexes):
+                        if name not in published:
+                            self._indexes.pop(name, None)
                 except EngineError:
                     self._is_up = False
                     raise
-            found: list[FolderState] = self._thread.folder_states
-            return found
+            states: list[FolderState] = self._thread.folder_states
+            return states
 
     def store(self, name: str) -> PublishedStore:
-        """Return a folder's rows in this snapshot.
+        """Return the store of a folder in this snapshot.
 
-        Raises UnknownFolderError where it is not published any more.
+        Raises UnknownFolderError if the folder is no longer published.
         """
         for state in self.folder_states():
             if state.name == name:
-                return PublishedStore(lambda *asked: self.session.fetch(*asked), state)
+                return PublishedStore(lambda *query: self.session.fetch(*query), state)
         raise UnknownFolderError(
-            f"The folder {name} is not published to {self.engine.where} any more."
+            f"The folder {name} is no longer published to {self.engine.location}."
         )
 
     def open(self, name: str) -> PublishedIndex:
-        """Open a folder in this snapshot; reuse what has not changed since it was last opened.
+        """Open a folder in this snapshot; reuse unchanged parts of the last opened index.
 
-        Raises UnknownFolderError where it is not published any more.
+        Raises UnknownFolderError if the folder is no longer published.
         """
-        opened: dict[str, PublishedIndex] = self._thread.opened
-        if name not in opened:
+        indexes: dict[str, PublishedIndex] = self._thread.indexes
+        if name not in indexes:
             store = self.store(name)
-            with self._guard:  # who comes while a folder is opened waits, and shares it
-                opened[name] = self._current(store.state) or self._open(store)
-        return opened[name]
+            with self._open_lock:  # concurrent queries share one opened index
+                indexes[name] = self._current(store.state) or self._open(store)
+        return indexes[name]
 
     def _current(self, state: FolderState) -> PublishedIndex | None:
-        """Return the latest that was opened of a folder if it is of this publication."""
-        last = self._opened.get(state.name)
+        """Return the last opened index of a folder if it is of this publication."""
+        last = self._indexes.get(state.name)
         return last if last and last.state.publication == state.publication else None
 
     def _open(self, store: PublishedStore) -> PublishedIndex:
-        state, last = store.state, self._opened.get(store.state.name)
+        state, last = store.state, self._indexes.get(store.state.name)
         if last and (last.state.folder, last.state.epoch) != (state.folder, state.epoch):
             last = None
         if last and state.generation < last.state.generation:
-            return open_published(store, None, self._exact)  # of a question that began before
-        found = self._opened[state.name] = open_published(store, last, self._exact)
-        return found
+            return open_published(store, None, self._exact)  # for a query in an older snapshot
+        index = self._indexes[state.name] = open_published(store, last, self._exact)
+        return index
 
     def confirmed(self, name: str) -> tuple[float, float]:
-        """Return the database's time, and when a folder was published or confirmed last."""
+        """Return the database's time, and the time of a folder's last publication or confirmation.
+
+        Both in seconds since the epoch.
+        """
         sql = (
             "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM "
             "folders WHERE name = %s"
@@ -186,7 +185,7 @@ class PublishedFolders:
         session: DatabaseSession | None = getattr(self._thread, "session", None)
         if session is None:
             raise RuntimeError(
-                "A published folder is read outside of a snapshot: see Library.in_one_snapshot."
+                "A published folder was read outside a snapshot: use Library.in_one_snapshot."
             )
         return session
 
@@ -205,36 +204,34 @@ class PublishedReader:
 
     @property
     def indexed(self) -> bool:
-        """Return whether the folder is published in this snapshot: then it has words to search."""
+        """Return whether the folder is published in this snapshot."""
         return any(state.name == self.folder.name for state in self.database.folder_states())
 
     @property
     def is_searchable(self) -> bool:
-        """Return whether the folder was published at the last read; does not read again."""
+        """Return whether the folder was published at the last read."""
         return self.database.is_published_now(self.folder.name)
 
     @property
     def store(self) -> PublishedStore:
-        """The folder's rows in this snapshot."""
+        """The folder's store in this snapshot."""
         return self.database.store(self.folder.name)
 
     def folder_snapshot(self) -> PublishedIndex:
-        """Return the snapshot with what it is a snapshot of."""
+        """Return the folder's index in this snapshot."""
         return self.database.open(self.folder.name)
 
     @property
     def location(self) -> str:
-        """Where the index lies, without user and password."""
-        return self.database.engine.where
+        """The database's address without user and password."""
+        return self.database.engine.location
 
     def pinned(self) -> AbstractContextManager[None]:
         """Let this thread read one snapshot of the database until the end."""
         return self.database.pinned()
 
     def version(self) -> object:
-        """Return the id of this publication; a rebuilt index counts its generations from the start
-        again.
-        """
+        """Return the id of this publication."""
         return self.store.state.publication
 
     def close(self) -> None:
@@ -245,50 +242,47 @@ class PublishedReader:
 def open_published_folders(
     url: str, config: Config, names: Sequence[str | Path]
 ) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
-    """Open the folders that are published to a database: those that are named, all where none is;
-    return them, and the names of others.
+    """Open published folders by name, or all; return them and the names that are not published.
 
-    Others are folders of this machine, by path or configured name. Raises EngineError;
-    UnknownFolderError for a name that is of neither.
+    The latter are folders of this machine, by path or configured name. Raises EngineError, or
+    UnknownFolderError for any other name.
     """
     folders = PublishedFolders(url)
     try:
-        readers, others = _opened_by_name(folders, config, names)
+        readers, local_names = _open_by_name(folders, config, names)
     except BaseException:
         folders.close()
         raise
     if not readers:
         folders.close()
-    return readers, others
+    return readers, local_names
 
 
-def _opened_by_name(
+def _open_by_name(
     folders: PublishedFolders, config: Config, names: Sequence[str | Path]
 ) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
     folders.engine.check()
-    there = {state.name: state for state in folders.folder_states()}
-    if not there and not names:
-        where = folders.engine.where
+    published = {state.name: state for state in folders.folder_states()}
+    if not published and not names:
         raise UnknownFolderError(
-            f"Nothing is published to {where} yet: `thumbindex engine publish --folder DIR` "
-            "does it, then start this again."
+            f"No folder is published to {folders.engine.location} yet: run `thumbindex engine "
+            "publish --folder DIR`, then try again."
         )
-    others = [name for name in names if str(name) not in there]
-    for name in others:
+    local_names = [name for name in names if str(name) not in published]
+    for name in local_names:
         if str(name) not in config.folders and not Path(name).expanduser().exists():
-            where, known = folders.engine.where, ", ".join(there) or "none"
             raise UnknownFolderError(
-                f"No folder {str(name)!r} is published to {where}, and there is none here: "
-                f"published there is {known}."
+                f"No folder {str(name)!r} is published to {folders.engine.location} or exists "
+                f"here. Published folders: {', '.join(published) or 'none'}."
             )
-    wanted = list(there.values())
+    states = list(published.values())
     if names:
-        wanted = [there[str(name)] for name in names if str(name) in there]
+        states = [published[str(name)] for name in names if str(name) in published]
     readers = tuple(
         PublishedReader(_folder_of(state, config), folders)
-        for state in sorted(wanted, key=lambda each: each.name)
+        for state in sorted(states, key=lambda state: state.name)
     )
-    return readers, others
+    return readers, local_names
 
 
 def _folder_of(state: FolderState, config: Config) -> Folder:
@@ -298,25 +292,25 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
     return Folder(state.name, NO_ROOT / state.name, IndexPaths(NO_ROOT / state.name), config)
 
 
-# ------------------------------------------------------------------ listed
+# ------------------------------------------------------------------ listing
 
 
 @dataclass(frozen=True, slots=True)
 class FolderSummary:
-    """A folder as servers read it."""
+    """Facts about a published folder."""
 
-    folder: int  # the number of its partitions
+    folder: int  # number of its partitions
     name: str
     generation: int
     documents: int
     chunks: int
     vectors: int
-    published: str  # when a builder last said that this is what there is: ISO 8601 in UTC
+    published: str  # last publication or confirmation: ISO 8601 in UTC
     seconds: float  # since then
 
 
 def list_published(engine: Engine) -> tuple[FolderSummary, ...]:
-    """Return what servers read, by name. Raises EngineError."""
+    """List the published folders by name. Raises EngineError."""
     engine.check()
     with engine.read_transaction() as session:
         return _summaries(session)
@@ -335,16 +329,16 @@ def _summaries(session: DatabaseSession) -> tuple[FolderSummary, ...]:
             datetime.fromtimestamp(state.published, UTC).isoformat(timespec="seconds"),
             max(now - state.published, 0.0),
         )
-        for state in sorted(read_folders(session), key=lambda each: each.name)
+        for state in sorted(read_folders(session), key=lambda state: state.name)
     )
 
 
-# ------------------------------------------------------------------ checked
+# ------------------------------------------------------------------ diagnosis
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseCheck:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     is_ok: bool
@@ -352,9 +346,7 @@ class DatabaseCheck:
 
 
 def diagnose_database(engine: Engine) -> Iterator[DatabaseCheck]:
-    """Yield what is found of a database, one thing after another; what cannot be looked at, as the
-    one before is not well, is left out.
-    """
+    """Yield the results of checks in order; omit checks that depend on a failed one."""
     try:
         with engine.read_transaction() as session:
             yield from _check_server(engine, session)
@@ -375,65 +367,67 @@ def _check_server(engine: Engine, session: DatabaseSession) -> Iterator[Database
         "current_user::text"
     )
     number, version, role = session.fetch(sql)[0]
-    yield DatabaseCheck("connection", True, f"{engine.where} answers to the role {role}")
+    yield DatabaseCheck("connection", True, f"connected to {engine.location} as {role}")
     is_new = number // 10_000 >= OLDEST_SERVER
     yield DatabaseCheck(
         "server",
         is_new,
         f"PostgreSQL {version.split()[0]}"
-        + ("" if is_new else f": {OLDEST_SERVER} or later is needed, upgrade it"),
+        + ("" if is_new else f": upgrade to {OLDEST_SERVER} or later"),
     )
     yield _check_extension(session)
     yield _check_standby(session)
 
 
 def _check_extension(session: DatabaseSession) -> DatabaseCheck:
-    there = session.fetch("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-    if there:
-        version = str(there[0][0])
+    rows = session.fetch("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    if rows:
+        version = str(rows[0][0])
         is_new = tuple(int(part) for part in version.split(".")[:2]) >= OLDEST_EXTENSION
         return DatabaseCheck(
             "extension",
             is_new,
             f"pgvector {version}"
-            + ("" if is_new else ": 0.8 or later is needed, then `ALTER EXTENSION vector UPDATE`"),
+            + (
+                "" if is_new else ": install 0.8 or later, then run `ALTER EXTENSION vector UPDATE`"
+            ),
         )
     if session.fetch("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
         return DatabaseCheck(
             "extension",
             False,
-            "pgvector is installed and not yet in this database: a superuser runs `CREATE "
-            "EXTENSION vector`",
+            "pgvector is installed but not enabled in this database: run `CREATE EXTENSION "
+            "vector` as a superuser",
         )
     return DatabaseCheck(
         "extension",
         False,
-        "pgvector is missing: install version 0.8 or later on the database's machine",
+        "pgvector is missing: install version 0.8 or later on the database server",
     )
 
 
 def _check_standby(session: DatabaseSession) -> DatabaseCheck:
-    behind, is_standby = session.fetch(LAG_QUERY)[0]
+    lag, is_standby = session.fetch(LAG_QUERY)[0]
     if not is_standby:
         count, seconds = session.fetch(
             "SELECT count(*), coalesce(extract(epoch FROM max(replay_lag)), 0)::float8 FROM "
             "pg_stat_replication"
         )[0]
-        return _lag(
+        return _check_lag(
             seconds, f"the primary server, with {plural(count, 'standby')}", "the slowest is"
         )
-    return _lag(behind, "a standby, which is enough to answer from", "it is")
+    return _check_lag(lag, "a standby, which can serve queries", "it is")
 
 
-def _lag(seconds: float, what: str, who: str) -> DatabaseCheck:
+def _check_lag(seconds: float, role: str, subject: str) -> DatabaseCheck:
     if seconds <= LONGEST_LAG_SECONDS:
         return DatabaseCheck(
-            "replication", True, f"{what}; {who} {seconds:.1f} s behind" if seconds else what
+            "replication", True, f"{role}; {subject} {seconds:.1f} s behind" if seconds else role
         )
     return DatabaseCheck(
         "replication",
         False,
-        f"{what}; {who} {seconds:,.0f} s behind: answers are that old, see what holds it up",
+        f"{role}; {subject} {seconds:,.0f} s behind: answers are that old; check the replication",
     )
 
 
@@ -459,37 +453,36 @@ def _check_rights(session: DatabaseSession) -> DatabaseCheck:
         return DatabaseCheck(
             "rights",
             False,
-            "this role may not read: `GRANT SELECT ON ALL TABLES IN SCHEMA public TO` it",
+            "this role cannot read: run `GRANT SELECT ON ALL TABLES IN SCHEMA public TO ROLE`",
         )
     if owns and may_create:
-        return DatabaseCheck("rights", True, "this role may read and publish")
+        return DatabaseCheck("rights", True, "this role can read and publish")
     return DatabaseCheck(
         "rights",
         True,
-        "this role may read, which is enough for a server, and not publish, for which it has "
-        "to own the tables",
+        "this role can read, which is enough for a server; to publish, it must own the tables",
     )
 
 
 def _check_folders(session: DatabaseSession) -> Iterator[DatabaseCheck]:
-    found = _summaries(session)
-    if not found:
+    summaries = _summaries(session)
+    if not summaries:
         yield DatabaseCheck(
             "folders",
             False,
-            "none is published yet: `thumbindex engine publish --folder DIR` does it",
+            "none is published yet: run `thumbindex engine publish --folder DIR`",
         )
-    for each in found:
-        size = f"{plural(each.documents, 'document')}, {plural(each.chunks, 'chunk')}"
+    for folder in summaries:
+        size = f"{plural(folder.documents, 'document')}, {plural(folder.chunks, 'chunk')}"
         yield DatabaseCheck(
-            f"folder {each.name}",
+            f"folder {folder.name}",
             True,
-            f"generation {each.generation:,}, {size}; a builder said so {_ago(each.seconds)}",
+            f"generation {folder.generation:,}, {size}; confirmed {_format_age(folder.seconds)}",
         )
-        yield _check_vectors(session, each)
+        yield _check_vectors(session, folder)
 
 
-def _ago(seconds: float) -> str:
+def _format_age(seconds: float) -> str:
     for length, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= length:
             return f"{plural(int(seconds // length), noun)} ago"
@@ -500,14 +493,13 @@ def _check_vectors(session: DatabaseSession, folder: FolderSummary) -> DatabaseC
     name = f"vectors of {folder.name}"
     if folder.vectors <= MAX_EXACT_VECTORS:
         return DatabaseCheck(
-            name, True, f"{folder.vectors:,}: few enough to compare each with a question"
+            name, True, f"{folder.vectors:,}, few enough for exact search without an index"
         )
     sql = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
     if not session.fetch(sql, (f"vectors_{folder.folder}_hnsw",)):
         return DatabaseCheck(
             name,
             False,
-            f"{folder.vectors:,}, and no index of their own: the next `thumbindex engine publish` "
-            "makes it",
+            f"{folder.vectors:,} without an index: the next `thumbindex engine publish` creates it",
         )
-    return DatabaseCheck(name, True, f"{folder.vectors:,}, found by an index of their own")
+    return DatabaseCheck(name, True, f"{folder.vectors:,} in an index")

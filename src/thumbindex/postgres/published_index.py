@@ -1,6 +1,4 @@
-"""A published folder opened for reading: its rows as the views that an index on the disk has, and
-its vectors, which stay in the database.
-"""
+"""Open a published folder: the same views as an index on disk; vectors stay in the database."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS, PostgresVec
 
 @dataclass(frozen=True, slots=True)
 class PublishedIndex:
-    """A snapshot, and what it is a snapshot of."""
+    """A snapshot of a published folder, and the parts that the next snapshot may reuse."""
 
     snapshot: Snapshot
     catalog: StoreCatalog
@@ -39,17 +37,17 @@ class PublishedIndex:
 
     @property
     def fingerprint(self) -> str:
-        """What the model is known by that made the vectors."""
+        """Fingerprint of the embedding model."""
         return str(self.state.facts["fingerprint"])
 
     @property
     def model(self) -> str:
-        """Its name."""
+        """Name of the embedding model."""
         return str(self.state.facts["model"])
 
     @property
     def documents(self) -> int:
-        """How many documents there are."""
+        """Number of documents."""
         return len(self.catalog.paths)
 
 
@@ -58,8 +56,8 @@ def open_published(
 ) -> PublishedIndex:
     """Open a folder in the snapshot of a query.
 
-    What is still true of `last`, of the same epoch, is kept. Among more than `exact` chunks an
-    index of vectors is asked for the nearest.
+    `last` is an earlier index of the same epoch; unchanged parts are reused. Vector search is
+    exact up to `exact` chunks and uses an HNSW index above.
     """
     state = store.state
     catalog = StoreCatalog(store, state.name, None if last is None else last.catalog)
@@ -83,41 +81,40 @@ def open_published(
 
 
 def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> DuplicateRecords:
-    """Read what is known of duplicates, or return the last time's if nothing has changed since."""
+    """Read the duplicates, or return the last records if nothing has changed."""
     generation = store.meta("duplicates")
     if last is not None and last.generation == generation:
         return last
-    known = store.duplicates.read()
-    same = [pair for pair in known["alike"] if pair[3] == "same"]
+    published = store.duplicates.read()
+    same_pairs = [pair for pair in published["alike"] if pair[3] == "same"]
     return DuplicateRecords(
         generation,
-        pairs_of_rows(known["repeats"]),
-        np.array([row for row, _ in known["boosted"]], dtype=np.int64),
-        np.array([salience for _, salience in known["boosted"]], dtype=np.float64),
-        pairs_of_rows([pair[:2] for pair in same]),
-        np.array([pair[2] for pair in same], dtype=np.float64),
+        pairs_of_rows(published["repeats"]),
+        np.array([row for row, _ in published["boosted"]], dtype=np.int64),
+        np.array([salience for _, salience in published["boosted"]], dtype=np.float64),
+        pairs_of_rows([pair[:2] for pair in same_pairs]),
+        np.array([pair[2] for pair in same_pairs], dtype=np.float64),
         store.decisions(),
-        dict(known["texts"]),
+        dict(published["texts"]),
     )
 
 
-def read_folders(
-    session: DatabaseSession, known: Collection[FolderState] = ()
-) -> list[FolderState]:
-    """Return the folders that are published, by name; what is `known` of a generation is not read
-    again.
-    """
-    held = {(each.folder, each.mark): each for each in known}
+def read_folders(session: DatabaseSession, last: Collection[FolderState] = ()) -> list[FolderState]:
+    """Return the published folders by name; facts unchanged since `last` are not read again."""
+    last_states = {(state.folder, state.facts_digest): state for state in last}
     columns = "folder, name, generation, extract(epoch FROM published)::float8, md5(facts)"
     rows = session.fetch(f"SELECT {columns} FROM folders ORDER BY name")
-    new = [row[0] for row in rows if (row[0], row[4]) not in held]
-    told: dict[int, str] = (
-        dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (new,)))
-        if new
+    changed = [row[0] for row in rows if (row[0], row[4]) not in last_states]
+    new_facts: dict[int, str] = (
+        dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (changed,)))
+        if changed
         else {}
     )
     states = []
-    for folder, name, generation, published, mark in rows:
-        facts = json.loads(told[folder]) if folder in told else held[folder, mark].facts
-        states.append(FolderState(folder, name, generation, published, facts, mark))
+    for folder, name, generation, published, digest in rows:
+        if folder in new_facts:
+            facts = json.loads(new_facts[folder])
+        else:
+            facts = last_states[folder, digest].facts
+        states.append(FolderState(folder, name, generation, published, facts, digest))
     return states

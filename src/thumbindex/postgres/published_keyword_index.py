@@ -16,10 +16,10 @@ from thumbindex.ports import IntArray
 from thumbindex.postgres.published_store import PublishedStore
 
 POSTING_BYTES = 128 << 20
-"""Maximum bytes of a folder's cached postings: a word in a million chunks takes about a million."""
+"""Maximum bytes of a folder's cached postings."""
 
 DELETED = "deleted"
-"""The part of a segment that holds its tombstones."""
+"""Name of the part that holds a segment's tombstones."""
 
 _T = TypeVar("_T")
 
@@ -38,24 +38,24 @@ class PostingsCache:
 
     def __init__(self, store: PublishedStore) -> None:
         self._store = store
-        self._pieces: dict[ByteRange, bytes] = {}
+        self._cache: dict[ByteRange, bytes] = {}
         self._size = 0
         self._lock = threading.Lock()
 
     def read(self, spans: Collection[ByteRange]) -> dict[ByteRange, bytes]:
-        """Return ranges; those that are not cached are read in one statement."""
+        """Return the data of byte ranges; read uncached ones in one statement."""
         with self._lock:
-            found = {span: self._pieces[span] for span in spans if span in self._pieces}
-        if lacking := [span for span in spans if span not in found]:
-            rows = self._store.fetch(_PIECES, *map(list, zip(*lacking, strict=True)))
-            new = {lacking[n - 1]: bytes(data) for n, data in rows}
+            data_of = {span: self._cache[span] for span in spans if span in self._cache}
+        if missing := [span for span in spans if span not in data_of]:
+            rows = self._store.fetch(_PIECES, *map(list, zip(*missing, strict=True)))
+            new = {missing[n - 1]: bytes(data) for n, data in rows}
             with self._lock:
                 if self._size > POSTING_BYTES:
-                    self._pieces, self._size = {}, 0
-                self._pieces.update(new)
+                    self._cache, self._size = {}, 0
+                self._cache.update(new)
                 self._size += sum(map(len, new.values()))
-            found.update(new)
-        return found
+            data_of.update(new)
+        return data_of
 
 
 _PIECES = (
@@ -67,7 +67,7 @@ _PIECES = (
 
 
 class LazyPart:
-    """A part of a segment that reads only the ranges that are sliced from it."""
+    """A part of a segment that reads only the slices taken from it."""
 
     def __init__(self, postings: PostingsCache, segment: str, name: str, size: int) -> None:
         self._postings, self._segment, self._name, self._size = postings, segment, name, size
@@ -80,18 +80,17 @@ class LazyPart:
         return self._postings.read([span])[span]
 
     def span(self, piece: slice) -> ByteRange:
-        """Return the range of a slice."""
         return ByteRange(self._segment, self._name, piece.start, piece.stop - piece.start)
 
 
 def read_segments(
     store: PublishedStore, postings: PostingsCache, last: Iterable[Segment] = ()
 ) -> OpenSegments:
-    """Open the published segments of a folder; those of `last` stay open."""
+    """Open the published segments of a folder; reuse those of `last`."""
     sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s AND segment <> ''"
     deleted: dict[str, bytes] = dict(store.fetch(f"{sql} ORDER BY segment", DELETED))
-    held = {segment.id: segment for segment in last}
-    parts: dict[str, dict[str, Any]] = {name: {} for name in deleted if name not in held}
+    opened = {segment.id: segment for segment in last}
+    parts: dict[str, dict[str, Any]] = {name: {} for name in deleted if name not in opened}
     sql = (
         "SELECT segment, name, length(data),"
         " CASE WHEN name !~ '[.](postings|positions)$' THEN data END"
@@ -102,13 +101,13 @@ def read_segments(
             LazyPart(postings, segment, name, size) if data is None else memoryview(data)
         )
     return [
-        (held.get(name) or Segment(name, parts[name]), np.frombuffer(data, dtype=np.uint32))
+        (opened.get(name) or Segment(name, parts[name]), np.frombuffer(data, dtype=np.uint32))
         for name, data in deleted.items()
     ]
 
 
 class _PostingsPlan:
-    """Collects the ranges of postings that a query needs; returns empty postings."""
+    """Records the byte ranges that a query needs; returns empty postings."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments
@@ -131,7 +130,7 @@ class _PostingsPlan:
 
 
 class PublishedKeywordIndex(SegmentKeywordIndex):
-    """KeywordIndex over published segments: the postings of a query are read in one statement."""
+    """KeywordIndex over published segments; reads a query's postings in one statement."""
 
     def __init__(
         self, opened: OpenSegments, catalog: StoreCatalog, postings: PostingsCache

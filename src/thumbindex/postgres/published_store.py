@@ -1,6 +1,4 @@
-"""The store of a published folder, read from PostgreSQL for every query. It has the same methods
-for reading as the store on the disk.
-"""
+"""The store of a published folder: the reading methods of the store on disk, over PostgreSQL."""
 
 from __future__ import annotations
 
@@ -33,67 +31,66 @@ from thumbindex.postgres.database import ResultRow
 _TIMES = ", ".join(DocumentTimes._fields)
 
 SOURCE_ORDINAL = -1
-"""The ordinal of a note's whole text as it was read, among its sections."""
+"""Section ordinal of a note's full text."""
 
 Fetch = Callable[[str, Sequence[Any]], list[ResultRow]]
-"""Asks the session of the question that this thread answers."""
+"""Runs an SQL query in the current session."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """One folder as it was published last: its number and what is known of it as a whole."""
+    """The last publication of a folder."""
 
     folder: int
     name: str
     generation: int
     published: float  # seconds since the epoch
     facts: Mapping[str, Any] = field(default_factory=dict)
-    mark: str = ""  # digest of the facts
+    facts_digest: str = ""
 
     @property
     def publication(self) -> tuple[int, int, str]:
-        """What tells this publication from every other."""
-        return self.folder, self.generation, self.mark
+        """A unique id of this publication."""
+        return self.folder, self.generation, self.facts_digest
 
     @property
     def epoch(self) -> str:
-        """What tells whether things that were read before are still so: see publish.EPOCH."""
+        """An id that changes if caches must be dropped: see publish.EPOCH."""
         return str(self.facts.get("epoch", ""))
 
 
 class PublishedStore:
-    """One folder's rows. `%s` in a statement stands first for the folder's number."""
+    """Reads one folder's rows. The first `%s` of a statement is the folder's number."""
 
     def __init__(self, fetch: Fetch, state: FolderState) -> None:
         self.run_query, self.state = fetch, state
         self.duplicates = PublishedDuplicates(self)
 
     def fetch(self, sql: str, *parameters: Any) -> list[ResultRow]:
-        """Return the rows of a query about this folder."""
         return self.run_query(sql, (self.state.folder, *parameters))
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Group reads: all of a question see one moment as it is."""
+        """Do nothing: a query already reads one snapshot."""
         yield
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Make something of rows: the database answers for them itself."""
+        """Do nothing: PostgreSQL detects damage itself."""
         yield
 
     @property
     def generation(self) -> int:
-        """The builder's generation that is published."""
+        """The published generation of the builder's store."""
         return self.state.generation
 
     def meta(self, key: str, default: str = "") -> str:
-        """Return a fact of the folder as a whole."""
+        """Return a fact about the folder."""
         return str(self.state.facts.get(key, default))
 
     def decisions(self) -> tuple[Decision, ...]:
         """Return the owner's decisions about duplicates."""
-        return tuple(Decision(*each) for each in self.state.facts["decisions"])
+        return tuple(Decision(*values) for values in self.state.facts["decisions"])
 
     def counts(self) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector."""
@@ -101,38 +98,35 @@ class PublishedStore:
         return int(facts["documents"]), int(facts["chunks"]), int(facts["vectors"])
 
     def link_counts(self) -> LinkCounts:
-        """Count the links that lead to a document and those that dangle."""
+        """Count resolved and dangling links."""
         return LinkCounts(*self.state.facts["links"])
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of files, by path and line."""
-        return tuple(Problem(*each) for each in self.state.facts["problems"])
+        return tuple(Problem(*values) for values in self.state.facts["problems"])
 
     # -------------------------------------------------------------- documents
 
     def _documents(
         self, columns: str, rows: Sequence[int] | None = None, paths: Iterable[str] | None = None
     ) -> list[ResultRow]:
-        """Return columns of all documents, or of those with these row ids or paths, by path."""
-        sql, given = f"SELECT {columns} FROM documents WHERE folder = %s", list[list[Any]]()
+        """Return columns of all documents, or of given row ids or paths, ordered by path."""
+        sql, parameters = f"SELECT {columns} FROM documents WHERE folder = %s", list[list[Any]]()
         for column, values in (("id", rows), ("path", paths)):
             if values is not None:
                 sql += f" AND {column} = ANY(%s)"
-                given.append(list(values))
-        return self.fetch(f"{sql} ORDER BY path", *given)
+                parameters.append(list(values))
+        return self.fetch(f"{sql} ORDER BY path", *parameters)
 
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes (JSON) of every document, or of those
-        with these row ids, by path.
-        """
-        found = self._documents(f"id, path, record, {_TIMES}", rows)
-        parts = ((row, path, json.loads(record), times) for row, path, record, *times in found)
-        return [
-            (row, path, title, DocumentTimes(*times), attributes)
-            for row, path, (title, attributes), times in parts
-        ]
+        """Return row id, path, title, times and attributes (JSON) of all or given documents."""
+        documents = []
+        for row, path, metadata, *times in self._documents(f"id, path, metadata, {_TIMES}", rows):
+            title, attributes = json.loads(metadata)
+            documents.append((row, path, title, DocumentTimes(*times), attributes))
+        return documents
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
         """Return the times of every document by row id."""
@@ -140,12 +134,12 @@ class PublishedStore:
         return {row: tuple(times) for row, *times in self.fetch(sql)}
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return the size and digest of each file that was published, of all paths or of these."""
-        rows = self._documents("path, size, digest", paths=paths)
+        """Return the size and digest of all or given files, by path."""
+        rows = self._documents("path, size, file_digest", paths=paths)
         return {path: FileState(path, size, 0, 0, digest) for path, size, digest in rows}
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return the sizes in bytes that the files at some paths had."""
+        """Return the sizes of files in bytes, by path."""
         return dict(self._documents("path, size", paths=paths))
 
     def flagged(self) -> list[Document]:
@@ -159,14 +153,15 @@ class PublishedStore:
     # -------------------------------------------------------------- chunks and sections
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
-        """Return row id, document's row id and ordinal of every chunk."""
+        """Return the row id, the document's row id and the ordinal of every chunk."""
         return [columns[:3] for columns in self.chunk_columns()]
 
     def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
-        """Return row id, document's row id, ordinal and salience of every chunk, or of those of the
-        documents with these row ids.
+        """Return row id, document's row id, ordinal and salience of each chunk.
+
+        `documents` limits them to documents with these row ids.
         """
         return [
             (row + 1 + n, row, n, salience)
@@ -175,26 +170,28 @@ class PublishedStore:
         ]
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        """Load chunks by row id; those that are gone are missing."""
+        """Load chunks by row id; missing ones are left out."""
         sql = "SELECT id, record FROM chunks WHERE folder = %s AND id = ANY(%s)"
         return {row: decode_chunk(record) for row, record in self.fetch(sql, list(rows))}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
-        """Load the section of each chunk, by the chunk's row id."""
+        """Load the section of each chunk, by chunk row id."""
         sql = (
             "SELECT array_agg(c.id), s.ordinal, s.start_line, s.end_line, s.text FROM chunks c"
             " JOIN sections s ON s.folder = c.folder AND s.document = c.document"
             " AND s.ordinal = c.section"
             " WHERE c.folder = %s AND c.id = ANY(%s) GROUP BY s.folder, s.document, s.ordinal"
         )
-        found = dict[int, Section]()
-        for own, ordinal, start, end, text in self.fetch(sql, list(rows)):
-            found.update(dict.fromkeys(own, Section(ordinal, start, end, decode_text(text))))
-        return found
+        sections = dict[int, Section]()
+        for chunks, ordinal, start, end, text in self.fetch(sql, list(rows)):
+            section = Section(ordinal, start, end, decode_text(text))
+            sections.update(dict.fromkeys(chunks, section))
+        return sections
 
     def source(self, path: str) -> str | None:
-        """Return a note's text as it was when it was published; of one whose file was another one
-        by then, its sections in their order.
+        """Return a note's published text; None if the path is unknown.
+
+        If the file changed before publication, join its indexed sections.
         """
         if not self._documents("id", paths=[path]):
             return None
@@ -226,23 +223,22 @@ class PublishedStore:
         sql = (
             "SELECT DISTINCT d.path FROM sections s JOIN documents d ON d.folder = s.folder AND "
             "d.id = s.document"
-            " WHERE s.folder = %s AND s.digest = ANY(%s)"
+            " WHERE s.folder = %s AND s.text_digest = ANY(%s)"
         )
         return {path for (path,) in self.fetch(sql, list(digests))}
 
     # -------------------------------------------------------------- links
 
     def linked_paths(self) -> dict[int, str]:
-        """Return the paths that each document's links lead to, as a JSON list by the document's row
-        id; documents without links are missing.
+        """Return each document's link targets as a JSON list of paths, by document row id.
+
+        Documents without targets are left out.
         """
-        sql = "SELECT id, resolved FROM documents WHERE folder = %s AND resolved <> '{}'"
+        sql = "SELECT id, link_targets FROM documents WHERE folder = %s AND link_targets <> '{}'"
         return {row: json.dumps(paths) for row, paths in self.fetch(sql)}
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
-        """Return every link, or those in the documents at these paths, with its document's path and
-        its ordinal there.
-        """
+        """Return document path, ordinal and link for all documents or the given paths."""
         return [
             (path, ordinal, link)
             for path, links in self._documents("path, links", paths=paths)
@@ -250,12 +246,10 @@ class PublishedStore:
         ]
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
-        """Return the links to a document from other documents, with the paths of these, by path and
-        line.
-        """
+        """Return the links from other documents to a path, each with its source path."""
         sql = (
-            "SELECT path, links FROM documents WHERE folder = %s AND resolved @> ARRAY[%s]::text[]"
-            " AND path <> %s ORDER BY path"
+            "SELECT path, links FROM documents WHERE folder = %s"
+            " AND link_targets @> ARRAY[%s]::text[] AND path <> %s ORDER BY path"
         )
         return [
             (source, link)
@@ -266,33 +260,31 @@ class PublishedStore:
 
 
 class PublishedDuplicates:
-    """What is published of texts that say the same."""
+    """The duplicates of a published folder."""
 
     def __init__(self, store: PublishedStore) -> None:
         self._store = store
 
     def read(self) -> dict[str, Any]:
-        """Return all of it, as `publish` has written it."""
+        """Return the duplicates as the builder wrote them."""
         sql = "SELECT data FROM parts WHERE folder = %s AND segment = '' AND name = 'duplicates'"
-        found: dict[str, Any] = json.loads(self._store.fetch(sql)[0][0])
-        return found
+        duplicates: dict[str, Any] = json.loads(self._store.fetch(sql)[0][0])
+        return duplicates
 
     def pairs(self) -> list[DuplicatePair]:
-        """Return the pairs of chunks that are one text twice, or for the owner to decide."""
+        """Return the pairs of chunks that repeat one text, or that the owner should decide."""
         return [tuple(row) for row in self.read()["alike"]]
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:
-        """Return what ingestion did, by the documents' type."""
-        return tuple(IngestionCounts(*each) for each in self._store.state.facts["ingestion"])
+        """Return ingestion counts by document type."""
+        return tuple(IngestionCounts(*values) for values in self._store.state.facts["ingestion"])
 
 
-# ------------------------------------------------------------------ what is in a row
+# ------------------------------------------------------------------ encoding
 
 
 def encode_chunk(chunk: Chunk) -> str:
-    """Return a chunk as it is published: ASCII, since PostgreSQL keeps neither a NUL nor half a
-    character.
-    """
+    """Return a chunk as ASCII JSON: PostgreSQL stores neither NUL nor lone surrogates."""
     values = [
         chunk.ordinal,
         chunk.section,
@@ -308,13 +300,13 @@ def encode_chunk(chunk: Chunk) -> str:
 
 
 def decode_chunk(record: str) -> Chunk:
-    """Return a chunk from what was published of it."""
+    """Decode the output of `encode_chunk`."""
     ordinal, section, kind, headings, *values = json.loads(record)
     return Chunk(ordinal, section, BlockKind(kind), tuple(headings), *values)
 
 
 def encode_links(links: Iterable[Link]) -> str:
-    """Return a document's links as they are published."""
+    """Return a document's links as JSON."""
     return json.dumps(
         [
             [link.kind, link.target, link.fragment, link.text, link.line, link.resolved]
@@ -324,15 +316,15 @@ def encode_links(links: Iterable[Link]) -> str:
 
 
 def decode_links(record: str) -> list[Link]:
-    """Return a document's links from what was published of them."""
+    """Decode the output of `encode_links`."""
     return [Link(LinkKind(kind), *values) for kind, *values in json.loads(record)]
 
 
 def decode_text(data: bytes) -> str:
-    """Return a text from what was published of it."""
+    """Decode a section's text."""
     return bytes(data).decode("utf-8", "surrogatepass")
 
 
 def pg_text(text: str) -> str:
-    """Return a text as PostgreSQL can keep it: neither a NUL nor half a character."""
+    """Replace the characters that PostgreSQL cannot store: NUL and lone surrogates."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

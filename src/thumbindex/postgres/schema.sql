@@ -1,52 +1,52 @@
--- The index of folders as servers read it, published by builders. A folder's number is the partition of all other tables. A document's row id is the builder's; its chunks' are the ones right behind it, in their order.
+-- Published folders. Tables are partitioned by folder number. A document keeps the builder's row id; its chunks have the next ids, in order.
 CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL);
 
 CREATE TABLE folders (
     folder int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,
-    store_id text NOT NULL, -- of the builder's store: another store uses the same row ids for other rows
+    store_id text NOT NULL, -- the builder's store; a rebuilt store reuses row ids for other rows
     generation bigint NOT NULL, -- of the builder's store
-    published timestamptz NOT NULL,
-    facts text NOT NULL -- JSON: what is known of the folder as a whole
+    published timestamptz NOT NULL, -- last publication or confirmation
+    facts text NOT NULL -- JSON: counts, model and other facts about the folder
 );
 
 CREATE TABLE documents (
     folder int NOT NULL,
     id bigint NOT NULL,
     path text COLLATE "C" NOT NULL,
-    size bigint NOT NULL, digest text NOT NULL, -- of its file
+    size bigint NOT NULL, file_digest text NOT NULL,
     modified float8 NOT NULL, edited float8 NOT NULL, first_commit text, last_commit text,
-    record text NOT NULL, -- JSON: title, and the facts of the builder's store
-    salience bytea NOT NULL, -- of its chunks, a float8 each
+    metadata text NOT NULL, -- JSON: title and attributes
+    salience bytea NOT NULL, -- a little-endian float8 per chunk
     flagged boolean NOT NULL,
     links text NOT NULL, -- JSON: a list of model.Link
-    resolved text[] COLLATE "C" NOT NULL, -- paths of the documents that these lead to
-    mark text NOT NULL, -- digest of what may change while the text does not
+    link_targets text[] COLLATE "C" NOT NULL, -- paths of the linked documents
+    row_digest text NOT NULL, -- of this row and its link targets: finds rows to publish again
     PRIMARY KEY (folder, id),
     UNIQUE (folder, path)
 ) PARTITION BY LIST (folder);
 
 CREATE TABLE sections (
-    folder int NOT NULL, document bigint NOT NULL, ordinal int NOT NULL, -- -1: the whole note as it was read
-    start_line int NOT NULL, end_line int NOT NULL, digest text NOT NULL, text bytea NOT NULL,
+    folder int NOT NULL, document bigint NOT NULL, ordinal int NOT NULL, -- -1: the whole note
+    start_line int NOT NULL, end_line int NOT NULL, text_digest text NOT NULL, text bytea NOT NULL,
     PRIMARY KEY (folder, document, ordinal)
 ) PARTITION BY LIST (folder);
-CREATE INDEX sections_digest ON sections (digest);
+CREATE INDEX sections_digest ON sections (text_digest);
 
 CREATE TABLE chunks (
-    folder int NOT NULL, id bigint NOT NULL, document bigint NOT NULL, section int NOT NULL,
+    folder int NOT NULL, id bigint NOT NULL, document bigint NOT NULL, section int NOT NULL, -- ordinal
     record text NOT NULL, -- JSON: model.Chunk
     PRIMARY KEY (folder, id)
 ) PARTITION BY LIST (folder);
 
--- The parts of each segment of the index of words (index/segments.py) and which of its rows are deleted; under no segment's name, what is known of duplicates.
+-- The parts of each keyword segment (index/segments.py), including its tombstones. Segment '' holds the duplicates.
 CREATE TABLE parts (
     folder int NOT NULL, segment text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, data bytea NOT NULL,
     PRIMARY KEY (folder, segment, name)
 ) PARTITION BY LIST (folder);
-ALTER TABLE parts ALTER COLUMN data SET STORAGE EXTERNAL; -- a piece of one is read without the rest
+ALTER TABLE parts ALTER COLUMN data SET STORAGE EXTERNAL; -- allows reading a slice
 
--- Meaning. `halfvec` has no fixed length here: each partition says its own.
+-- `halfvec` has no fixed length here: folders may use different models.
 CREATE TABLE vectors (
     folder int NOT NULL, id bigint NOT NULL, vector halfvec NOT NULL,
     PRIMARY KEY (folder, id)
