@@ -1,4 +1,4 @@
-"""What goes on behind a server's answers."""
+"""The background work of a server: indexer, models, repairs."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from thumbindex.opening import OpenOptions, open_library
 from waiting import until
 
 
-def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Library) -> None:
+def test_failed_indexer_leaves_its_last_message_in_the_notes(library: Library) -> None:
     background = LibraryHost(
         OpenOptions(),
         lambda opening: library,
@@ -31,36 +31,34 @@ def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Li
     background.stop()
 
 
-def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(
-    vault: Path, tmp_path: Path
-) -> None:
+def test_indexer_that_cannot_start_is_reported_at_once(vault: Path, tmp_path: Path) -> None:
     opening = OpenOptions((str(vault),), tmp_path / "index")
     background = LibraryHost(opening, open_library, command=["/nowhere/program"])
     background.start()
     assert until(lambda: bool(background.notes()))
     assert background.notes()[0].startswith(
-        "Indexing cannot be started ([Errno 2] No such file or directory: '/nowhere/program')"
+        "Cannot start indexing ([Errno 2] No such file or directory: '/nowhere/program')"
     )
     began = time.monotonic()
-    with pytest.raises(StorageError, match="Indexing cannot be started"):
+    with pytest.raises(StorageError, match="Cannot start indexing"):
         background.await_words(60)
     assert time.monotonic() - began < 10
     background.stop()
 
 
-def noting(folder: str, then: str) -> list[str]:
-    """Return a child that says why it cannot write an index."""
+def failing_indexer(folder: str, then: str) -> list[str]:
+    """Return the command of a child that reports that it cannot write an index."""
     reason = StorageError("The index folder cannot be written.")
-    said = Message(folder, "words", postponed_message(folder, reason)).line()
+    line = Message(folder, "words", postponed_message(folder, reason)).line()
     return [
         sys.executable,
         "-c",
-        f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); {then}",
+        f"import sys; sys.stderr.write({line!r}); sys.stderr.flush(); {then}",
     ]
 
 
-def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_path: Path) -> None:
-    command = noting("vault", "sys.exit(1)")
+def test_query_without_an_index_reports_why_none_can_be_made(vault: Path, tmp_path: Path) -> None:
+    command = failing_indexer("vault", "sys.exit(1)")
     background = LibraryHost(
         OpenOptions((str(vault),), tmp_path / "index"), open_library, command=command
     )
@@ -71,14 +69,14 @@ def test_where_no_index_can_be_made_whoever_asks_is_told_why(vault: Path, tmp_pa
     background.stop()
 
 
-def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
+def test_answer_names_the_folder_without_an_index_and_the_reason(
     vault: Path, tmp_path: Path
 ) -> None:
     write(tmp_path / "other/b.md", "# B\n\nSyncing.\n")
     with open_library(OpenOptions((str(vault),), tmp_path / "index")) as writer:
         writer.index(words_only=True)
     both = OpenOptions((str(vault), str(tmp_path / "other")), tmp_path / "index")
-    background = LibraryHost(both, open_library, command=noting("other", "input()"))
+    background = LibraryHost(both, open_library, command=failing_indexer("other", "input()"))
     background.start()
     assert until(lambda: background.notes() != ())
     answer = reply_query(
@@ -91,7 +89,7 @@ def test_an_answer_says_of_which_folder_there_is_no_index_and_why(
     background.stop()
 
 
-def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
+def test_missing_model_is_reported_in_the_notes(library: Library) -> None:
     class WithoutModel(Library):
         def load_models(self) -> None:
             raise ModelError("Name another.")
@@ -100,10 +98,10 @@ def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
         OpenOptions(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[]
     )
     background.start()
-    assert until(lambda: background.notes() == ("Name another. Answers go on without it.",))
+    assert until(lambda: background.notes() == ("Name another. Queries run without it.",))
 
 
-def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
+def test_first_query_waits_briefly_for_the_embedding_model(
     library: Library, vault: Path, indexes: Path
 ) -> None:
     class Slow(Library):
@@ -113,28 +111,28 @@ def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(
             time.sleep(self.seconds)
             self._embedder = FakeEmbedder()
 
-    def waited(seconds: float, index: Path) -> tuple[bool, float]:
-        background = LibraryHost(OpenOptions(), lambda opening: found, command=[])
-        found = Slow.open([vault], index=index, wait_for_models=False)
-        found.seconds = seconds
+    def wait(seconds: float, index: Path) -> tuple[bool, float]:
+        background = LibraryHost(OpenOptions(), lambda opening: slow, command=[])
+        slow = Slow.open([vault], index=index, wait_for_models=False)
+        slow.seconds = seconds
         began = time.monotonic()
         background.await_model()
-        return found.has_model, time.monotonic() - began
+        return slow.has_model, time.monotonic() - began
 
-    assert waited(0.3, indexes)[0]
-    ready, seconds = waited(10, indexes)
+    assert wait(0.3, indexes)[0]
+    ready, seconds = wait(10, indexes)
     assert (ready, MODEL_WAIT_SECONDS <= seconds < 10) == (False, True)
-    assert waited(10, indexes / "none")[1] < MODEL_WAIT_SECONDS  # no vectors, no reason to wait
+    assert wait(10, indexes / "none")[1] < MODEL_WAIT_SECONDS  # no vectors, no reason to wait
 
 
-def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:
+def test_library_that_cannot_open_raises_the_error_each_time() -> None:
     background = LibraryHost(OpenOptions(("/nowhere",)), open_library, command=[])
     for _ in range(2):
         with pytest.raises(UnknownFolderError, match="/nowhere"):
             background.library()
 
 
-def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path: Path) -> None:
+def test_query_waits_for_a_first_index_for_a_limited_time(vault: Path, tmp_path: Path) -> None:
     opening = OpenOptions((str(vault),), tmp_path / "index")
     background = LibraryHost(opening, open_library, command=[])
     began = time.monotonic()
@@ -147,7 +145,7 @@ def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path
     assert time.monotonic() - began < 10
 
 
-def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
+def test_indexer_command_passes_all_options_and_ignores_modules_in_the_working_directory() -> None:
     opening = OpenOptions(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
     command = indexer_command(opening, ["notes", "-odd"])
     assert command[1:5] == ["-P", "-m", "thumbindex.background.indexer", "--folder=notes"]
@@ -163,7 +161,7 @@ def test_the_child_has_the_same_options_and_imports_nothing_from_the_working_dir
     assert OpenOptions.from_arguments(()) == OpenOptions()
 
 
-def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(
+def test_indexer_without_watch_indexes_everything_once_and_exits(
     vault: Path, tmp_path: Path
 ) -> None:
     script = (
@@ -191,19 +189,19 @@ NOTES = (
 )
 
 
-def test_the_notes_of_a_child_hold_until_it_takes_them_back_and_the_log_is_readable(
+def test_indexer_messages_stay_until_withdrawn_and_are_logged(
     library: Library, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "".join(note.line() for note in NOTES)
-    talker = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
+    lines = "".join(note.line() for note in NOTES)
+    script = f"import sys; sys.stderr.write({lines!r}); sys.stderr.flush(); input()"
     background = LibraryHost(
-        OpenOptions(), lambda opening: library, command=[sys.executable, "-c", talker]
+        OpenOptions(), lambda opening: library, command=[sys.executable, "-c", script]
     )
     background.start()
     assert until(lambda: background.notes() == ("A model is\nmissing.",))
     background.stop()
     assert capsys.readouterr().err == (
-        "note: Something is up.\nnote: A model is missing.\nnote: no longer so: Something is up.\n"
+        "note: Something is up.\nnote: A model is missing.\nnote: resolved: Something is up.\n"
     )
 
 
@@ -218,7 +216,7 @@ def test_disconnected_client_is_dropped_without_waiting_for_indexing(
     assert time.monotonic() - began < 10
 
 
-def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> None:
+def test_query_on_a_damaged_index_is_retried_after_the_repair(library: Library) -> None:
     background = LibraryHost(
         OpenOptions(), lambda opening: library, command=[sys.executable, "-c", "input()"]
     )
@@ -228,14 +226,14 @@ def test_damage_is_repaired_by_the_child_and_asked_again(library: Library) -> No
         if not repair.exists():
             raise IndexDamagedError("A page is broken.")
         repair.unlink()
-        return "mended"
+        return "repaired"
 
     background.library()
-    assert background.answer_after_repair(ask) == "mended"
+    assert background.answer_after_repair(ask) == "repaired"
     background.stop()
 
 
-def test_damage_that_nobody_can_repair_is_told_at_once(library: Library) -> None:
+def test_damage_without_an_indexer_is_reported_at_once(library: Library) -> None:
     background = LibraryHost(
         OpenOptions(), lambda opening: library, command=[sys.executable, "-c", "pass"]
     )

@@ -1,6 +1,4 @@
-"""An index that follows its folder: whatever happens on the real file system, it ends in the state
-of a fresh build.
-"""
+"""The indexer on a real file system: after any change, the index equals a fresh build."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ from waiting import until
 
 pytestmark = pytest.mark.slow
 
-# No reconciliation: what is found here was watched.
+# No reconciliation, so that only the watch finds changes.
 SETTINGS = ("serve.watch.debounce_ms=50", "serve.watch.reconcile_seconds=3600")
 
 NOTES = {
@@ -63,27 +61,27 @@ def dump(library: Library) -> dict[str, list[object]]:
         store.close()
 
 
-class Tended:
-    """A vault with somebody at work in it, and a library that reads."""
+class LiveVault:
+    """A vault with a running indexer, and a library that reads."""
 
     def __init__(
         self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch, *overrides: str
     ) -> None:
         self.root, self.notes = root, list[Message]()
         self.worker, self.reader = open_library(root, index, *overrides), open_library(root, index)
-        self.lock = WatchLock(self.worker.opened[0].index_paths.watch)  # as its server does
+        self.lock = WatchLock(self.worker.opened[0].index_paths.watch)  # as a server does
         assert self.lock.try_lock()
-        self.live = IndexingLoop(self.worker, self.notes.append, make_watch)
-        self.thread = threading.Thread(target=self.live.run)
+        self.loop = IndexingLoop(self.worker, self.notes.append, make_watch)
+        self.thread = threading.Thread(target=self.loop.run)
         self.thread.start()
         assert until(self.is_settled)
 
     @property
-    def asked(self) -> int:
+    def embedded(self) -> int:
         return self.worker._embedder.embedded  # type: ignore[union-attr]
 
     @property
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         return [note.sentence for note in self.notes]
 
     @property
@@ -91,22 +89,22 @@ class Tended:
         return self.reader.status()[0].index.generation
 
     def is_settled(self) -> bool:
-        """Tell whether nothing is due before all files are compared again."""
+        """Return whether nothing is due before the next full comparison."""
         soon = time.monotonic() + 0.3
         jobs = (Job.WORDS, Job.VECTORS, Job.DUPLICATES)
-        was_idle = self.live._job is None
-        (folder,) = self.live._folders
+        was_idle = self.loop._job is None
+        (folder,) = self.loop._folders
         is_due = any(folder.due_at(job) < soon for job in jobs)
-        return self.thread.is_alive() and was_idle and not is_due and self.live._job is None
+        return self.thread.is_alive() and was_idle and not is_due and self.loop._job is None
 
-    def found(self, text: str) -> str:
+    def find(self, text: str) -> str:
         return next((passage.path for passage in self.reader.query(f'"{text}"').passages), "")
 
     def paths(self) -> list[str]:
         return [entry.path for entry in self.reader.outline()]
 
     def close(self) -> None:
-        self.live.stop()
+        self.loop.stop()
         self.thread.join()
         self.lock.release()
         self.worker.close()
@@ -119,154 +117,141 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tended(root: Path, tmp_path: Path) -> Iterator[Tended]:
-    tended = Tended(root, tmp_path / "index")
-    yield tended
-    tended.close()
+def live(root: Path, tmp_path: Path) -> Iterator[LiveVault]:
+    live = LiveVault(root, tmp_path / "index")
+    yield live
+    live.close()
 
 
 # ------------------------------------------------------------------ edits
 
 
-def test_a_saved_note_is_found_by_its_words_and_gets_its_vectors(tended: Tended):
-    write(tended.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
-    assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert until(lambda: tended.reader.status()[0].index.pending == 0)
+def test_saved_note_is_searchable_and_embedded(live: LiveVault):
+    write(live.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert until(lambda: live.find("cider is pressed") == "apples.md")
+    assert until(lambda: live.reader.status()[0].index.pending == 0)
 
 
-def test_a_moved_folder_moves_its_notes(tended: Tended):
-    asked = tended.asked
-    (tended.root / "fruit").rename(tended.root / "orchard")
-    assert until(
-        lambda: tended.paths() == ["apples.md", "orchard/Pears.md", "orchard/deep/plums.md"]
-    )
-    write(tended.root / ".plums.md", "# Plums\n\nDamsons are small.\n")  # nobody reads half of it
-    (tended.root / ".plums.md").replace(tended.root / "orchard/deep/plums.md")
-    assert until(lambda: tended.found("damsons are small") == "orchard/deep/plums.md")
-    assert until(tended.is_settled)
-    assert tended.asked == asked + 1
+def test_moved_folder_moves_its_notes_without_embedding(live: LiveVault):
+    embedded = live.embedded
+    (live.root / "fruit").rename(live.root / "orchard")
+    assert until(lambda: live.paths() == ["apples.md", "orchard/Pears.md", "orchard/deep/plums.md"])
+    write(live.root / ".plums.md", "# Plums\n\nDamsons are small.\n")  # hidden until complete
+    (live.root / ".plums.md").replace(live.root / "orchard/deep/plums.md")
+    assert until(lambda: live.find("damsons are small") == "orchard/deep/plums.md")
+    assert until(live.is_settled)
+    assert live.embedded == embedded + 1
 
 
-def test_a_rename_that_changes_only_case_is_seen(tended: Tended):
-    (tended.root / "apples.md").rename(tended.root / "Apples.md")
-    assert until(lambda: "Apples.md" in tended.paths() and "apples.md" not in tended.paths())
+def test_rename_that_changes_only_case_is_indexed(live: LiveVault):
+    (live.root / "apples.md").rename(live.root / "Apples.md")
+    assert until(lambda: "Apples.md" in live.paths() and "apples.md" not in live.paths())
 
 
-def test_an_ignore_file_takes_notes_out_and_its_end_brings_them_back(tended: Tended):
-    write(tended.root / ".thumbindexignore", "fruit/\n")
-    assert until(lambda: tended.paths() == ["apples.md"])
-    (tended.root / ".thumbindexignore").unlink()
-    assert until(lambda: tended.paths() == sorted(NOTES))
+def test_ignore_file_removes_notes_until_it_is_deleted(live: LiveVault):
+    write(live.root / ".thumbindexignore", "fruit/\n")
+    assert until(lambda: live.paths() == ["apples.md"])
+    (live.root / ".thumbindexignore").unlink()
+    assert until(lambda: live.paths() == sorted(NOTES))
 
 
-def test_a_storm_ends_in_the_state_of_a_fresh_build(tended: Tended, tmp_path: Path):
+def test_index_after_many_changes_equals_a_fresh_build(live: LiveVault, tmp_path: Path):
     for number in range(400):
         write(
-            tended.root / f"storm/{number % 50}/{number}.md",
+            live.root / f"storm/{number % 50}/{number}.md",
             f"# {number}\n\nWind number {number}. See [[{(number * 7) % 400}]].\n",
         )
     for number in range(0, 400, 10):
-        (tended.root / f"storm/{number % 50}/{number}.md").unlink()
-    shutil.rmtree(tended.root / "storm/7")
-    (tended.root / "storm/8").rename(tended.root / "calm")
-    expected = sorted(
-        path.relative_to(tended.root).as_posix() for path in tended.root.rglob("*.md")
-    )
-    assert until(lambda: tended.paths() == expected and tended.is_settled(), 40)
-    with open_library(tended.root, tmp_path / "fresh") as fresh:
+        (live.root / f"storm/{number % 50}/{number}.md").unlink()
+    shutil.rmtree(live.root / "storm/7")
+    (live.root / "storm/8").rename(live.root / "calm")
+    expected = sorted(path.relative_to(live.root).as_posix() for path in live.root.rglob("*.md"))
+    assert until(lambda: live.paths() == expected and live.is_settled(), 40)
+    with open_library(live.root, tmp_path / "fresh") as fresh:
         fresh.index()
-        assert dump(fresh) == dump(tended.reader)
+        assert dump(fresh) == dump(live.reader)
 
 
-def test_a_small_edit_beside_a_large_file_is_found_and_so_is_all_of_that(tended: Tended):
+def test_small_edit_and_a_large_file_are_both_indexed(live: LiveVault):
     last = 2000
     paragraphs = [f"Lemon {n} is sour. " * 25 for n in range(last + 1)]
-    write(tended.root / "large.md", "# Lemons\n\n" + "\n\n".join(paragraphs))
-    write(tended.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
-    assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert until(lambda: tended.found(f"lemon {last} is sour") == "large.md")
+    write(live.root / "large.md", "# Lemons\n\n" + "\n\n".join(paragraphs))
+    write(live.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert until(lambda: live.find("cider is pressed") == "apples.md")
+    assert until(lambda: live.find(f"lemon {last} is sour") == "large.md")
 
 
-# --------------------------------------------------------------- folders that go, watches that fail
+# --------------------------------------------------------------- missing folders, failing watches
 
 
-def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_is_found(
-    tended: Tended,
-):
-    tended.root.rename(tended.root.with_name("elsewhere"))
-    assert until(lambda: any(said.startswith("The folder") for said in tended.said))
-    assert (tended.paths(), tended.found("ripen off the tree")) == (sorted(NOTES), "fruit/Pears.md")
+def test_missing_root_keeps_its_index_and_is_updated_when_back(live: LiveVault):
+    live.root.rename(live.root.with_name("elsewhere"))
+    assert until(lambda: any(text.startswith("The folder") for text in live.messages))
+    assert (live.paths(), live.find("ripen off the tree")) == (sorted(NOTES), "fruit/Pears.md")
     write(
-        tended.root.with_name("elsewhere") / "apples.md",
+        live.root.with_name("elsewhere") / "apples.md",
         "# Apples\n\nCider is pressed from apples.\n",
     )
-    tended.root.with_name("elsewhere").rename(tended.root)
-    assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert tended.notes[-1] == Message("vault", "folder", "")
+    live.root.with_name("elsewhere").rename(live.root)
+    assert until(lambda: live.find("cider is pressed") == "apples.md")
+    assert live.notes[-1] == Message("vault", "folder", "")
 
 
-def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_starts(
-    root: Path, tmp_path: Path
-):
+def test_unmounted_drive_at_startup_keeps_its_index(root: Path, tmp_path: Path):
     with open_library(root, tmp_path / "index") as library:
         library.index()
     root.rename(root.with_name("elsewhere"))
     root.mkdir()
-    said = list[Message]()
-    live = IndexingLoop(open_library(root, tmp_path / "index"), said.append)
-    thread = threading.Thread(target=live.run)
+    messages = list[Message]()
+    loop = IndexingLoop(open_library(root, tmp_path / "index"), messages.append)
+    thread = threading.Thread(target=loop.run)
     thread.start()
-    assert until(lambda: any("is empty" in note.sentence for note in said))
+    assert until(lambda: any("is empty" in message.sentence for message in messages))
     with open_library(root, tmp_path / "index") as reader:
         assert [entry.path for entry in reader.outline()] == sorted(NOTES)
-    live.stop()
+    loop.stop()
     thread.join()
 
 
 class Full(Observer):  # type: ignore[misc, valid-type]
-    """An observer on a system that has no watch left."""
+    """An observer on a system without free watches."""
 
     def schedule(self, *_: object, **__: object) -> None:
-        """Refuse."""
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
 
-def test_without_watches_the_folder_is_polled_and_the_user_is_told(root: Path, tmp_path: Path):
-    tended = Tended(root, tmp_path / "index", partial(Watch, make_observer=Full))
+def test_unwatchable_folder_is_polled_and_reported(root: Path, tmp_path: Path):
+    live = LiveVault(root, tmp_path / "index", partial(Watch, make_observer=Full))
     write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
-    assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert ["cannot be watched (inotify watch limit reached)" in line for line in tended.said] == [
-        True
-    ]
-    tended.close()
+    assert until(lambda: live.find("cider is pressed") == "apples.md")
+    (message,) = live.messages
+    assert "cannot be watched (inotify watch limit reached)" in message
+    live.close()
 
 
 class Deaf(Observer):  # type: ignore[misc, valid-type]
-    """An observer that is told of nothing, as on a drive whose system reports no changes."""
+    """An observer without events, as on a drive whose system reports no changes."""
 
     def schedule(self, _: object, *arguments: object, **options: object) -> object:
-        """Watch for nobody."""
         return super().schedule(FileSystemEventHandler(), *arguments, **options)
 
 
-def test_what_no_event_told_is_found_by_the_next_comparison_of_all_files(
-    root: Path, tmp_path: Path
-):
-    tended = Tended(
+def test_reconciliation_finds_changes_without_events(root: Path, tmp_path: Path):
+    live = LiveVault(
         root,
         tmp_path / "index",
         partial(Watch, make_observer=Deaf),
         "serve.watch.reconcile_seconds=1",
     )
     write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
-    assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    tended.close()
-    assert tended.said == []
+    assert until(lambda: live.find("cider is pressed") == "apples.md")
+    live.close()
+    assert live.messages == []
 
 
-def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
-    asked = tended.asked
-    (folder,) = tended.worker.opened
+def test_damage_found_by_a_reader_is_repaired_and_reported(live: LiveVault):
+    embedded = live.embedded
+    (folder,) = live.worker.opened
     times = folder.index_paths.store.stat()
     store = bytearray(folder.index_paths.store.read_bytes())
     at = store.index(b"Pears ripen off the tree")
@@ -275,13 +260,10 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
     # a failing disk changes no times
     os.utime(folder.index_paths.store, ns=(times.st_atime_ns, times.st_mtime_ns))
     with pytest.raises(IndexDamagedError):
-        tended.reader.query("pears ripen off the tree")
-    tended.reader.request_repair()
+        live.reader.query("pears ripen off the tree")
+    live.reader.request_repair()
     assert until(
-        lambda: any("was damaged" in line and "built anew" in line for line in tended.said)
+        lambda: any("was damaged" in line and "built anew" in line for line in live.messages)
     )
-    assert until(lambda: tended.is_settled() and tended.paths() == sorted(NOTES))
-    assert (tended.found("ripen off the tree"), tended.asked) == ("fruit/Pears.md", asked)
-
-
-# ------------------------------------------------------------------ several processes
+    assert until(lambda: live.is_settled() and live.paths() == sorted(NOTES))
+    assert (live.find("ripen off the tree"), live.embedded) == ("fruit/Pears.md", embedded)

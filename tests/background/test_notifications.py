@@ -1,4 +1,4 @@
-"""Clients are told what comes, goes and changes, each by the mechanism of its era."""
+"""Notifications of changed documents, by the mechanisms of both protocol eras."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from thumbindex.model import Changes
 from thumbindex.opening import OpenOptions
 from waiting import until
 
-# resources/subscribe is what the clients of an earlier era have
+# clients of the earlier era have only resources/subscribe
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed"),
@@ -49,7 +49,7 @@ class Counted(Library):
 
 
 class Vault:
-    """A folder that changes, its writer, and a server that follows."""
+    """A folder, its writer, and a server."""
 
     def __init__(self, parent: Path) -> None:
         self.root, self.index = parent / "vault", parent / "index"
@@ -83,46 +83,46 @@ class Vault:
 def vault(tmp_path: Path) -> Iterator[Vault]:
     vault = Vault(tmp_path)
     vault.background.start()
-    # before it refreshes again, the follower has looked once
+    # at the second refresh, the follower has polled once
     assert until(lambda: vault.background.library().refreshed > 1)
     yield vault
     vault.background.stop()
 
 
 class Legacy:
-    """A client of 2025 that keeps what it is told."""
+    """A client of 2025 that records its notifications."""
 
     def __init__(self, server: Server[Subscriber]) -> None:
-        self.told: list[str] = []
+        self.notifications: list[str] = []
         self.client = Client(server, mode="legacy", message_handler=self._on_event)
 
     async def _on_event(self, message: Any) -> None:
-        found = getattr(message, "params", None)
-        self.told.append(
-            found.uri
-            if isinstance(found, types.ResourceUpdatedNotificationParams)
+        params = getattr(message, "params", None)
+        self.notifications.append(
+            params.uri
+            if isinstance(params, types.ResourceUpdatedNotificationParams)
             else message.method
         )
 
     async def wait(self, count: int) -> list[str]:
-        """Wait for so many messages, and a moment for those that should not come."""
+        """Wait for `count` notifications, then a moment for unexpected ones."""
         with anyio.move_on_after(15):
-            while len(self.told) < count:
+            while len(self.notifications) < count:
                 await anyio.sleep(0.02)
         await anyio.sleep(0.6)
-        return self.told
+        return self.notifications
 
 
-async def events(stream: Subscription, count: int) -> list[object]:
-    """Return so many events, and those that come in the moment after them."""
-    found: list[object] = []
+async def receive_events(stream: Subscription, count: int) -> list[object]:
+    """Wait for `count` events, then a moment for unexpected ones; return all."""
+    events: list[object] = []
     with anyio.move_on_after(15):
-        while len(found) < count:
-            found.append(await anext(stream))
+        while len(events) < count:
+            events.append(await anext(stream))
     with anyio.move_on_after(0.6):
         while True:
-            found.append(await anext(stream))
-    return found
+            events.append(await anext(stream))
+    return events
 
 
 def listening(
@@ -139,32 +139,33 @@ def listening(
     return opened()
 
 
-async def test_both_eras_are_told_truthfully_what_can_change(vault: Vault) -> None:
+async def test_capabilities_state_what_can_change_in_both_eras(vault: Vault) -> None:
     for mode in ("legacy", "auto"):
         async with Client(vault.server, mode=mode) as client:
-            found = client.server_capabilities
-        assert found.resources == types.ResourcesCapability(subscribe=True, list_changed=True)
-        assert found.tools == types.ToolsCapability(list_changed=False)
-        assert found.prompts == types.PromptsCapability(list_changed=False)
+            capabilities = client.server_capabilities
+        assert capabilities.resources == types.ResourcesCapability(
+            subscribe=True, list_changed=True
+        )
+        assert capabilities.tools == types.ToolsCapability(list_changed=False)
+        assert capabilities.prompts == types.PromptsCapability(list_changed=False)
 
 
-async def test_a_stream_is_told_addresses_as_the_list_of_documents_writes_them(
-    vault: Vault,
-) -> None:
+async def test_update_event_has_the_percent_encoded_uri(vault: Vault) -> None:
     async with listening(vault, "thumbindex://vault/my pears.md") as stream:
         vault.change({"my pears.md": "Pears are green."})
-        assert await events(stream, 1) == [ResourceUpdated("thumbindex://vault/my%20pears.md")]
+        events = await receive_events(stream, 1)
+        assert events == [ResourceUpdated("thumbindex://vault/my%20pears.md")]
 
 
-async def test_notes_that_come_and_go_are_told_by_a_changed_list(vault: Vault) -> None:
+async def test_added_and_removed_notes_send_one_list_change(vault: Vault) -> None:
     legacy = Legacy(vault.server)
     async with legacy.client, listening(vault, lists=True) as stream:
         vault.change({"plums.md": "Plums are blue.", "apples.md": None})
-        assert await events(stream, 1) == [ResourcesListChanged()]
-        assert legacy.told == [LISTED]
+        assert await receive_events(stream, 1) == [ResourcesListChanged()]
+        assert legacy.notifications == [LISTED]
 
 
-async def test_who_unsubscribes_is_told_no_longer(vault: Vault) -> None:
+async def test_unsubscribed_client_gets_no_more_notifications(vault: Vault) -> None:
     legacy = Legacy(vault.server)
     async with legacy.client as client:
         await client.subscribe_resource("thumbindex://vault/my%20pears.md")
@@ -175,9 +176,7 @@ async def test_who_unsubscribes_is_told_no_longer(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("uri", ["https://example.org/a.md", "thumbindex://other/apples.md"])
-async def test_what_is_no_address_of_this_server_cannot_be_subscribed_to(
-    vault: Vault, uri: str
-) -> None:
+async def test_subscription_to_a_foreign_uri_is_refused(vault: Vault, uri: str) -> None:
     async with Client(vault.server, mode="legacy") as client:
         with pytest.raises(
             MCPError,
@@ -203,7 +202,7 @@ class Deaf:
         await self.reads.wait()
 
 
-async def test_a_client_that_stopped_reading_holds_up_nobody_and_nothing_piles_up() -> None:
+async def test_notifications_for_a_stalled_client_are_coalesced() -> None:
     session = Deaf()
     subscriber = Subscriber(session)  # type: ignore[arg-type]
     subscriber.subscribe(("vault", "a.md"), "thumbindex://vault/a.md")
@@ -219,14 +218,14 @@ async def test_a_client_that_stopped_reading_holds_up_nobody_and_nothing_piles_u
     assert session.sent == 2
 
 
-async def test_a_client_that_has_left_is_forgotten(vault: Vault) -> None:
+async def test_listeners_of_a_disconnected_client_are_removed(vault: Vault) -> None:
     for mode in ("legacy", "auto"):
         async with Client(vault.server, mode=mode) as client:
             await client.list_resources()
     assert vault.background.follower._listeners == {}
 
 
-async def test_a_client_subscribes_to_so_many_documents() -> None:
+async def test_number_of_subscriptions_is_limited() -> None:
     subscriber = Subscriber(Deaf())  # type: ignore[arg-type]
     for number in range(MAX_SUBSCRIBED):
         subscriber.subscribe(("vault", f"{number}.md"), "")
@@ -239,29 +238,29 @@ async def test_a_client_subscribes_to_so_many_documents() -> None:
         subscriber.subscribe(("vault", "1.md"), "")
 
 
-def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(
+def test_follower_ignores_a_damaged_index(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Damaged(Library):
-        asked = 0
+        polls = 0
 
         def warm_up(self, folder: Sequence[str] = ()) -> None:
-            self.asked += 1
-            if self.asked in {2, 3}:
+            self.polls += 1
+            if self.polls in {2, 3}:
                 raise IndexDamagedError("broken")
             super().warm_up(folder)
 
     (tmp_path / "vault").mkdir()
-    follower, told = IndexFollower(0.02), list[object]()
-    follower.listen(told.append)
+    follower, received = IndexFollower(0.02), list[object]()
+    follower.listen(received.append)
     with Damaged.open(
         [tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()
     ) as library:
         follower.start(library)
-        assert until(lambda: library.asked > 3)
+        assert until(lambda: library.polls > 3)
         write(tmp_path / "vault" / "a.md", "# A\n")
         library.index(words_only=True)
-        assert until(lambda: told == [{"vault": Changes(("a.md",))}])
+        assert until(lambda: received == [{"vault": Changes(("a.md",))}])
         follower.stop()
         time.sleep(0.05)
     assert capsys.readouterr().err == ""

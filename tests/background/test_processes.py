@@ -1,5 +1,5 @@
-"""Several real servers on one vault: one of them follows the disk, the others follow it, and
-another takes over when it dies.
+"""Several real servers on one vault: one indexes, the others follow, and one takes over after a
+crash.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def watch_lock(tmp_path: Path) -> Path:
 
 
 def holds(lock: Path, pid: int) -> bool:
-    """Tell whether a process holds a lock, as the system says."""
+    """Return whether a process holds a lock, according to /proc/locks."""
     inode = str(lock.stat().st_ino)
-    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     return any(
-        each[1] == "FLOCK" and each[4] == str(pid) and each[5].endswith(f":{inode}")
-        for each in held
+        fields[1] == "FLOCK" and fields[4] == str(pid) and fields[5].endswith(f":{inode}")
+        for fields in locks
     )
 
 
@@ -64,9 +64,7 @@ def save(tmp_path: Path, word: str) -> None:
 
 
 @pytest.mark.alone
-def test_a_second_server_sees_within_a_second_what_the_first_one_has_indexed(
-    tmp_path: Path, start: Start
-):
+def test_second_server_sees_changes_within_a_second(tmp_path: Path, start: Start):
     first, follower = start(), start()
     for server in (first, follower):
         seconds_until(lambda server=server: is_found(server.call, "apples"))
@@ -77,9 +75,7 @@ def test_a_second_server_sees_within_a_second_what_the_first_one_has_indexed(
 
 @pytest.mark.alone
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
-def test_of_two_servers_one_has_a_child_and_when_it_is_killed_the_other_takes_over(
-    tmp_path: Path, start: Start
-):
+def test_second_server_takes_over_indexing_after_the_first_is_killed(tmp_path: Path, start: Start):
     first = start()
     seconds_until(lambda: is_found(first.call, "apples"))
     second = start()
@@ -99,7 +95,7 @@ def test_of_two_servers_one_has_a_child_and_when_it_is_killed_the_other_takes_ov
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
-def test_a_child_that_is_killed_is_started_again(tmp_path: Path, start: Start):
+def test_killed_indexer_is_restarted(tmp_path: Path, start: Start):
     server = start()
     seconds_until(lambda: is_found(server.call, "apples"))
     os.kill(children_of(server.process.pid)[0], signal.SIGKILL)

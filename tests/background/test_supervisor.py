@@ -1,4 +1,4 @@
-"""Which server has a child that indexes, and for which folders."""
+"""The locks that decide which server runs an indexer, and for which folders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folders(tmp_path: Path) -> tuple[Folder, ...]:
 
 @pytest.fixture
 def start(folders: tuple[Folder, ...]) -> Iterator[Start]:
-    """Start what a server starts; return it, and for which folders its children were started."""
+    """Start a supervisor; return it and the folders of each child that it starts."""
     started = list[IndexerSupervisor]()
 
     def start_one() -> tuple[IndexerSupervisor, list[list[str]]]:
@@ -48,7 +48,7 @@ def start(folders: tuple[Folder, ...]) -> Iterator[Start]:
         indexer.stop()
 
 
-def test_a_folder_that_becomes_free_is_tended_with_the_others(
+def test_unlocked_folder_is_indexed_with_the_others(
     start: Start, folders: tuple[Folder, ...]
 ) -> None:
     watch = folders[1].index_paths.watch
@@ -60,9 +60,7 @@ def test_a_folder_that_becomes_free_is_tended_with_the_others(
     assert until(lambda: indexer.is_running)
 
 
-def test_a_lock_that_was_deleted_with_the_index_is_taken_again(
-    start: Start, folders: tuple[Folder, ...]
-) -> None:
+def test_deleted_lock_file_is_locked_again(start: Start, folders: tuple[Folder, ...]) -> None:
     _, names = start()
     folders[0].index_paths.watch.unlink()
     assert until(lambda: len(names) == 2)
@@ -71,9 +69,7 @@ def test_a_lock_that_was_deleted_with_the_index_is_taken_again(
         FileLock(folders[0].index_paths.watch).acquire(timeout=0)
 
 
-def test_an_index_folder_that_cannot_be_written_is_told(
-    start: Start, folders: tuple[Folder, ...]
-) -> None:
+def test_unwritable_index_folder_is_reported(start: Start, folders: tuple[Folder, ...]) -> None:
     folder = folders[0].index_paths.folder
     folder.parent.mkdir(parents=True)
     folder.touch()

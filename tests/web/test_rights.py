@@ -250,7 +250,7 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
 
     sight = LibraryHost(OpenOptions(), fail, command=[]).only({"handbook"})
-    with pytest.raises(Exception, match="cannot be opened just now") as caught:
+    with pytest.raises(Exception, match="Cannot open the notes right now") as caught:
         sight.library()
     assert "salaries" not in str(caught.value)
 

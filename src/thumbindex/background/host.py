@@ -1,6 +1,4 @@
-"""What goes on behind a server's answers: the library opens, a child process indexes, models load,
-and a follower opens what is new.
-"""
+"""A server's background work: open the library, run the indexer, load models, follow changes."""
 
 from __future__ import annotations
 
@@ -32,56 +30,52 @@ from thumbindex.process import resume_garbage_collection
 if TYPE_CHECKING:
     from thumbindex.library import Folder, Library
 
-# ------------------------------------------------------------------ what is new in the indexes
+# ------------------------------------------------------------------ changes of the indexes
 
 POLL_SECONDS = 0.25
-"""Between two looks at the indexes: a new generation is open well within a second.
-
-Where nothing is new a look is a few tiny reads.
-"""
+"""Interval between checks for new generations."""
 
 _LONGEST_PAUSE_SECONDS = 60.0
-"""Opening a large index takes time, which answers miss: between two looks the follower rests as
-long as a look took, and no longer than this on a machine that slept meanwhile.
+"""Maximum pause between checks. The follower pauses as long as the last check took, so that opening
+large indexes leaves time for queries; a check that includes a suspend appears long.
 """
 
 Listener = Callable[[Mapping[str, Changes]], None]
-"""Takes by folder what came, went and changed; called in the follower's thread, so it returns at
-once.
-"""
+"""Receives changes by folder. Called in the follower's thread, so it must return at once."""
 
 
 class IndexFollower:
-    """Polls the indexes until it is stopped. It skips errors: queries report them."""
+    """Polls the indexes until stopped. Ignores errors, since queries report them."""
 
     def __init__(self, pause: float = POLL_SECONDS) -> None:
         self._pause = pause
         self._listeners: dict[object, tuple[Listener, Collection[str] | None]] = {}
-        self._change_counts: Counter[str] = Counter()  # by folder, how often there was some
-        self._began = time.time_ns()
+        self._change_counts: Counter[str] = Counter()  # by folder
+        self._started_at = time.time_ns()
         self._stopped = threading.Event()
 
     def listen(
         self, listener: Listener, only: Collection[str] | None = None
     ) -> Callable[[], object]:
-        """Call `listener` after every change, with `only` for these folders.
+        """Call `listener` after every change of these or all folders.
 
-        Return a function that unsubscribes.
+        Returns a function that unsubscribes.
         """
         key = object()
         self._listeners[key] = (listener, only)
         return partial(self._listeners.pop, key, None)
 
     def revision(self, only: Collection[str] | None = None) -> str:
-        """Return what differs after each news of these folders, and in each process: what is read
-        from then on holds all that it counts.
+        """Return an id that changes with each change of these or all folders, and per process.
+
+        Later reads include the changes that it counts.
         """
-        changes = list(self._change_counts.items())
-        counted = sum(count for name, count in changes if only is None or name in only)
-        return f"{self._began}-{counted}"
+        counts = list(self._change_counts.items())
+        total = sum(count for name, count in counts if only is None or name in only)
+        return f"{self._started_at}-{total}"
 
     def start(self, library: Library) -> None:
-        """Follow in a thread of its own."""
+        """Follow in a new thread."""
         threading.Thread(target=self.follow, args=(library,), name="follower", daemon=True).start()
 
     def follow(self, library: Library) -> None:
@@ -90,27 +84,27 @@ class IndexFollower:
         while not self._stopped.is_set():
             began = time.monotonic()
             for name, _ in library.folders:
-                with suppress(ThumbindexError, OSError):  # for those who ask to see
+                with suppress(ThumbindexError, OSError):
                     library.warm_up([name])
                     self._notify(changes.poll([name]))
-            resume_garbage_collection()  # has an effect once, when the start is over
+            resume_garbage_collection()  # has an effect only after startup
             self._stopped.wait(
                 max(self._pause, min(time.monotonic() - began, _LONGEST_PAUSE_SECONDS))
             )
 
-    def _notify(self, found: Mapping[str, Changes]) -> None:
-        self._change_counts.update(found.keys())
+    def _notify(self, changes: Mapping[str, Changes]) -> None:
+        self._change_counts.update(changes.keys())
         for listener, only in list(self._listeners.values()):
-            own = {name: changes for name, changes in found.items() if only is None or name in only}
-            if own:
-                listener(own)
+            visible = {n: change for n, change in changes.items() if only is None or n in only}
+            if visible:
+                listener(visible)
 
     def stop(self) -> None:
-        """End `follow`, from another thread."""
+        """Make `follow` return; called from another thread."""
         self._stopped.set()
 
 
-# ------------------------------------------------------------------ what goes on behind the answers
+# ------------------------------------------------------------------ the host
 
 _LOG = logging.getLogger(__name__)
 
@@ -118,24 +112,20 @@ _Result = TypeVar("_Result")
 
 
 class Closeable(Protocol):
-    """Something that listens until it is closed."""
+    """A server that can be closed."""
 
     def close(self) -> None:
         """Stop listening."""
 
 
 StartCommandServer = Callable[["Library"], Closeable | None]
-"""Starts to answer commands from an open library; None if that is not possible here."""
+"""Starts a command server over an open library; returns None if the platform has none."""
 
 WORDS_WAIT_SECONDS = 20.0
-"""The longest that a query waits for the first words, or for a repair: clients give up after 30 to
-60 s.
-"""
+"""Maximum wait of a query for a first index or a repair; clients give up after 30 to 60 s."""
 
 MODEL_WAIT_SECONDS = 2.0
-"""After opening, the longest that queries wait for the model of vectors: it loads in about one, and
-a first answer is due within three.
-"""
+"""Maximum wait of queries for the embedding model after the library opens."""
 
 _POLL_SECONDS = 0.1
 
@@ -145,24 +135,24 @@ _MODEL_POLL_SECONDS = 1.0
 
 
 _WITHOUT_MODEL = (
-    "The model is not loaded: answers come from words alone. Whoever runs this server finds the "
+    "The model is not loaded: queries search keywords only. The server's administrator finds the "
     "reason with `thumbindex status`."
 )
-"""For those who see some folders only: the reason may name another one."""
+"""Note for users who see only some folders; the reason may name another folder."""
 
 
 def ignore_progress(progress: Progress) -> None:
-    """Report no progress."""
+    """Do nothing."""
 
 
 def never() -> bool:
-    """Return False: nothing is interrupted."""
+    """Return False."""
     return False
 
 
 @dataclass
 class _State:
-    """The state that a host and its views of single folders share."""
+    """State shared by a host and its views."""
 
     opening: OpenOptions
     library: Future[Library] = field(default_factory=Future)
@@ -174,7 +164,7 @@ class _State:
 
 
 class LibraryHost:
-    """Opens the library for a server on first use, in a thread: the protocol does not wait."""
+    """Opens a server's library in a thread on first use, so that the protocol does not wait."""
 
     def __init__(
         self,
@@ -185,7 +175,7 @@ class LibraryHost:
     ) -> None:
         self.follower = IndexFollower()
         self._state = _State(opening)
-        self._only: Collection[str] | None = None  # the folders that may be seen; None for all
+        self._only: Collection[str] | None = None  # visible folders; None for all
         self._open = open_it
         self._command = command
         self._start_command_server = start_command_server
@@ -193,36 +183,34 @@ class LibraryHost:
         self._lock = threading.Lock()
 
     def only(self, folders: Collection[str]) -> LibraryHost:
-        """Return what the holder of a token sees: some of the folders, as if there were no
-        others.
-        """
+        """Return a view of some folders that hides all others."""
         view = copy(self)
         view._only = folders
         return view
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name the folders that are served, as far as that is known."""
+        """Names of the served folders; empty before the library is open."""
         if self._only is not None:
             return tuple(sorted(self._only))
         library = self.opened_library()
         return tuple(name for name, _ in library.folders) if library else ()
 
     def listen(self, listener: Listener) -> Callable[[], object]:
-        """Call a listener on each change from now on; return how to end that."""
+        """Call `listener` after each change; return a function that unsubscribes."""
         return self.follower.listen(listener, self._only)
 
     def revision(self) -> str:
-        """Return what differs after each change, and in each process."""
+        """Return an id that changes with each change, and per process."""
         return self.follower.revision(self._only)
 
     @property
     def opening(self) -> OpenOptions:
-        """What is served, as a command of its own would open it."""
+        """The options that the server opens its library with."""
         return self._state.opening
 
     def start(self) -> None:
-        """Begin; a second call does nothing."""
+        """Start the background work; a second call does nothing."""
         with self._lock:
             if self._state.is_started:
                 return
@@ -230,14 +218,15 @@ class LibraryHost:
         threading.Thread(target=self._run, name="library-host", daemon=True).start()
 
     def start_soon(self, seconds: float = 0.5) -> None:
-        """Begin in a moment, so that the answer that is just being written leaves first."""
+        """Start after a delay, so that the current reply is sent first."""
         timer = threading.Timer(seconds, self.start)
         timer.daemon = True
         timer.start()
 
     def library(self) -> Library:
-        """Return the library, open; raises what opening it raised, for who sees some of the folders
-        without the names in it.
+        """Return the open library.
+
+        Raises the error of opening it; a view of some folders raises one without details.
         """
         self.start()
         if self._only is None:
@@ -245,24 +234,24 @@ class LibraryHost:
         try:
             return self._state.library.result().only(self._only)
         except ThumbindexError as error:
-            _LOG.warning("The folders cannot be opened: %s", error)
+            _LOG.warning("Cannot open the folders: %s", error)
             raise StorageError(
-                "The notes cannot be opened just now: whoever runs this server finds the "
-                "reason in its log."
+                "Cannot open the notes right now: the server's administrator finds the reason in "
+                "its log."
             ) from None
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the library is open and every folder has words to search."""
+        """Return whether the library is open and every folder is searchable."""
         library = self.opened_library()
         return library is not None and library.is_searchable
 
     def opened_library(self) -> Library | None:
-        """Return the library; None where it is not open (yet)."""
-        opened = self._state.library
-        if not opened.done() or opened.exception():
+        """Return the library, or None before it is open."""
+        future = self._state.library
+        if not future.done() or future.exception():
             return None
-        return opened.result() if self._only is None else opened.result().only(self._only)
+        return future.result() if self._only is None else future.result().only(self._only)
 
     def await_words(
         self,
@@ -270,17 +259,16 @@ class LibraryHost:
         tell: Callable[[Progress], None] = ignore_progress,
         interrupted: Callable[[], bool] = never,
     ) -> None:
-        """Wait until there are words to search, the child has ended, the time is up or
-        `interrupted` says so; tell how far they are.
+        """Wait for a keyword index, up to `seconds` or until `interrupted()`; report progress.
 
-        Raises StorageError if there is no index and none can be made.
+        Returns early if the indexer has failed. Raises StorageError if no index can be made.
         """
         library, until = self.library(), time.monotonic() + seconds
         while not (library.indexed or self._indexer_is_stuck) and time.monotonic() < until:
             if interrupted():
                 return
-            for each in self.progress():
-                tell(each)
+            for progress in self.progress():
+                tell(progress)
             time.sleep(_POLL_SECONDS)
         index_failures = self.index_failures()
         if index_failures and not any(state.documents for state in library.index_states().values()):
@@ -292,7 +280,7 @@ class LibraryHost:
         return indexer is not None and indexer.has_failed
 
     def index_failures(self) -> tuple[str, ...]:
-        """Return why there is no index of a folder, where the child could make none."""
+        """Return why folders have no index, if the indexer cannot make one."""
         library, indexer = self.library(), self._state.indexer
         if indexer is None or library.indexed:
             return ()
@@ -302,11 +290,9 @@ class LibraryHost:
         return indexer.write_failures(missing)
 
     def await_model(self, interrupted: Callable[[], bool] = never) -> None:
-        """Wait for the model where there are vectors to search, until it is clear that there is
-        none or the time for it is up.
-        """
+        """Wait for the embedding model if there are vectors, until it fails or time is up."""
         self.library()
-        # asked for again each time: a view keeps the models that were there when it was asked for
+        # A view keeps the models it was created with: request it again each time.
         while (
             time.monotonic() < self._state.model_deadline
             and not self._state.model_problem
@@ -320,10 +306,9 @@ class LibraryHost:
         ask: Callable[[], _Result],
         interrupted: Callable[[], bool] = never,
     ) -> _Result:
-        """Ask; where that meets damage, have the child repair it and ask again, as long as one
-        waits for words.
+        """Run a query; if the index is damaged, request a repair and retry until time is up.
 
-        Raises what was met last.
+        Raises the last error.
         """
         until = time.monotonic() + WORDS_WAIT_SECONDS
         damaged = False
@@ -331,7 +316,7 @@ class LibraryHost:
             try:
                 return ask()
             except StorageError as error:
-                # While a damaged index is built anew it may also be locked or not there.
+                # While a damaged index is rebuilt, it may be locked or missing.
                 damaged = damaged or isinstance(error, IndexDamagedError)
                 if (
                     not damaged
@@ -346,33 +331,30 @@ class LibraryHost:
 
     @property
     def has_indexer(self) -> bool:
-        """Return whether there is a child that indexes, or is about to."""
+        """Return whether this server has a running indexer."""
         return self._state.indexer is not None and self._state.indexer.is_running
 
     def notes(self) -> tuple[str, ...]:
-        """Return in words what went wrong behind the answers; empty while all is well.
-
-        A view names and tells of no other folder.
-        """
+        """Return messages about problems in the background; a view omits other folders."""
         state, sees_all = self._state, self._only is None
-        of_model = state.model_problem if sees_all or not state.model_problem else _WITHOUT_MODEL
+        model_note = state.model_problem if sees_all or not state.model_problem else _WITHOUT_MODEL
         library = self.opened_library()
-        of_files = tuple(
-            f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` says "
+        file_notes = tuple(
+            f"The folder {folder.name} is served without its own file {FOLDER_FILE}: `status` says "
             "why."
-            for each in (library.opened if library else ())
-            if each.problems
+            for folder in (library.opened if library else ())
+            if folder.problems
         )
-        of_child = state.indexer.notes(self._only) if state.indexer else ()
-        return tuple(note for note in (*of_files, *of_child, of_model) if note)
+        indexer_notes = state.indexer.notes(self._only) if state.indexer else ()
+        return tuple(note for note in (*file_notes, *indexer_notes, model_note) if note)
 
     def progress(self) -> tuple[Progress, ...]:
-        """Return how far the folders are that are being indexed, by whichever process."""
+        """Return the progress of the folders that any process is indexing."""
         library = self.opened_library()
         return library.progress() if library else ()
 
     def stop(self) -> None:
-        """End the child and the follower."""
+        """Stop the indexer, the follower and the command server."""
         self.follower.stop()
         self._stopping.set()
         with self._lock:
@@ -385,19 +367,19 @@ class LibraryHost:
         library = self._opened()
         if library is None:
             return
-        # of a database a builder takes care
-        own = [each for each in library.opened if is_local_path(each.root)]
-        if self._command or (self._command is None and own):
+        # a builder indexes the folders in a database
+        local_folders = [folder for folder in library.opened if is_local_path(folder.root)]
+        if self._command or (self._command is None and local_folders):
             with self._lock:
                 if not self._stopping.is_set():
-                    self._state.indexer = self._started_indexer(library, own)
+                    self._state.indexer = self._start_indexer(library, local_folders)
         self._state.model_deadline = time.monotonic() + MODEL_WAIT_SECONDS
         self._state.library.set_result(library)
         self.follower.start(library)
         try:
             self._load_models(library)
         except ModelError as error:
-            self._state.model_problem = f"{error} Answers go on without it."
+            self._state.model_problem = f"{error} Queries run without it."
         except ThumbindexError as error:
             self._state.model_problem = str(error)
         start = self._start_command_server
@@ -406,17 +388,16 @@ class LibraryHost:
                 if not self._stopping.is_set():
                     self._state.command_server = start(library)
 
-    def _started_indexer(self, library: Library, own: Sequence[Folder]) -> IndexerSupervisor:
-        """Start what keeps the indexes of this machine's folders up to the disk."""
+    def _start_indexer(self, library: Library, folders: Sequence[Folder]) -> IndexerSupervisor:
         opening, is_watched = self._state.opening, library.config.serve.watch.enabled
-        if len(own) < len(library.opened):
-            opening = replace(opening, folder=tuple(str(each.root) for each in own))
+        if len(folders) < len(library.opened):
+            opening = replace(opening, folder=tuple(str(folder.root) for folder in folders))
         if self._command is not None:
-            given = self._command
-            indexer = IndexerSupervisor(lambda _: given, ())
+            command = self._command
+            indexer = IndexerSupervisor(lambda _: command, ())
         else:
             indexer = IndexerSupervisor(
-                partial(indexer_command, opening), own if is_watched else ()
+                partial(indexer_command, opening), folders if is_watched else ()
             )
         indexer.start()
         return indexer
@@ -435,14 +416,15 @@ class LibraryHost:
                 self._state.library = Future()
 
     def _load_models(self, library: Library) -> None:
-        """Load the models as soon as the index says which: it keeps the one that it was made with,
-        whatever `auto` is.
+        """Load the models as soon as the index names them.
+
+        An index keeps its embedding model, whatever `auto` stands for now.
         """
         while not self._stopping.is_set():
             try:
                 library.load_models()
                 self._state.model_problem = ""
-            except StorageError as error:  # under repair, perhaps
+            except StorageError as error:  # perhaps under repair
                 self._state.model_problem = str(error)
             if library.has_model or self._state.indexer is None:
                 return

@@ -1,7 +1,6 @@
-"""The child process of a server: it watches folders and keeps their indexes up to date.
+"""The indexer, a server's child process: it watches folders and keeps their indexes up to date.
 
-All there is to do is a list of jobs. The most urgent one that is due comes first; of several
-folders that wait for the same job, the one that was served longest ago.
+It runs the most urgent due job first. Folders that wait for the same job take turns.
 """
 
 from __future__ import annotations
@@ -32,44 +31,43 @@ from thumbindex.process import (
 )
 
 SLICE_SECONDS = 2.0
-"""How long a job goes on while another folder waits for the same job."""
+"""Maximum time of a job while another folder waits for the same job."""
 
 MERGE_SECONDS = 5.0
-"""After an edit it must be quiet for so long before segments are merged: the next edit should not
-wait behind that.
-"""
+"""Quiet time after an edit before segments are merged, so that the next edit need not wait."""
 
 FIRST_VERIFY_SECONDS, VERIFY_SECONDS = 60.0, 24 * 3600.0
-"""When an index is first read whole, and how often, to find what a failing disk has changed: it
-costs a second of a core for each 20,000 chunks.
+"""Delay of the first check for disk damage, and the interval of later ones.
+
+A check takes a second of CPU time per 20,000 chunks.
 """
 
 _REQUEST_POLL_SECONDS = 0.1
-"""Seconds between checks for request files: asks and repairs."""
+"""Interval between checks for requests by readers."""
 
 REFRESH_SECONDS = 0.5
-"""Seconds between two comparisons for readers who ask."""
+"""Minimum interval between comparisons that readers request."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
 
 class Job(IntEnum):
-    """What there is to do in a folder, the most urgent first."""
+    """The jobs of a folder, most urgent first."""
 
-    REPAIR = 1  # a reader has met damage
+    REPAIR = 1  # after a reader found damage
     WORDS = 2
     VECTORS = 3
     DUPLICATES = 4
     MERGE = 5  # segments of the keyword index
-    VERIFY = 6  # look for damage
+    VERIFY = 6  # check for damage
 
 
 _LOW_PRIORITY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.VERIFY)
-"""Done on a thread of low priority while the loop waits: on Linux words keep the normal one."""
+"""Jobs that run in a low-priority thread while the loop waits."""
 
 
 class WatchedFolder:
-    """A folder, and when its jobs are due (on the monotonic clock)."""
+    """A folder, and the due times of its jobs by the monotonic clock."""
 
     def __init__(self, folder: Folder, watch: Watch, now: float) -> None:
         self.folder, self.watch, self.name = folder, watch, folder.name
@@ -78,12 +76,12 @@ class WatchedFolder:
         self.due[Job.VERIFY] = now + FIRST_VERIFY_SECONDS
         self.served_at = dict.fromkeys(Job, _LONG_AGO)
         self.check_at = now
-        self.requests_at = _LONG_AGO  # when readers' requests are read again
-        self.is_quiet = False  # the last comparison found nothing to do
+        self.requests_at = _LONG_AGO  # when to check for readers' requests again
+        self.is_quiet = False  # the last comparison found no changes
         self.notes: dict[MessageKind, str] = {}
 
     def due_at(self, job: Job) -> float:
-        """Return when a job is due; never while the folder is gone."""
+        """Return the due time of a job; infinity while the folder is gone."""
         if not self.watch.folder_exists:
             return _NEVER
         if job is Job.REPAIR and not os.path.exists(self.folder.index_paths.repair):  # noqa: PTH110
@@ -96,33 +94,33 @@ class WatchedFolder:
 
 
 class IndexingLoop:
-    """Keeps the indexes of folders up to the disk until it is stopped."""
+    """Keeps indexes up to date until stopped."""
 
     def __init__(
         self,
         library: Library,
-        say: Callable[[Message], object],
+        send: Callable[[Message], object],
         make_watch: Callable[..., Watch] = Watch,
         *,
         clock: Callable[[], float] = time.monotonic,
         only: Collection[str] = (),
     ) -> None:
-        self._library, self._send, self._clock = library, say, clock
+        self._library, self._send, self._clock = library, send, clock
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = False
         self._folders = list[WatchedFolder]()
-        for each in library.opened:
-            if only and each.name not in only:
+        for folder in library.opened:
+            if only and folder.name not in only:
                 continue
             watch = make_watch(
-                each.root,
-                each.index_paths.folder,
+                folder.root,
+                folder.index_paths.folder,
                 self._settings,
-                each.config.corpus,
+                folder.config.corpus,
                 self._wake.set,
             )
-            self._folders.append(WatchedFolder(each, watch, clock()))
+            self._folders.append(WatchedFolder(folder, watch, clock()))
         self._work: dict[Job, Callable[[WatchedFolder], None]] = {
             Job.REPAIR: self._repair,
             Job.WORDS: self._index_words,
@@ -131,85 +129,85 @@ class IndexingLoop:
             Job.MERGE: self._merge,
             Job.VERIFY: self._verify,
         }
-        self._leisurely = ThreadPoolExecutor(1, "leisurely", initializer=lower_priority)
-        self._job: Job | None = None  # the present one
+        self._low_priority = ThreadPoolExecutor(1, "low priority", initializer=lower_priority)
+        self._job: Job | None = None  # the current one
         self._slice_ends: float | None = None
         self._is_cut_short = False
 
     def run(self) -> None:
-        """Do what is due until `stop`."""
+        """Run due jobs until `stop`."""
         try:
             while not self._stopped:
                 pause = self.step()
                 self._wake.wait(min(pause, _REQUEST_POLL_SECONDS))
                 self._wake.clear()
         finally:
-            self._leisurely.shutdown()
+            self._low_priority.shutdown()
             for folder in self._folders:
                 folder.watch.close()
 
     def stop(self) -> None:
-        """End `run`, from another thread."""
+        """Make `run` return; called from another thread."""
         self._stopped = True
         self._wake.set()
 
     def step(self) -> float:
-        """Do the most urgent job that is due; return for how many seconds none is."""
+        """Run the most urgent due job; return the seconds until the next one."""
         self._check()
         for job in Job:
             if waiting := self._folders_due(job):
-                self._run_job(job, min(waiting, key=lambda each: each.served_at[job]))
+                self._run_job(job, min(waiting, key=lambda folder: folder.served_at[job]))
                 return 0.0
         now = self._clock()
-        due = [folder.due_at(job) for folder in self._folders for job in Job]
-        return max(0.0, min(due, default=_NEVER) - now)
+        due_times = [folder.due_at(job) for folder in self._folders for job in Job]
+        return max(0.0, min(due_times, default=_NEVER) - now)
 
     def _folders_due(self, job: Job) -> list[WatchedFolder]:
         now = self._clock()
         return [folder for folder in self._folders if folder.due_at(job) <= now]
 
-    def _run_job(self, job: Job, each: WatchedFolder) -> None:
+    def _run_job(self, job: Job, folder: WatchedFolder) -> None:
         self._job, self._slice_ends, self._is_cut_short = job, None, False
-        each.due[job], each.served_at[job] = _NEVER, self._clock()
+        folder.due[job], folder.served_at[job] = _NEVER, self._clock()
         try:
             if job in _LOW_PRIORITY:
-                self._leisurely.submit(self._work[job], each).result()
+                self._low_priority.submit(self._work[job], folder).result()
             else:
-                self._work[job](each)
+                self._work[job](folder)
         except (ThumbindexError, OSError) as error:
-            self._postpone(job, each, error)
+            self._postpone(job, folder, error)
         else:
             if self._is_cut_short:
-                each.due[job] = self._clock()
+                folder.due[job] = self._clock()
         self._job = None
 
     def _interrupted(self) -> bool:
-        """Return True if the present job is to stop for another one; asked between two batches."""
+        """Return whether the current job must stop for another; called between batches."""
         assert self._job
         self._check()
         now = self._clock()
         self._slice_ends = self._slice_ends or now + SLICE_SECONDS
-        # a search for duplicates that is cut short begins again: two folders would never get theirs
-        is_whole = self._job is Job.DUPLICATES
-        is_over = not is_whole and now >= self._slice_ends and bool(self._folders_due(self._job))
+        # A search for duplicates starts over if cut short: with slices, two folders never finish.
+        has_slices = self._job is not Job.DUPLICATES
+        is_over = has_slices and now >= self._slice_ends and bool(self._folders_due(self._job))
         is_urgent = any(self._folders_due(job) for job in Job if job < self._job)
         self._is_cut_short = self._stopped or is_over or is_urgent
         return self._is_cut_short
 
-    def _postpone(self, job: Job, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
-        """Retry a job after `poll_seconds`, and say why unless the folder is gone."""
-        each.check_at = self._clock()
+    def _postpone(self, job: Job, folder: WatchedFolder, error: ThumbindexError | OSError) -> None:
+        """Retry a job after `poll_seconds`, and report the error unless the folder is gone."""
+        folder.check_at = self._clock()
         again_at = self._clock() + self._settings.poll_seconds
-        each.due[job] = each.due[Job.WORDS] = each.requests_at = again_at
+        folder.due[job] = folder.due[Job.WORDS] = folder.requests_at = again_at
         if not isinstance(error, UnknownFolderError):
-            self._note(each, "words", postponed_message(each.name, error))
-        elif each.folder.root.is_dir():
-            self._note(each, "empty", str(error))
+            self._note(folder, "words", postponed_message(folder.name, error))
+        elif folder.folder.root.is_dir():
+            self._note(folder, "empty", str(error))
 
     # -------------------------------------------------------------- jobs
 
     def _check(self) -> None:
-        """Look now and then whether the folders are there and can be watched."""
+        """Check at intervals whether the folders exist and can be watched."""
         for folder in self._folders:
             if self._clock() < folder.check_at:
                 continue
@@ -217,100 +215,100 @@ class IndexingLoop:
             seconds, failure = self._settings.poll_seconds, folder.watch.failure
             folder.check_at = self._clock() + seconds
             gone = (
-                f"The folder {folder.folder.root} is gone: nothing is deleted, answers come from "
-                "what was indexed. It is taken up again when it is back."
+                f"The folder {folder.folder.root} is missing: its index is kept and still "
+                "answers. Indexing resumes when the folder is back."
             )
             unwatched = (
-                f"{folder.name}: changes are looked for every {seconds:g} s, since the folder "
-                f"cannot be watched ({failure}); where that is a limit of the system, raise it "
-                "(Linux: sysctl fs.inotify.max_user_watches)."
+                f"{folder.name}: the folder cannot be watched ({failure}), so changes are checked "
+                f"every {seconds:g} s. If that is a system limit, raise it (Linux: sysctl "
+                "fs.inotify.max_user_watches)."
             )
             self._note(folder, "folder", "" if folder.watch.folder_exists else gone)
             self._note(folder, "watch", unwatched if failure else "")
 
-    def _index_words(self, each: WatchedFolder) -> None:
-        """Compare the folder with its index, and take in what differs, large files last."""
-        each.watch.debounce.clear()
-        # what is due already, and who asks meanwhile, would cut this comparison short
-        each.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
-        each.requests_at = _NEVER
+    def _index_words(self, folder: WatchedFolder) -> None:
+        """Compare the folder with its index and index the changes, large files last."""
+        folder.watch.debounce.clear()
+        # due changes and new requests would cut this comparison short
+        folder.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
+        folder.requests_at = _NEVER
         report = self._library.index(
-            words_only=True, folder=[each.name], finish=False, interrupted=self._interrupted
+            words_only=True, folder=[folder.name], finish=False, interrupted=self._interrupted
         )
-        self._note(each, "words", "")
-        self._note(each, "empty", "")
-        self._report_repaired(each, report.repaired)
-        # an ask of another user's may stay, which nobody else can delete
-        each.requests_at = (
-            self._clock() + REFRESH_SECONDS if each.folder.has_refresh_request else _LONG_AGO
+        self._note(folder, "words", "")
+        self._note(folder, "empty", "")
+        self._report_repaired(folder, report.repaired)
+        # another user's request file may remain, which we cannot delete
+        folder.requests_at = (
+            self._clock() + REFRESH_SECONDS if folder.folder.has_refresh_request else _LONG_AGO
         )
-        each.is_quiet = not (report.added or report.changed or report.removed)
-        each.due[Job.MERGE] = self._clock() + MERGE_SECONDS
-        if not each.is_quiet and not each.notes.get("vectors"):
-            each.due[Job.VECTORS] = self._clock()
+        folder.is_quiet = not (report.added or report.changed or report.removed)
+        folder.due[Job.MERGE] = self._clock() + MERGE_SECONDS
+        if not folder.is_quiet and not folder.notes.get("vectors"):
+            folder.due[Job.VECTORS] = self._clock()
 
-    def _embed(self, each: WatchedFolder) -> None:
-        """Make vectors; look again once in a while for commits' dates, and for a model."""
+    def _embed(self, folder: WatchedFolder) -> None:
+        """Embed chunks; repeat at intervals, for commit dates and for a missing model."""
         try:
-            repaired = self._library.embed([each.name], interrupted=self._interrupted)
+            repaired = self._library.embed([folder.name], interrupted=self._interrupted)
         except ModelError as error:
-            self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
+            self._note(folder, "vectors", f"{error} Until then, queries search keywords only.")
         else:
-            self._note(each, "vectors", "")
-            self._report_repaired(each, repaired)
+            self._note(folder, "vectors", "")
+            self._report_repaired(folder, repaired)
             if not self._is_cut_short:
-                each.due[Job.DUPLICATES] = self._clock()
-        each.due[Job.VECTORS] = self._clock() + self._settings.reconcile_seconds
+                folder.due[Job.DUPLICATES] = self._clock()
+        folder.due[Job.VECTORS] = self._clock() + self._settings.reconcile_seconds
 
-    def _find_duplicates(self, each: WatchedFolder) -> None:
+    def _find_duplicates(self, folder: WatchedFolder) -> None:
         try:
-            with closing(self._library.find_duplicates([each.name])) as steps:
+            with closing(self._library.find_duplicates([folder.name])) as steps:
                 for _ in steps:
                     if self._interrupted():
                         break
         except IndexDamagedError:
-            each.due[Job.VERIFY] = self._clock()
+            folder.due[Job.VERIFY] = self._clock()
 
-    def _merge(self, each: WatchedFolder) -> None:
-        self._library.merge([each.name], idle="long" if each.is_quiet else "short")
+    def _merge(self, folder: WatchedFolder) -> None:
+        self._library.merge([folder.name], idle="long" if folder.is_quiet else "short")
 
-    def _repair(self, each: WatchedFolder) -> None:
+    def _repair(self, folder: WatchedFolder) -> None:
         try:
-            self._verify(each)
+            self._verify(folder)
         finally:
             with suppress(OSError):
-                each.folder.index_paths.repair.unlink(missing_ok=True)
-        each.due[Job.REPAIR] = self._clock() + self._settings.poll_seconds
-        each.due[Job.WORDS] = self._clock()
+                folder.folder.index_paths.repair.unlink(missing_ok=True)
+        folder.due[Job.REPAIR] = self._clock() + self._settings.poll_seconds
+        folder.due[Job.WORDS] = self._clock()
 
-    def _verify(self, each: WatchedFolder) -> None:
-        """Read the index whole, and repair it if it is damaged."""
-        each.due[Job.VERIFY] = self._clock() + VERIFY_SECONDS
-        self._report_repaired(each, self._library.repair([each.name]))
+    def _verify(self, folder: WatchedFolder) -> None:
+        """Check the whole index, and repair damage."""
+        folder.due[Job.VERIFY] = self._clock() + VERIFY_SECONDS
+        self._report_repaired(folder, self._library.repair([folder.name]))
 
-    def _report_repaired(self, each: WatchedFolder, repaired: Sequence[str]) -> None:
+    def _report_repaired(self, folder: WatchedFolder, repaired: Sequence[str]) -> None:
         if repaired:
-            self._note(each, "repaired", " ".join(repaired))
-            each.due[Job.WORDS] = self._clock()
+            self._note(folder, "repaired", " ".join(repaired))
+            folder.due[Job.WORDS] = self._clock()
 
-    def _note(self, each: WatchedFolder, kind: MessageKind, sentence: str) -> None:
-        if sentence != each.notes.get(kind, ""):
-            each.notes[kind] = sentence
-            self._send(Message(each.name, kind, sentence))
+    def _note(self, folder: WatchedFolder, kind: MessageKind, sentence: str) -> None:
+        if sentence != folder.notes.get(kind, ""):
+            folder.notes[kind] = sentence
+            self._send(Message(folder.name, kind, sentence))
 
 
 # ------------------------------------------------------------------ the process
 
 
 def run_indexer(arguments: Sequence[str]) -> int:
-    """Index what `indexer_command` wrote, as `keep_up_to_date` does; return the exit code.
+    """Run the indexer with the arguments of `indexer_command`; return the exit code.
 
-    No user's command: no parser of options is imported.
+    Users never type this command, so it does without an option parser.
     """
     defer_garbage_collection()
     limit_numeric_threads()
     if isinstance(sys.stderr, io.TextIOWrapper):
-        # as the server reads it; Windows writes pipes in the encoding of its region
+        # The server reads UTF-8; Windows encodes pipes in its regional encoding.
         sys.stderr.reconfigure(encoding="utf-8")
     names_at = arguments.index("--")
     opening, names = OpenOptions.from_arguments(arguments[:names_at]), arguments[names_at + 1 :]
@@ -323,14 +321,12 @@ def run_indexer(arguments: Sequence[str]) -> int:
 
 
 def keep_up_to_date(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:
-    """Keep the indexes up to the disk until the server at the other end of standard input is gone;
-    without `serve.watch` only once.
-    """
+    """Keep indexes up to date until standard input closes; index once without `serve.watch`."""
     threading.Thread(target=_exit_with_server, name="server watch", daemon=True).start()
-    # Opened only now: a server that is killed while that goes on must not leave its child behind.
+    # Opened after that, so that the child exits even if the server dies meanwhile.
     library = open_it()
     resume_garbage_collection()
-    # as for the end of the server: nothing has to be tidied up
+    # nothing needs cleaning up
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     switch_threads_often()
     if library.config.serve.watch.enabled:
@@ -347,16 +343,15 @@ def _send(note: Message) -> None:
 
 
 def _exit_with_server() -> None:
-    """End this process when the server at the other end of standard input is gone."""
-    # Even a killed server closes its end. What is committed stays; a commit under way is rolled
-    # back by SQLite.
-    # Read by descriptor: the lock of a buffered reader would stop the interpreter's own way out.
+    """Exit when standard input closes, as it does even if the server is killed."""
+    # SQLite rolls back an unfinished commit.
+    # os.read, since a buffered reader's lock would block the interpreter's exit.
     while os.read(0, 4096):
         pass
     os._exit(0)
 
 
 if __name__ == "__main__":
-    # on Windows Ctrl-C in a terminal reaches the server's child as well
+    # on Windows, Ctrl-C reaches the child as well
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(run_indexer(sys.argv[1:]))

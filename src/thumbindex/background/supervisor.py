@@ -1,4 +1,4 @@
-"""Keep the child process that indexes: one server of all on a folder has one."""
+"""Run the child process that indexes: one of a folder's servers has one."""
 
 from __future__ import annotations
 
@@ -22,37 +22,35 @@ if TYPE_CHECKING:
     from thumbindex.library import Folder
 
 MessageKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"]
-"""What a note of the child is about; "words" says why an index cannot be written."""
+"""Subject of an indexer's message; "words" reports that an index cannot be written."""
 
 _STOPPED = (
-    "Indexing stopped{}; answers come from what is indexed so far. It is started again in a while."
+    "Indexing stopped{}; answers come from the existing index. Indexing restarts automatically."
 )
-"""With the reason, but for those who see some folders only: the reason may name another one."""
+"""Note with a reason; users who see only some folders get none, as it may name another folder."""
 
 _LOCK_SECONDS = 0.5
-"""Between two attempts to take the lock that another server holds: one takes over within two
-seconds of the other's end.
-"""
+"""Interval between attempts to take a lock that another server holds."""
 
 _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 1.0, 60.0
-"""First and longest pause between two starts of a child that dies: it doubles each time."""
+"""First and longest pause before restarting a child that died; it doubles each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A sentence of the child for the user; an empty one takes back the last one of its kind."""
+    """A message from the indexer to the user; an empty one withdraws the last of its kind."""
 
     folder: str
     kind: MessageKind
     sentence: str
 
     def line(self) -> str:
-        """Return the line of JSON that the child writes."""
+        """Return the message as a line of JSON."""
         return f"{json.dumps(asdict(self))}\n"
 
 
 def read_message(line: str) -> Message | None:
-    """Read what `Message.line` wrote; None for any other line."""
+    """Parse the output of `Message.line`; return None for any other line."""
     try:
         return Message(**json.loads(line))
     except (ValueError, TypeError):
@@ -60,16 +58,16 @@ def read_message(line: str) -> Message | None:
 
 
 def postponed_message(folder: str, error: Exception) -> str:
-    """Return the sentence of a note about words that cannot be written."""
+    """Return the text of a "words" message."""
     return f"{folder}: changes wait ({error})"
 
 
 class IndexerProcess:
-    """A child process that indexes; where it cannot be started, it says so in its notes."""
+    """The child process that indexes. If it cannot start, its notes say why."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._lines: deque[str] = deque(maxlen=20)
-        self._notes: dict[tuple[str, MessageKind], Message] = {}  # those that still hold, in order
+        self._notes: dict[tuple[str, MessageKind], Message] = {}  # current messages
         self._lock = threading.Lock()
         self._failure = ""
         self._process: subprocess.Popen[str] | None = None
@@ -81,12 +79,12 @@ class IndexerProcess:
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
                 errors="replace",
-                start_new_session=True,  # Ctrl-C is for the server, which ends the child
+                start_new_session=True,  # Ctrl-C is for the server, which stops the child
             )
         except OSError as error:
             self._failure = (
-                f"Indexing cannot be started ({error}); answers come from what is indexed so far. "
-                "Run `thumbindex index`."
+                f"Cannot start indexing ({error}); answers come from the existing index. Run "
+                "`thumbindex index`."
             )
             return
         threading.Thread(
@@ -95,18 +93,16 @@ class IndexerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Return whether it is at work or waits for some."""
+        """Return whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def has_failed(self) -> bool:
-        """Return True if it died and may be started again."""
+        """Return whether the process died with an error."""
         return self._process is not None and self._process.poll() not in (None, 0)
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return in words what is wrong with it, or what it said that still holds; with `only`,
-        what concerns these folders and names no other.
-        """
+        """Return its failure or its current messages; with `only`, no other folder is named."""
         status = self._process.poll() if self._process is not None else None
         if only is not None and (self._failure or status):
             return (_STOPPED.format(""),)
@@ -114,10 +110,10 @@ class IndexerProcess:
             return (self._failure,)
         if status:
             if status < 0:
-                last = f"ended by signal {-status}"
+                reason = f"ended by signal {-status}"
             else:
-                last = self._lines[-1] if self._lines else "it left no message"
-            return (_STOPPED.format(f" ({last})"),)
+                reason = self._lines[-1] if self._lines else "no error message"
+            return (_STOPPED.format(f" ({reason})"),)
         return tuple(
             note.sentence
             for note in self._current_messages()
@@ -125,7 +121,7 @@ class IndexerProcess:
         )
 
     def write_failures(self, only: Collection[str]) -> tuple[str, ...]:
-        """Return why the indexes of these folders cannot be written."""
+        """Return the reasons why indexes of these folders cannot be written."""
         return tuple(
             note.sentence
             for note in self._current_messages()
@@ -137,7 +133,7 @@ class IndexerProcess:
             return tuple(self._notes.values())
 
     def stop(self) -> None:
-        """End it: what it has committed stays."""
+        """Kill the process; commits stay."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -149,68 +145,64 @@ class IndexerProcess:
             for line in messages:
                 if note := read_message(line):
                     with self._lock:
-                        before = self._notes.pop((note.folder, note.kind), None)
+                        last = self._notes.pop((note.folder, note.kind), None)
                         if note.sentence:
                             self._notes[note.folder, note.kind] = note
-                    said = note.sentence or f"no longer so: {before.sentence if before else ''}"
-                    line = f"note: {one_line(said)}\n"
+                    sentence = note.sentence or f"resolved: {last.sentence if last else ''}"
+                    line = f"note: {one_line(sentence)}\n"
                 if line.strip():
                     self._lines.append(line.strip())
-                # who reads our messages may be gone; the child must not die of it
+                # a closed stderr must not stop this thread, or the child blocks
                 with suppress(OSError, ValueError):
                     sys.stderr.write(line)
 
 
 class IndexerSupervisor:
-    """Runs one child that indexes the folders whose lock this server holds.
+    """Runs one child that indexes the folders locked by this server.
 
-    Of several servers on a folder one holds its lock, and indexes. If that server ends, another
-    one takes the lock and starts a child.
+    If several servers have a folder open, one holds its lock. When that server ends, another takes
+    the lock and starts a child.
     """
 
     def __init__(
         self, command: Callable[[Sequence[str]], Sequence[str]], folders: Sequence[Folder]
     ) -> None:
-        """Take the child's command by names of folders; without folders, there is no lock to wait
-        for.
-        """
+        """Run `command(folder names)`; without `folders`, start at once without a lock."""
         self._command = command
         self._locks = {
             folder.name: library.WatchLock(folder.index_paths.watch) for folder in folders
         }
         self._started_for: Mapping[str, int] | None = None  # locks by name
-        self._lock_failures: Mapping[str, str] = {}  # why a folder's lock cannot be made
+        self._lock_failures: Mapping[str, str] = {}  # errors by folder
         self._child: IndexerProcess | None = None
-        self._began, self._pause = 0.0, _RESTART_SECONDS
+        self._started_at, self._pause = 0.0, _RESTART_SECONDS
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Take the locks that are free, and keep trying until `stop`."""
+        """Take free locks, and keep trying until `stop`."""
         self._check()
         threading.Thread(target=self._keep, name="indexer", daemon=True).start()
 
     @property
     def is_running(self) -> bool:
-        """Return True if this server has a child that indexes."""
+        """Return whether this server has a running child."""
         return self._child is not None and self._child.is_running
 
     @property
     def has_failed(self) -> bool:
-        """Return True if the child has ended, or no lock can be made."""
+        """Return whether the child has ended or a lock file cannot be created."""
         return not self.is_running and (self._child is not None or bool(self._lock_failures))
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return what is wrong in words; with `only`, what concerns these folders and names no
-        other.
-        """
-        of_child = self._child.notes(only) if self._child else ()
-        return (*self._lock_failures_of(only), *of_child)
+        """Return messages about problems; with `only`, no other folder is named."""
+        child_notes = self._child.notes(only) if self._child else ()
+        return (*self._lock_failures_of(only), *child_notes)
 
     def write_failures(self, only: Collection[str]) -> tuple[str, ...]:
-        """Return why the indexes of these folders cannot be written."""
-        of_child = self._child.write_failures(only) if self._child else ()
-        return (*self._lock_failures_of(only), *of_child)
+        """Return the reasons why indexes of these folders cannot be written."""
+        child_failures = self._child.write_failures(only) if self._child else ()
+        return (*self._lock_failures_of(only), *child_failures)
 
     def _lock_failures_of(self, only: Collection[str] | None) -> tuple[str, ...]:
         return tuple(
@@ -220,7 +212,7 @@ class IndexerSupervisor:
         )
 
     def stop(self) -> None:
-        """End the child, then let another server have the folders."""
+        """Stop the child, then release the locks."""
         self._stopping.set()
         with self._lock:
             if self._child is not None:
@@ -233,30 +225,30 @@ class IndexerSupervisor:
             self._check()
 
     def _check(self) -> None:
-        """Start a child if other locks are held than before, or the last child died."""
+        """Start a child if the locks changed or the last child died."""
         with self._lock:
             if self._stopping.is_set():
                 return
-            held, now = self._try_lock_all(), time.monotonic()
-            if held != self._started_for:
-                self._started_for = held
+            locked, now = self._try_lock_all(), time.monotonic()
+            if locked != self._started_for:
+                self._started_for = locked
                 self._start()
-            elif self._child and self._child.has_failed and now >= self._began + self._pause:
-                lived = now - self._began > 2 * _LONGEST_RESTART_SECONDS
+            elif self._child and self._child.has_failed and now >= self._started_at + self._pause:
+                was_stable = now - self._started_at > 2 * _LONGEST_RESTART_SECONDS
                 longer = min(2 * self._pause, _LONGEST_RESTART_SECONDS)
-                self._pause = _RESTART_SECONDS if lived else longer
+                self._pause = _RESTART_SECONDS if was_stable else longer
                 self._start()
 
     def _try_lock_all(self) -> Mapping[str, int]:
-        held, refused = dict[str, int](), dict[str, str]()
+        locked, failures = dict[str, int](), dict[str, str]()
         for name, lock in self._locks.items():
             try:
-                if taken := lock.try_lock():
-                    held[name] = taken
+                if lock_id := lock.try_lock():
+                    locked[name] = lock_id
             except StorageError as error:
-                refused[name] = postponed_message(name, error)
-        self._lock_failures = refused
-        return held
+                failures[name] = postponed_message(name, error)
+        self._lock_failures = failures
+        return locked
 
     def _start(self) -> None:
         if self._child is not None:
@@ -265,14 +257,12 @@ class IndexerSupervisor:
         self._child = (
             IndexerProcess(self._command(list(self._started_for or ()))) if is_due else None
         )
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
 
 
 def indexer_command(opening: OpenOptions, names: Sequence[str]) -> list[str]:
-    """Return how to start the child that indexes these folders of what an opening describes; all
-    if none is named.
-    """
-    # -P: the server's working directory is often a vault, whose files must never be imported.
+    """Return the command of a child that indexes these or all folders of an opening."""
+    # -P: the working directory is often a vault, whose files must never be imported.
     return [
         sys.executable,
         "-P",

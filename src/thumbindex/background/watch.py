@@ -1,6 +1,4 @@
-"""The adapter to watchdog: it reports that something below a folder has changed; a walk finds out
-what.
-"""
+"""The adapter to watchdog: reports that a folder has changed; a walk then finds the changes."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from watchdog.observers.api import BaseObserver
 
 from thumbindex.settings import CorpusSettings, WatchSettings
 
-# Neither opening nor reading: what we read ourselves must not wake us.
+# Without opening and reading, which would wake us by our own reads.
 _EVENTS: list[type[FileSystemEvent]] = [
     *(FileCreatedEvent, FileModifiedEvent, FileClosedEvent, FileDeletedEvent, FileMovedEvent),
     *(DirCreatedEvent, DirDeletedEvent, DirMovedEvent),
@@ -38,10 +36,7 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 class Debounce:
-    """Decides when changes are taken in: once it is quiet, and not too late where it never is.
-
-    Two times, whatever the storm.
-    """
+    """Delays indexing until changes pause, or until a maximum delay. Takes constant memory."""
 
     def __init__(self, debounce: float, longest: float) -> None:
         self._quiet, self._longest = debounce, longest
@@ -50,7 +45,7 @@ class Debounce:
         self._lock = threading.Lock()
 
     def record(self, now: float) -> bool:
-        """Record a change; return whether it is the first one since `clear`."""
+        """Record a change; return whether it is the first since `clear`."""
         with self._lock:
             first = self._first is None
             self._first = now if self._first is None else self._first
@@ -58,25 +53,25 @@ class Debounce:
             return first
 
     def due(self) -> float | None:
-        """Return when the changes so far are to be taken in; None where there are none."""
+        """Return the time to index the changes, or None without changes."""
         with self._lock:
             if self._first is None:
                 return None
             return min(self._last + self._quiet, self._first + self._longest)
 
     def clear(self) -> None:
-        """Forget the changes; called before a walk, so that a change during it counts."""
+        """Forget the changes; call it before a walk, so that changes during the walk count."""
         with self._lock:
             self._first = None
 
 
 class Watch:
-    """Watches one folder; where that cannot be done, every look counts as a change."""
+    """Watches one folder. If that fails, each check counts as a change."""
 
     def __init__(
         self,
         root: Path,
-        spare: Path,
+        probe: Path,
         settings: WatchSettings,
         corpus: CorpusSettings,
         wake: Callable[[], None],
@@ -86,50 +81,48 @@ class Watch:
             settings.debounce_ms / 1000, max(settings.debounce_ms, settings.max_delay_ms) / 1000
         )
         self.folder_exists = True
-        self.failure = ""  # why the folder is not watched; empty where it is
-        self._root, self._spare, self._settings, self._corpus = root, spare, settings, corpus
-        self._wake, self._make = wake, make_observer
+        self.failure = ""  # why the folder is not watched
+        self._root, self._probe, self._settings, self._corpus = root, probe, settings, corpus
+        self._wake, self._make_observer = wake, make_observer
         self._observer: BaseObserver | None = None
         self._identity: tuple[int, int] | None = None
-        self._lost = _LostEventsLog(self._on_lost_events)
-        self._broken = False
-        self._retry_at = 0.0  # when to try again after a failure
+        self._lost_events_log = _LostEventsLog(self._on_lost_events)
+        self._has_lost_events = False
+        self._retry_at = 0.0  # after a failure
 
     def check(self) -> None:
-        """Start the watch, or restart it if the folder came back or the watch broke; else cheap."""
-        seen = _identity(self._root)
-        same = self._identity is None or (
-            self.folder_exists and self._identity == seen and self._is_listening()
+        """Start the watch, or restart it if the folder came back or the watch broke."""
+        identity = _identity(self._root)
+        is_same = self._identity is None or (
+            self.folder_exists and self._identity == identity and self._is_listening()
         )
-        # A mount point without its drive is an empty folder: that is no reason to forget what was
-        # there.
-        self.folder_exists = seen is not None and (same or _is_not_empty(self._root))
+        # A mount point without its drive is an empty folder: do not delete the index.
+        self.folder_exists = identity is not None and (is_same or _is_not_empty(self._root))
         if not self.folder_exists:
             self.close()
             self.failure = ""
-        elif self._identity != seen or self._broken or not self._is_healthy():
-            self._identity = seen
-            self._begin()
-            self._note()
+        elif self._identity != identity or self._has_lost_events or not self._is_healthy():
+            self._identity = identity
+            self._start()
+            self._record_change()
 
     def close(self) -> None:
         """Stop watching."""
         observer, self._observer = self._observer, None
-        logging.getLogger("watchdog").removeHandler(self._lost)
+        logging.getLogger("watchdog").removeHandler(self._lost_events_log)
         if observer is not None:
             _stop(observer)
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         if self.failure and time.monotonic() < self._retry_at:
             return
         self.close()
-        self._broken = False
-        logging.getLogger("watchdog").addHandler(self._lost)
-        # A folder that is reported while its parent is being walked through is watched twice, which
-        # does no harm.
+        self._has_lost_events = False
+        logging.getLogger("watchdog").addHandler(self._lost_events_log)
+        # A folder created while its parent is scanned is watched twice, which is harmless.
         warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
         try:
-            self._observer = observer = self._make()
+            self._observer = observer = self._make_observer()
             observer.schedule(
                 _EventListener(self._on_event),
                 str(self._root),
@@ -146,12 +139,10 @@ class Watch:
             self.failure = ""
 
     def _is_listening(self) -> bool:
-        """Return whether the threads of the watch live, where there is one: the end of the folder
-        ends them.
-        """
+        """Return whether the watch's threads are alive; they end if the folder is deleted."""
         if self._observer is None:
             return True
-        # On Linux one more thread, which watchdog shows to nobody, reads what the system reports.
+        # On Linux, a private thread of watchdog reads the events.
         reader = getattr(self._observer, "_inotify_fd", self._observer)
         return all(
             thread.is_alive() for thread in (self._observer, reader, *self._observer.emitters)
@@ -166,15 +157,15 @@ class Watch:
         return self._observer is not None and self._is_listening()
 
     def _check_watch_limit(self, observer: BaseObserver) -> None:
-        """Raise OSError where the system has no watch left.
+        """Raise OSError if the system has no watch left.
 
-        On Linux each subfolder needs one, and watchdog passes over those that it gets none for:
-        then there is none for another folder, either.
+        On Linux each subfolder needs one, and watchdog ignores failures. So try to watch one more
+        folder.
         """
         if sys.platform == "linux":
             observer.unschedule(
                 observer.schedule(
-                    FileSystemEventHandler(), str(self._spare), event_filter=[DirDeletedEvent]
+                    FileSystemEventHandler(), str(self._probe), event_filter=[DirDeletedEvent]
                 )
             )
 
@@ -183,7 +174,7 @@ class Watch:
             path and not self._is_hidden(os.fsdecode(path))
             for path in (event.src_path, event.dest_path)
         ):
-            self._note()
+            self._record_change()
 
     def _is_hidden(self, path: str) -> bool:
         """Return whether a path is in a folder without documents, such as .git."""
@@ -195,45 +186,41 @@ class Watch:
         )
 
     def _on_lost_events(self) -> None:
-        self._broken = True
-        self._note()
+        self._has_lost_events = True
+        self._record_change()
 
-    def _note(self) -> None:
+    def _record_change(self) -> None:
         if self.debounce.record(time.monotonic()):
             self._wake()
 
 
 class _EventListener(FileSystemEventHandler):
-    """Takes watchdog's events."""
-
-    def __init__(self, hear: Callable[[FileSystemEvent], None]) -> None:
-        self._on_event = hear
+    def __init__(self, on_event: Callable[[FileSystemEvent], None]) -> None:
+        self._on_event = on_event
 
     def dispatch(self, event: FileSystemEvent) -> None:
-        """Pass an event on."""
         self._on_event(event)
 
 
 class _LostEventsLog(logging.Handler):
-    """Watchdog tells nobody but its log that the system dropped events."""
+    """Detects events dropped by the system, which watchdog only logs."""
 
-    def __init__(self, lose: Callable[[], None]) -> None:
+    def __init__(self, on_lost_events: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
-        self._on_lost_events = lose
+        self._on_lost_events = on_lost_events
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass on that events were lost."""
         if "overflow" in record.msg or "rebuild" in record.msg:
             self._on_lost_events()
 
 
 def _identity(root: Path) -> tuple[int, int] | None:
-    """Return what tells a folder from another one at its path; None where there is none."""
+    """Return device and inode of a folder, or None if it does not exist."""
     try:
-        facts = root.stat()
+        status = root.stat()
     except OSError:
         return None
-    return (facts.st_dev, facts.st_ino) if root.is_dir() else None
+    return (status.st_dev, status.st_ino) if root.is_dir() else None
 
 
 def _is_not_empty(root: Path) -> bool:
