@@ -84,7 +84,7 @@ def test_rewordings_are_compared_with_the_same_queries_as_typed(run: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("nowhere.jsonl",), "nowhere.jsonl: the queries cannot be read"),
+        (("nowhere.jsonl",), "Cannot read the queries in nowhere.jsonl"),
         (("cats.lost.jsonl",), "cats.lost: none of its 1 labeled paths is in cats"),
         (
             ("cats.manual.jsonl", "--baseline", "cats.manual.jsonl"),

@@ -1,4 +1,4 @@
-"""A small vault, indexed with the shipped fakes, and labeled queries for it."""
+"""A small vault, indexed with fake models, and labeled queries for it."""
 
 from collections.abc import Iterator
 

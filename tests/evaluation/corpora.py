@@ -1,4 +1,4 @@
-"""The evaluation sets, which lie beside the repository."""
+"""The evaluation sets, stored beside the repository."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ needs_corpora = pytest.mark.skipif(
 )
 
 
-def unpack(corpus: str, folder: Path, is_kept: Callable[[str], bool] = lambda path: True) -> Path:
-    """Unpack a corpus, or the files whose paths are kept; return its folder."""
-    with tarfile.open(SHARED / "corpora" / f"{corpus}.tar.xz") as packed:
+def unpack(
+    corpus: str, folder: Path, is_included: Callable[[str], bool] = lambda path: True
+) -> Path:
+    """Unpack a corpus, or the included paths of it; return its folder."""
+    with tarfile.open(SHARED / "corpora" / f"{corpus}.tar.xz") as archive:
         members = [
-            each
-            for each in packed
-            if each.isfile() and is_kept(each.name.removeprefix("./").partition("/")[2])
+            member
+            for member in archive
+            if member.isfile() and is_included(member.name.removeprefix("./").partition("/")[2])
         ]
-        packed.extractall(folder, members, filter="data")
+        archive.extractall(folder, members, filter="data")
     return folder / corpus

@@ -1,9 +1,9 @@
-"""Queries that are names, of any folder: paths, file names, titles, aliases, links and rare
-headings, and the same in other spellings.
+"""Make labeled queries from names in a folder: paths, titles, aliases, links, rare headings, and
+other spellings of these.
 
 `python tests/evaluation/name_queries.py FOLDER [COUNT] > FOLDER.names.jsonl` writes up to COUNT
-queries a kind, the same ones each time; right is every note of that name. `thumbindex eval` reads
-the file: S@1 is what counts.
+queries per kind, deterministically. Every note of that name is relevant. Run the file with
+`thumbindex eval` and look at S@1.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from thumbindex.settings import CorpusSettings
 T = TypeVar("T")
 COUNT = 40
 MOST_NOTES = 3
-"""Notes that a heading may stand in to be a name."""
+"""Maximum notes with a heading that counts as a name."""
 
 _ACCENTED = str.maketrans("aeiou", "áéíóú")
 
 
 def letters(text: str) -> str:
-    """Return the letters and digits of a name, without case and without the accents of Latin
-    letters.
-    """
+    """Return the letters and digits of a name, without case and Latin accents."""
     plain = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))
     return "".join(
         c
@@ -58,23 +56,21 @@ SPELLINGS: Mapping[str, Callable[[str], str]] = {
 
 
 def names_in(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield each name that a note bears, as a person writes it: its kind, the text, the note's
-    path.
-    """
+    """Yield kind, text and note path of each name of a note."""
     for path in sorted(
-        each.relative_to(folder).as_posix()
-        for each in folder.rglob("*")
-        if each.suffix in CorpusSettings().extensions
+        file.relative_to(folder).as_posix()
+        for file in folder.rglob("*")
+        if file.suffix in CorpusSettings().extensions
     ):
         data = (folder / path).read_bytes()
         document = parse_document(path, data, CorpusSettings()).document
-        file = path.rpartition("/")[2]
-        stem = file.rpartition(".")[0]
+        file_name = path.rpartition("/")[2]
+        stem = file_name.rpartition(".")[0]
         yield from (
             ("path", path, path),
             ("path without suffix", path.rpartition(".")[0], path),
             ("file", stem, path),
-            ("file with suffix", file, path),
+            ("file with suffix", file_name, path),
         )
         yield from (
             ("title", document.title, path),
@@ -92,18 +88,16 @@ def names_in(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def name_queries(folder: Path, count: int = COUNT) -> list[dict[str, object]]:
-    """Return labeled queries, up to so many a kind; of the other spellings those that are no name
-    of another note.
-    """
-    bearers, headed = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    """Return up to `count` labeled queries per kind; all notes of a name are relevant."""
+    named, headed = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     kinds = defaultdict[str, dict[str, set[str]]](lambda: defaultdict(set))
     for kind, text, path in names_in(folder):
         kinds[kind][text].add(path)
         if kind in ("file", "title", "alias"):
-            bearers[letters(text)].add(path)
+            named[letters(text)].add(path)
         elif kind == "heading":
             headed[letters(text)].add(path)
-    found: list[tuple[str, str, set[str]]] = []
+    names: list[tuple[str, str, set[str]]] = []
     for kind, texts in kinds.items():
         for text, paths in _some(texts, len(texts)):
             if kind in ("file", "title", "alias", "file with suffix") or kind.startswith(
@@ -114,26 +108,25 @@ def name_queries(folder: Path, count: int = COUNT) -> list[dict[str, object]]:
                     if kind.startswith("wikilink")
                     else text
                 )
-                paths = paths | bearers.get(letters(name), set()) | kinds["file"].get(name, set())
+                paths = paths | named.get(letters(name), set()) | kinds["file"].get(name, set())
             if kind == "heading" and (
-                len(headed[letters(text)]) > MOST_NOTES or letters(text) in bearers
+                len(headed[letters(text)]) > MOST_NOTES or letters(text) in named
             ):
                 continue
             if letters(text):
-                found.append((kind, text, paths))
-    chosen = [each for kind in kinds for each in [one for one in found if one[0] == kind][:count]]
+                names.append((kind, text, paths))
+    by_kind = {kind: [name for name in names if name[0] == kind] for kind in kinds}
+    queries = [name for kind in kinds for name in by_kind[kind][:count]]
     plain = [
-        each
-        for kind in ("file", "title", "alias", "heading")
-        for each in [one for one in found if one[0] == kind]
+        name for kind in ("file", "title", "alias", "heading") for name in by_kind.get(kind, ())
     ]
     for kind, spell in SPELLINGS.items():
         respelled = {
             spell(text): (text, paths) for _, text, paths in plain if spell(text) not in (text, "")
         }
-        chosen += [
-            (kind, text, paths | bearers[letters(was)] | headed[letters(was)])
-            for text, (was, paths) in _some(respelled, count)
+        queries += [
+            (kind, text, paths | named[letters(original)] | headed[letters(original)])
+            for text, (original, paths) in _some(respelled, count)
         ]
     return [
         {
@@ -142,12 +135,12 @@ def name_queries(folder: Path, count: int = COUNT) -> list[dict[str, object]]:
             "kind": kind,
             "relevant": [{"path": path, "heading": None, "grade": 2} for path in sorted(paths)],
         }
-        for n, (kind, text, paths) in enumerate(chosen)
+        for n, (kind, text, paths) in enumerate(queries)
     ]
 
 
 def _some(texts: Mapping[str, T], count: int) -> list[tuple[str, T]]:
-    """Return some items of a mapping, chosen by a digest of their keys."""
+    """Return up to `count` items, selected by a digest of their keys."""
     return sorted(
         texts.items(),
         key=lambda item: hashlib.sha256(item[0].encode("utf-8", "surrogatepass")).digest(),

@@ -1,6 +1,4 @@
-"""Queries that notes hold: what is taken, what is left out, and that nothing gives its own answer
-away.
-"""
+"""Queries from a vault's own notes."""
 
 from __future__ import annotations
 
@@ -39,14 +37,12 @@ def library(tmp_path: Path):
         yield library
 
 
-def found(library: Library) -> dict[str, LabeledQuery]:
+def queries_by_text(library: Library) -> dict[str, LabeledQuery]:
     return {query.query: query for query in queries_from_links(library.all_notes())}
 
 
-def test_what_a_link_is_called_asks_for_what_it_leads_to_and_ignores_all_who_link_so(
-    library: Library,
-) -> None:
-    query = found(library)["crisp crust"]
+def test_link_text_becomes_a_query_that_ignores_the_linking_notes(library: Library) -> None:
+    query = queries_by_text(library)["crisp crust"]
     assert (query.kind, query.ignore) == ("link", ("oven.md", "steam.md"))
     assert set(query.relevant) == {
         Label("bread.md", "Feeding the starter", 2),
@@ -54,8 +50,8 @@ def test_what_a_link_is_called_asks_for_what_it_leads_to_and_ignores_all_who_lin
     }
 
 
-def test_names_and_descriptions_are_kinds_of_their_own(library: Library) -> None:
-    kinds = {text: query.kind for text, query in found(library).items()}
+def test_queries_have_a_kind(library: Library) -> None:
+    kinds = {text: query.kind for text, query in queries_by_text(library).items()}
     assert kinds == {
         "crisp crust": "link",
         "the hot box": "link",
@@ -64,7 +60,7 @@ def test_names_and_descriptions_are_kinds_of_their_own(library: Library) -> None
     }
 
 
-def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) -> None:
+def test_linking_notes_are_hidden_from_the_search(library: Library) -> None:
     query = LabeledQuery(
         "q", "crisp crust", "link", (Label("bread.md", None, 2),), ("oven.md", "steam.md")
     )
@@ -74,8 +70,8 @@ def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) 
     assert {passage.path for passage in answer.passages}.isdisjoint(query.ignore)
 
 
-def test_notes_that_ask_nothing_say_so(tmp_path: Path) -> None:
+def test_notes_without_queries_are_an_error(tmp_path: Path) -> None:
     with open_library(write_notes(tmp_path / "vault", {})) as library:
         library.index()
-        with pytest.raises(UsageError, match="hold no query"):
+        with pytest.raises(UsageError, match="No queries can be made"):
             read_own_queries(library)

@@ -1,9 +1,7 @@
-"""Answers get no worse unnoticed: nDCG@10 on two small corpora, against figures that are kept
-beside this file.
+"""Regression test of retrieval quality: nDCG@10 on two small corpora, compared with frozen.json.
 
-The corpora are obsidian-help, whole, and a tenth of devdocs' files, chosen by a digest of their
-paths, with those queries all of whose labeled pages are among them. `make frozen` writes the
-figures anew, for a change that is meant.
+The corpora are obsidian-help and a tenth of devdocs, with the queries whose labeled pages are all
+included. After an intended change, `make frozen` updates the file.
 """
 
 import hashlib
@@ -15,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-# As a program, too, this finds the shared modules one folder up.
+# So that this file also runs as a program.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evaluation.corpora import SHARED, needs_corpora, unpack
@@ -28,7 +26,7 @@ from thumbindex.library import Library
 FIGURES = Path(__file__).with_name("frozen.json")
 
 MOST_LOST = 0.02
-"""The noise between two machines is smaller, a lost query on the smaller corpus larger."""
+"""Tolerated loss: above the noise between machines, below a lost query on the smaller corpus."""
 
 
 def is_in_tenth(path: str) -> bool:
@@ -39,21 +37,21 @@ CORPORA: Mapping[str, tuple[tuple[str, ...], Callable[[str], bool]]] = {
     "obsidian-help": (("manual", "typo"), lambda _: True),
     "devdocs": (("manual", "typo", "auto"), is_in_tenth),
 }
-"""Kinds of query sets that are asked, and which files are indexed."""
+"""The kinds of query sets, and a filter of the files to index."""
 
 
 def read_queries(corpus: str) -> list[LabeledQuery]:
-    kinds, is_kept = CORPORA[corpus]
+    kinds, is_included = CORPORA[corpus]
     queries = [
         query
         for kind in kinds
         for query in load_queries(SHARED / "queries" / "dev" / f"{corpus}.{kind}.jsonl")
     ]
-    return [query for query in queries if all(is_kept(label.path) for label in query.relevant)]
+    return [query for query in queries if all(is_included(label.path) for label in query.relevant)]
 
 
 def measure(corpus: str, folder: Path) -> dict[str, float]:
-    """Index a corpus with the bundled model, no user's configuration, and ask."""
+    """Evaluate a corpus with the bundled model and the default configuration."""
     config = load_config(
         user_file=folder / "none",
         overrides=["encode.embed.model=all-MiniLM-L6-v2"],
@@ -62,8 +60,8 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
     root = unpack(corpus, folder, CORPORA[corpus][1])
     with Library.open([root], index=folder / "index", config=config) as library:
         library.index()
-        found = evaluate(library, queries)
-    scores, counts = pooled_means([found])
+        evaluation = evaluate(library, queries)
+    scores, counts = pooled_means([evaluation])
     return {"queries": counts["ALL"], MAIN_MEASURE: round(scores["ALL"][MAIN_MEASURE], 4)}
 
 
@@ -75,19 +73,19 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
         pytest.param("obsidian-help", marks=pytest.mark.long),
     ],
 )
-def test_answers_are_as_good_as_they_were(corpus: str, tmp_path: Path) -> None:
+def test_quality_does_not_drop(corpus: str, tmp_path: Path) -> None:
     before = json.loads(FIGURES.read_text(encoding="utf-8"))[corpus]
     after = measure(corpus, tmp_path)
     assert after["queries"] == before["queries"], (
-        "other queries than those of the figures: `make frozen` writes them anew"
+        "the number of queries has changed: update the figures with `make frozen`"
     )
     assert after[MAIN_MEASURE] >= before[MAIN_MEASURE] - MOST_LOST, (
         f"{MAIN_MEASURE} fell from {before[MAIN_MEASURE]} to {after[MAIN_MEASURE]}: "
-        "if that is meant, run `make frozen`"
+        "if intended, run `make frozen`"
     )
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as made:
-        figures = {corpus: measure(corpus, Path(made, corpus)) for corpus in CORPORA}
+    with TemporaryDirectory() as folder:
+        figures = {corpus: measure(corpus, Path(folder, corpus)) for corpus in CORPORA}
     FIGURES.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a file of labeled queries may hold, and what makes two sets the same."""
+"""Files of labeled queries, and digests of sets."""
 
 import json
 from dataclasses import replace
@@ -16,12 +16,11 @@ def row(name: str) -> str:
     return json.dumps({"id": name, "query": "text", "relevant": [{"path": "a.md"}]})
 
 
-def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_dot(
-    tmp_path: Path,
-) -> None:
+def test_file_name_gives_the_names_of_set_and_folder(tmp_path: Path) -> None:
     (tmp_path / "notes.manual.jsonl").write_text(row("1"), encoding="utf-8")
-    found = load_set(tmp_path / "notes.manual.jsonl")
-    assert (found.name, found.folder, found.queries[0].kind) == ("notes.manual", "notes", "unknown")
+    queries = load_set(tmp_path / "notes.manual.jsonl")
+    assert (queries.name, queries.folder) == ("notes.manual", "notes")
+    assert queries.queries[0].kind == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -29,41 +28,41 @@ def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_d
     [
         ("{", r"not JSON \(Expecting"),
         ("[" * 100_000, "not JSON"),
-        ('{"id": 1}', "lacks query and relevant: each line needs id, query, relevant"),
-        ('{"id": 1, "query": 5, "relevant": []}', "query is 5, and has to be text"),
+        ('{"id": 1}', "query and relevant missing: each line needs id, query, relevant"),
+        ('{"id": 1, "query": 5, "relevant": []}', "query is 5, but must be text"),
         (
             '{"id": 1, "query": "a", "relevant": [{"path": "a.md"}, 3]}',
-            "relevant 2: not a place: write it as ",
+            'relevant 2: not a place: write "plans.md"',
         ),
         (
             '{"id": 1, "query": "a", "relevant": [{"path": "a.md", "grade": "x"}]}',
-            'relevant 1: grade is "x", and has to be a number',
+            'relevant 1: grade is "x", but must be a number',
         ),
         (
             '{"id": 1, "query": "a", "relevant": ["a.md"], "also": "b"}',
-            'also is "b", and has to be a list',
+            'also is "b", but must be a list',
         ),
         (
             '{"id": 1, "query": "a", "relevant": ["a.md"], "also": ["b", 3]}',
-            "also is .*, and has to be a list of at most 4 texts",
+            "also is .*, but must be a list of at most 4 texts",
         ),
-        ('{"id": 1, "query": " ", "relevant": [{"path": "a.md"}]}', "no text"),
+        ('{"id": 1, "query": " ", "relevant": [{"path": "a.md"}]}', "the query is empty"),
     ],
 )
-def test_a_broken_query_is_named_by_its_line(tmp_path: Path, line: str, message: str) -> None:
+def test_error_names_the_line_of_a_broken_query(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "queries.jsonl"
     path.write_text("\n" + line, encoding="utf-8")
     with pytest.raises(UsageError, match=rf"queries.jsonl:2(: .*)?({message})"):
         load_queries(path)
 
 
-def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_id_is_refused(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text(f"{row('1')}\n{row('1')}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"queries.jsonl:2: the id '1' is there twice"):
+    with pytest.raises(UsageError, match=r"queries.jsonl:2: duplicate id '1'"):
         load_queries(tmp_path / "queries.jsonl")
 
 
-def test_a_path_alone_is_a_place_that_answers(tmp_path: Path) -> None:
+def test_label_may_be_a_path(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text(
         '{"id": 1, "query": "a", "relevant": ["a.md", {"path": "b.md", "grade": 2}]}',
         encoding="utf-8",
@@ -74,7 +73,7 @@ def test_a_path_alone_is_a_place_that_answers(tmp_path: Path) -> None:
     )
 
 
-def test_rewordings_make_no_other_set(tmp_path: Path) -> None:
+def test_set_digest_ignores_rewordings(tmp_path: Path) -> None:
     line = {
         "id": "1",
         "query": "green",
@@ -84,9 +83,7 @@ def test_rewordings_make_no_other_set(tmp_path: Path) -> None:
         "passage": "Grass is.",
     }
     (tmp_path / "q.jsonl").write_text(json.dumps(line), encoding="utf-8")
-    (found,) = load_queries(tmp_path / "q.jsonl")
-    assert (found.as_typed, found.rewording) == (
-        FIRST,
-        {"also": ("verdant",), "passage": "Grass is."},
-    )
-    assert set_digest([found]) == set_digest([FIRST]) != set_digest([replace(FIRST, query="red")])
+    (query,) = load_queries(tmp_path / "q.jsonl")
+    assert query.as_typed == FIRST
+    assert query.rewording == {"also": ("verdant",), "passage": "Grass is."}
+    assert set_digest([query]) == set_digest([FIRST]) != set_digest([replace(FIRST, query="red")])

@@ -1,8 +1,7 @@
-"""A level keeps its meaning: how often `high` is said of what has no answer, and `low` of a right
-first passage, on a corpus with near misses.
+"""Error rates of confidence levels: `high` without an answer, and `low` for a relevant first
+passage.
 
-The rates of docs/measurements.md, with the slack that one more or two fewer questions of so small a
-set need.
+The limits are the rates of docs/measurements.md, plus slack for one or two queries of a small set.
 """
 
 from collections.abc import Iterator
@@ -42,30 +41,26 @@ def measure(
 
 
 def rates(measured: Confidences, doubt: float) -> tuple[float, float, float]:
-    """Return the shares of near misses that are high, of off-topic questions (0 of none), and of
-    right first passages that are low.
+    """Return the shares of near misses and off-topic queries that are high, and of relevant first
+    passages that are low.
     """
     near, off = (measured.unanswerable.get(kind, (0.0,)) for kind in ("near-miss", "off-topic"))
     return 1 - below(near, doubt), 1 - below(off, doubt), below(measured.right, doubt)
 
 
-def test_words_alone_vouch_for_few_questions_without_an_answer_and_doubt_few_right_ones(
-    library: Library,
-) -> None:
+def test_error_rates_are_low_with_keywords_only(library: Library) -> None:
     near, off, low = rates(measure(library), library.config.query.confidence.doubt)
     assert (near <= 0.08, off <= 0.04, low <= 0.35) == (True, True, True), (near, off, low)
 
 
-def test_high_is_said_of_few_questions_without_an_answer_and_low_of_few_right_ones(
-    library: Library,
-) -> None:
+def test_error_rates_are_low_with_vectors(library: Library) -> None:
     library.index()
     near, off, low = rates(measure(library), library.config.query.confidence.doubt)
     assert (near <= 0.1, off <= 0.04, low <= 0.27) == (True, True, True), (near, off, low)
 
 
 @pytest.mark.parametrize("name", ["near_misses.client.jsonl", "off_topic.client.jsonl"])
-def test_invented_passages_and_rewordings_make_few_questions_without_an_answer_high(
+def test_rewordings_rarely_raise_confidence_of_unanswerable_queries(
     library: Library, name: str
 ) -> None:
     library.index()

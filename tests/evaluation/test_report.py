@@ -1,4 +1,4 @@
-"""What a report says."""
+"""Tables of a report."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from thumbindex.evaluation.runner import Evaluation
 
 
 @pytest.fixture
-def findings(evaluation: Evaluation) -> EvaluationReport:
+def report(evaluation: Evaluation) -> EvaluationReport:
     return EvaluationReport(
         (evaluation,),
         {"vault.manual": {"query.limit": 3}},
@@ -16,7 +16,7 @@ def findings(evaluation: Evaluation) -> EvaluationReport:
     )
 
 
-def test_a_report_has_a_table_for_each_question(findings: EvaluationReport) -> None:
+def test_baseline_adds_a_table(report: EvaluationReport) -> None:
     titles = ["By set", "By kind of query", "nDCG@10 since the baseline"]
-    assert [table.title for table in tables(findings)] == titles
-    assert [table.title for table in tables(EvaluationReport(findings.evaluations))] == titles[:2]
+    assert [table.title for table in tables(report)] == titles
+    assert [table.title for table in tables(EvaluationReport(report.evaluations))] == titles[:2]

@@ -168,7 +168,9 @@ def _sources(
         for name, root in () if sets else folders.items():
             library = ready(OpenOptions((str(root),)).over(opening))
             sources.append(
-                QuerySource(f"{name}.from-links", library, read_own_queries(library), own=True)
+                QuerySource(
+                    f"{name}.from-links", library, read_own_queries(library), from_notes=True
+                )
             )
         for each in sets:
             folder = each.folder if each.folder in folders else ""

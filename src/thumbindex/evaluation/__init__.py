@@ -1,1 +1,1 @@
-"""How good is it? Evaluation and measuring, through the library's front door only."""
+"""Evaluation of retrieval quality, through the library's public API only."""

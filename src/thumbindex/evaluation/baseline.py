@@ -14,22 +14,20 @@ from thumbindex.evaluation.queries import QuerySet, set_digest
 from thumbindex.evaluation.runner import Evaluation, group_by_set
 
 RESAMPLES = 10_000
-"""Draws: the bounds of two seeds differ by less than the third decimal that is shown."""
+"""Bootstrap resamples, enough for three stable decimals."""
 
 _SEED = 1
-"""The same queries give the same interval, whenever it is asked for."""
+"""Fixed seed, so that intervals are reproducible."""
 
-_AT_ONCE = 500
-"""Draws in memory at a time: a thousand queries take 4 MB."""
+_BATCH = 500
+"""Resamples in memory at a time."""
 
 _PERCENTILES = (2.5, 97.5)
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureDifference:
-    """Two runs over the same queries: both means, and the difference with the bounds between which
-    it lies in 95 of 100 draws of the queries.
-    """
+    """Two runs over the same queries: both means, and their difference with its 95 % interval."""
 
     name: str
     queries: int
@@ -43,7 +41,7 @@ class MeasureDifference:
 
 
 def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> MeasureDifference:
-    """Compare two runs query by query: values in the same order of queries, at least one."""
+    """Compare two runs query by query; both hold the same queries in order, at least one."""
     changes = [b - a for a, b in zip(before, after, strict=True)]
     return MeasureDifference(
         name,
@@ -57,18 +55,19 @@ def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> 
 
 
 def interval_of(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean of some values, at least one, and the low and the high bound of its 95 %
-    percentile bootstrap interval (Efron 1979); seeded.
+    """Return the mean and the bounds of its 95 % percentile bootstrap interval (Efron 1979).
+
+    Needs at least one value. Deterministic.
     """
-    # Imported here: the command line is shown without numpy.
+    # Imported here: a command's help does without numpy.
     import numpy as np
 
     sample = np.asarray(values, dtype=np.float64)
-    chance = np.random.default_rng(_SEED)
-    sizes = [min(_AT_ONCE, RESAMPLES - done) for done in range(0, RESAMPLES, _AT_ONCE)]
+    random = np.random.default_rng(_SEED)
+    sizes = [min(_BATCH, RESAMPLES - start) for start in range(0, RESAMPLES, _BATCH)]
     means = np.concatenate(
         [
-            sample[chance.integers(0, len(sample), (size, len(sample)))].mean(axis=1)
+            sample[random.integers(0, len(sample), (size, len(sample)))].mean(axis=1)
             for size in sizes
         ]
     )
@@ -87,27 +86,27 @@ def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The main measure of each query of an earlier run, by the set's name and digest."""
+    """The main measure of each query of an earlier run: digest and values by set name."""
 
     path: Path
     values: Mapping[str, tuple[str, Mapping[str, float]]]
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read what `eval --json` wrote. Raises UsageError with what is wrong."""
+    """Read the output of `eval --json`. Raises UsageError if it is invalid."""
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
         values = {
-            str(each["name"]): (
-                str(each["digest"]),
-                {query: float(value) for query, value in each["by_query"].items()},
+            str(item["name"]): (
+                str(item["digest"]),
+                {query: float(value) for query, value in item["by_query"].items()},
             )
-            for each in told["sets"]
+            for item in report["sets"]
         }
     except OSError as error:
         raise UsageError(
-            f"{path}: the baseline cannot be read ({error.strerror}): give a file that "
-            "`thumbindex eval --json` wrote."
+            f"Cannot read the baseline {path} ({error.strerror}): name the output of `thumbindex "
+            "eval --json`."
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
@@ -118,32 +117,35 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError where a set is not the one that the baseline was asked."""
-    for each in sets:
-        if each.name not in baseline.values:
-            held = ", ".join(baseline.values) or "none"
+    """Raise UsageError if the baseline lacks a set or has another version of it."""
+    for query_set in sets:
+        name, queries = query_set.name, query_set.queries
+        if name not in baseline.values:
+            available = ", ".join(baseline.values) or "none"
             raise UsageError(
-                f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave "
-                "the set out, or make a baseline with it."
+                f"{baseline.path}: the baseline has no set {name}, only {available}: omit the "
+                "set, or make a baseline with it."
             )
-        digest, values = baseline.values[each.name]
-        if digest != set_digest(each.queries) or {query.id for query in each.queries} - {*values}:
+        digest, values = baseline.values[name]
+        if digest != set_digest(queries) or {query.id for query in queries} - {*values}:
             raise UsageError(
-                f"{baseline.path}: {each.name} held other queries or labels when the baseline "
-                "was made: make the baseline again."
+                f"{baseline.path}: the queries or labels of {name} have changed since this "
+                "baseline: make the baseline again."
             )
 
 
 def compare_with(
     baseline: Baseline, evaluations: Sequence[Evaluation]
 ) -> tuple[MeasureDifference, ...]:
-    """Compare sets query by query with what the baseline holds, all of them together first where
-    there are several.
-    """
+    """Compare sets with the baseline query by query; several sets are also compared as `ALL`."""
     return tuple(
         compare_runs(
             name,
-            [baseline.values[each.name][1][query.id] for each in group for query in each.queries],
+            [
+                baseline.values[evaluation.name][1][query.id]
+                for evaluation in group
+                for query in evaluation.queries
+            ],
             main_values(group),
         )
         for name, group in group_by_set(evaluations)

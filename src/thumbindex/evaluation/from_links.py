@@ -1,6 +1,6 @@
-"""Labeled queries from a vault's own notes: link texts, names and descriptions of pages.
+"""Labeled queries from a vault's own notes: link texts, page names and descriptions.
 
-They are known-item queries without manual labels: the right pages are the targets of the links.
+These known-item queries need no manual labels: the relevant pages are the links' targets.
 """
 
 from __future__ import annotations
@@ -23,32 +23,30 @@ if TYPE_CHECKING:
     from thumbindex.library import Library, NoteText
 
 _QUERY_KINDS = ("title", "link", "description")
-"""Links by a page's name, links in other words, and descriptions; a text of several kinds is of the
-first.
-"""
+"""Links by page name, links in other words, and descriptions. The first kind that fits wins."""
 
 _MAX_QUERIES = 400
-"""Maximum queries of all kinds: more would hardly narrow an interval of ±0.02."""
+"""Maximum queries of all kinds, enough for an interval of ±0.02."""
 
 _MAX_TARGETS = 3
-"""Maximum pages that a text may lead to: more are ambiguous."""
+"""Maximum target pages of a text; more are ambiguous."""
 
 _SHORTEST_DESCRIPTION, _LONGEST_TEXT = 4, 400
 """Minimum words of a description, and maximum characters of a query."""
 
-_POINTING = frozenset(
+_POINTER_WORDS = frozenset(
     "here there click link links page pages note notes more read see learn also article section "
     "doc docs documentation detail details example"
     " examples info information reference above below next previous back home top site website "
     "source original version following first last one"
     " hier siehe mehr weiter zuruck ici voir plus suite aqui ver mas qui vedi".split()
 )
-"""Words that point at a place and do not say what is there."""
+"""Words that point to a page without naming its subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mention:
-    """A text with one target, and the note that links to it."""
+    """A text with one target page, and the note that links to it."""
 
     kind: str
     text: str
@@ -62,24 +60,24 @@ def queries_from_links(
 ) -> tuple[LabeledQuery, ...]:
     """Return up to `most` labeled queries from the notes, balanced by kind and deterministic.
 
-    A link's query ignores every note that links by its text. Left out are texts without a subject,
+    A link's query ignores all notes that link with the same text. Omits texts without a subject,
     with many targets, or equal to another page's name, and descriptions quoted in their page.
     """
     pages = _pages_by_name(notes)
-    asked: dict[str, list[_Mention]] = defaultdict(list)
-    for each in (*_link_mentions(notes), *_descriptions(notes)):
-        asked[fold_words(each.text)].append(each)
-    found: dict[str, list[LabeledQuery]] = defaultdict(list)
-    for text in sorted(asked, key=_draw_key):
-        query = _query(asked[text])
+    mentions: dict[str, list[_Mention]] = defaultdict(list)
+    for mention in (*_link_mentions(notes), *_descriptions(notes)):
+        mentions[fold_words(mention.text)].append(mention)
+    queries: dict[str, list[LabeledQuery]] = defaultdict(list)
+    for text in sorted(mentions, key=_draw_key):
+        query = _query(mentions[text])
         if query is not None and not pages.get(text, set()) - {
             label.path for label in query.relevant
         }:
-            found[query.kind].append(query)
-    # what one kind lacks goes to the others
-    in_turns = chain.from_iterable(zip_longest(*(found[kind] for kind in _QUERY_KINDS)))
-    taken = list(filter(None, in_turns))[:most]
-    return tuple(sorted(taken, key=lambda query: _QUERY_KINDS.index(query.kind)))
+            queries[query.kind].append(query)
+    # alternate between kinds; if one runs out, the others fill up
+    in_turns = chain.from_iterable(zip_longest(*(queries[kind] for kind in _QUERY_KINDS)))
+    selected = list(filter(None, in_turns))[:most]
+    return tuple(sorted(selected, key=lambda query: _QUERY_KINDS.index(query.kind)))
 
 
 def _pages_by_name(notes: Sequence[NoteText]) -> Mapping[str, set[str]]:
@@ -91,31 +89,31 @@ def _pages_by_name(notes: Sequence[NoteText]) -> Mapping[str, set[str]]:
 
 
 def has_subject(text: str) -> bool:
-    """Return whether a text has a subject: not a URL, a number, or words such as "see here"."""
-    shortest = 3 if text.isascii() else 2  # two characters of Chinese are a word
+    """Return whether a text names a subject, unlike a URL, a number or "see here"."""
+    shortest = 3 if text.isascii() else 2  # two Chinese characters are a word
     if "://" in text or text.startswith("www.") or not shortest <= len(text) <= _LONGEST_TEXT:
         return False
     return any(
-        word not in STOP_WORDS and word not in _POINTING and not word.isdigit()
+        word not in STOP_WORDS and word not in _POINTER_WORDS and not word.isdigit()
         for word in words(text)
     )
 
 
 def fold_words(text: str) -> str:
-    """Return the folded words of a text, for comparison."""
+    """Return a text's folded words for comparison."""
     return " ".join(words(text))
 
 
 def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
-    """Write queries as JSONL, as `load_queries` reads them."""
+    """Write queries as JSONL for `load_queries`."""
     write_rows(path, map(asdict, queries), "queries", "--write-queries")
 
 
-# ------------------------------------------------------------------ what the notes hold
+# ------------------------------------------------------------------ texts in notes
 
 
 def _link_mentions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield the texts of links to other pages; embeds and links to the page itself do not count."""
+    """Yield the texts of links to other pages, without embeds."""
     by_path = {(note.document.folder, note.document.path): note for note in notes}
     for note in notes:
         for link in note.links:
@@ -143,8 +141,8 @@ def _is_name_of(text: str, target: NoteText, heading: str | None) -> bool:
     document = target.document
     stem = document.path.rpartition(".")[0]
     names = (document.title, *document.aliases, stem, f"{document.title} {heading or ''}")
-    asked = _subject_words(text)
-    return any(asked <= _subject_words(name) for name in names)
+    text_words = _subject_words(text)
+    return any(text_words <= _subject_words(name) for name in names)
 
 
 def _subject_words(text: str) -> set[str]:
@@ -153,11 +151,11 @@ def _subject_words(text: str) -> set[str]:
 
 
 def match_heading(fragment: str, headings: Sequence[str]) -> str | None:
-    """Return the heading that a link's fragment refers to, as text or anchor; None for no match."""
-    wanted = _letters_only(fragment.rpartition("#")[2])
+    """Return the heading of a link's fragment, written as text or anchor; None if none matches."""
+    letters = _letters_only(fragment.rpartition("#")[2])
     return (
-        next((heading for heading in headings if _letters_only(heading) == wanted), None)
-        if wanted
+        next((heading for heading in headings if _letters_only(heading) == letters), None)
+        if letters
         else None
     )
 
@@ -167,7 +165,7 @@ def _letters_only(text: str) -> str:
 
 
 def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield the descriptions in front matter that the page's text does not repeat."""
+    """Yield front matter descriptions that their page does not repeat."""
     for note in notes:
         text = " ".join(strip_markup(note.document.description).split())
         if len(words(text)) < _SHORTEST_DESCRIPTION:
@@ -176,17 +174,18 @@ def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
             yield _Mention("description", text, note.document.path)
 
 
-# ------------------------------------------------------------------ from texts to queries
+# ------------------------------------------------------------------ queries
 
 
-def _query(asked: Sequence[_Mention]) -> LabeledQuery | None:
-    """Build the query of one text and its targets; None without a subject or with too many."""
-    kind = min((each.kind for each in asked), key=_QUERY_KINDS.index)
-    text = next(each.text for each in asked if each.kind == kind)
-    labels = tuple(dict.fromkeys(Label(each.path, each.heading, 2) for each in asked))
-    if not has_subject(text) or len({each.path for each in asked}) > _MAX_TARGETS:
+def _query(mentions: Sequence[_Mention]) -> LabeledQuery | None:
+    """Build a query from mentions with one text; None without a subject or with many targets."""
+    kind = min((mention.kind for mention in mentions), key=_QUERY_KINDS.index)
+    text = next(mention.text for mention in mentions if mention.kind == kind)
+    labels = tuple(dict.fromkeys(Label(mention.path, mention.heading, 2) for mention in mentions))
+    targets = {mention.path for mention in mentions}
+    if not has_subject(text) or len(targets) > _MAX_TARGETS:
         return None
-    ignored = {each.source for each in asked if each.source} - {each.path for each in asked}
+    ignored = {mention.source for mention in mentions if mention.source} - targets
     return LabeledQuery(f"{kind}-{_draw_key(text)[:8]}", text, kind, labels, tuple(sorted(ignored)))
 
 
@@ -197,13 +196,13 @@ def _draw_key(text: str) -> str:
     ).hexdigest()
 
 
-# ------------------------------------------------------------------ asking them
+# ------------------------------------------------------------------ running queries
 
 
 def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
-    """Return a library and excluded paths for a query, so that its source does not help to find it.
+    """Return a library and excluded paths that hide a query's source from the search.
 
-    Removing the source notes from the ranking afterwards is not enough: stages follow their links.
+    Removing the source notes from the ranking is not enough, since stages follow their links.
     """
     if query.kind == "description":
         settings = library.config.query
@@ -214,22 +213,20 @@ def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tup
 
 
 def read_own_queries(library: Library) -> tuple[LabeledQuery, ...]:
-    """Return the queries from a library's own notes. Raises UsageError if there are none."""
+    """Return queries from a library's own notes. Raises UsageError if there are none."""
     if not (queries := queries_from_links(library.all_notes())):
         raise UsageError(
-            "These notes hold no query: no link with words of its own and no description."
+            "No queries can be made from these notes: they have no suitable link texts or "
+            "descriptions."
         )
     return queries
 
 
 def check_source(queries: Sequence[Path], from_links: bool, keep: Path | None) -> None:
-    """Raise UsageError unless queries come from files or from the notes' links, and only the latter
-    are kept.
-    """
+    """Raise UsageError unless queries come from either files or links; only the latter are kept."""
     if from_links is bool(queries):
         raise UsageError(
-            "Say what to ask: files of labeled queries, or --from-links for what the notes "
-            "themselves hold."
+            "Name files of labeled queries, or use --from-links for queries from your notes."
         )
     if keep and not from_links:
-        raise UsageError("--write-queries keeps what --from-links finds: give both.")
+        raise UsageError("--write-queries works only with --from-links: add it.")

@@ -1,6 +1,4 @@
-"""The measures of a ranking (nDCG, MRR, recall, success) by query and by kind of query; and a run
-as a file.
-"""
+"""Ranking measures (nDCG, MRR, recall, success) by query and by kind; and runs as files."""
 
 from __future__ import annotations
 
@@ -17,13 +15,13 @@ from thumbindex.errors import UsageError
 from thumbindex.evaluation.queries import Label, LabeledQuery, QuerySet
 
 MEASURES = ("nDCG@10", "MRR@10", "R@5", "R@10", "S@1", "sec@1", "sec@3", "sec@10")
-"""In the order in which they are shown."""
+"""All measures in display order."""
 
 MAIN_MEASURE = MEASURES[0]
-"""The measure by which configurations are compared."""
+"""The measure that compares configurations."""
 
 Measured = Mapping[str, float]
-"""One query's measures by name; those of sections only where its labels name headings."""
+"""One query's measures by name; `sec@` measures only if its labels name headings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +35,8 @@ class RankedPassage:
 def measure_run(
     run: Mapping[str, Sequence[RankedPassage]], queries: Sequence[LabeledQuery]
 ) -> dict[str, Measured]:
-    """Return each query's measures by its id; a query that is missing in the run counts as 0."""
-    with_sections = any(each.heading_path for found in run.values() for each in found)
+    """Return each query's measures by id; a query missing from the run scores 0."""
+    with_sections = any(passage.heading_path for ranking in run.values() for passage in ranking)
     return {query.id: score_query(query, run.get(query.id, ()), with_sections) for query in queries}
 
 
@@ -47,9 +45,9 @@ def by_kind(
 ) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
     """Return the mean of each measure and the number of queries, for `ALL` and by kind."""
     groups: dict[str, list[Measured]] = {"ALL": []}
-    for kind, each in measured:
-        groups["ALL"].append(each)
-        groups.setdefault(kind, []).append(each)
+    for kind, measures in measured:
+        groups["ALL"].append(measures)
+        groups.setdefault(kind, []).append(measures)
     order = ["ALL", *sorted(set(groups) - {"ALL"})]
     return {kind: _means(groups[kind]) for kind in order}, {
         kind: len(groups[kind]) for kind in order
@@ -57,32 +55,33 @@ def by_kind(
 
 
 def score_query(
-    query: LabeledQuery, found: Sequence[RankedPassage], with_sections: bool = True
+    query: LabeledQuery, passages: Sequence[RankedPassage], with_sections: bool = True
 ) -> dict[str, float]:
-    """Measure one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall,
-    success; sections where labels name headings.
+    """Score one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall and
+    success; sections if labels name headings.
     """
     grades: dict[str, int] = {}
     for label in query.relevant:
         path = plain_path(label.path)
         grades[path] = max(grades.get(path, 0), label.grade)
     ignored = {plain_path(path) for path in query.ignore} - grades.keys()
-    kept = [(plain_path(each.path), each) for each in found if plain_path(each.path) not in ignored]
-    ranking = list(dict.fromkeys(path for path, _ in kept))
+    scored = [(plain_path(passage.path), passage) for passage in passages]
+    scored = [(path, passage) for path, passage in scored if path not in ignored]
+    ranking = list(dict.fromkeys(path for path, _ in scored))
     measured = _document_measures(ranking, grades)
     if with_sections and any(label.heading for label in query.relevant):
-        hits = [_is_section_hit(path, each, query.relevant) for path, each in kept[:10]]
+        hits = [_is_section_hit(path, passage, query.relevant) for path, passage in scored[:10]]
         measured |= {f"sec@{depth}": float(any(hits[:depth])) for depth in (1, 3, 10)}
     return measured
 
 
 def plain_path(path: str) -> str:
-    """Return a path as it is compared: composed Unicode, forward slashes, no leading `./`."""
+    """Normalize a path for comparison: composed Unicode, forward slashes, no leading `./`."""
     return unicodedata.normalize("NFC", path.replace("\\", "/")).removeprefix("./")
 
 
 def plain_heading(heading: str) -> str:
-    """Return a heading as it is compared: what a reader sees, without marks, anchors or case."""
+    """Normalize a heading for comparison: the visible text without markup, anchors or case."""
     text = unicodedata.normalize("NFKC", heading)
     for pattern, replacement in _HEADING_MARKS:
         text = pattern.sub(replacement, text)
@@ -118,8 +117,8 @@ def _discounted(grades: Iterable[int]) -> float:
     )
 
 
-def _is_section_hit(path: str, found: RankedPassage, labels: Sequence[Label]) -> bool:
-    headings = {plain_heading(each) for each in found.heading_path}
+def _is_section_hit(path: str, passage: RankedPassage, labels: Sequence[Label]) -> bool:
+    headings = {plain_heading(heading) for heading in passage.heading_path}
     return any(
         path == plain_path(label.path)
         and (plain_heading(label.heading) in headings if label.heading else label.grade == 2)
@@ -128,22 +127,23 @@ def _is_section_hit(path: str, found: RankedPassage, labels: Sequence[Label]) ->
 
 
 def _means(measured: Sequence[Measured]) -> dict[str, float]:
-    columns = {name: [each[name] for each in measured if name in each] for name in MEASURES}
+    columns = {name: [row[name] for row in measured if name in row] for name in MEASURES}
     return {name: sum(values) / len(values) for name, values in columns.items() if values}
 
 
 def write_run(path: Path, run: Mapping[str, Iterable[RankedPassage]]) -> None:
-    """Write a run as JSONL. Raises UsageError where that cannot be."""
+    """Write a run as JSONL. Raises UsageError if it cannot be written."""
     rows = [
-        {"id": name, "results": [asdict(each) for each in found]} for name, found in run.items()
+        {"id": query_id, "results": [asdict(passage) for passage in passages]}
+        for query_id, passages in run.items()
     ]
     write_rows(path, rows, "run", "--run")
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], what: str, option: str) -> None:
-    """Write JSON objects, one a line.
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], kind: str, option: str) -> None:
+    """Write JSON objects, one per line.
 
-    Raises UsageError, which names the option, where that cannot be.
+    Raises UsageError, which names `kind` and `option`, if the file cannot be written.
     """
     try:
         path.write_text(
@@ -151,21 +151,19 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], what: str, option:
         )
     except OSError as error:
         raise UsageError(
-            f"{path}: the {what} cannot be written ({error.strerror}): name another file with "
+            f"Cannot write the {kind} to {path} ({error.strerror}): name another file with "
             f"{option}."
         ) from error
 
 
 def check_ids(sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError where two sets have a query of one id: a run knows queries by their ids
-    alone.
-    """
-    seen: dict[str, str] = {}
-    for each in sets:
-        for query in each.queries:
-            if other := seen.get(query.id):
+    """Raise UsageError if two sets share a query id, since a run identifies queries by id."""
+    set_of: dict[str, str] = {}
+    for query_set in sets:
+        for query in query_set.queries:
+            if first := set_of.get(query.id):
                 raise UsageError(
-                    f"The id {query.id!r} is in {other} and in {each.name}: write the run of "
-                    "each set by itself with --run."
+                    f"The sets {first} and {query_set.name} both have a query {query.id!r}: "
+                    "write the run of each set separately with --run."
                 )
-            seen[query.id] = each.name
+            set_of[query.id] = query_set.name

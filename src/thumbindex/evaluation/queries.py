@@ -1,4 +1,4 @@
-"""A file of labeled queries: one JSON object a line, in the format of `shared/eval`."""
+"""Files of labeled queries: one JSON object per line, in the format of `shared/eval`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_REWORDINGS
 
-_SHOWN = 16
-"""Hexadecimal digits of a set's digest: enough that no two sets share one by chance."""
+_DIGEST_DIGITS = 16
+"""Hexadecimal digits of a set's digest."""
 
 _EXAMPLE = '{"id": "1", "query": "who decided?", "relevant": ["plans.md"]}'
 
 Kinds = Mapping[str, tuple[tuple[type, ...], str]]
-"""What the keys of an object hold, and how an error calls that."""
+"""The types of an object's keys, and their names in errors."""
 
-_NEEDED: Kinds = {
+_REQUIRED: Kinds = {
     "id": ((str, int), "text or a number"),
     "query": ((str,), "text"),
     "relevant": ((list,), "a list"),
@@ -37,13 +37,13 @@ _LABEL: Kinds = {
     "grade": ((int, float), "a number"),
 }
 
-_QUOTED = 40
-"""Characters of a wrong value that an error quotes."""
+_MAX_QUOTED = 40
+"""Maximum characters of a wrong value that an error quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place that answers a query: 2 fully, 1 in part."""
+    """A relevant place of a query; grade 2 answers it fully, 1 in part."""
 
     path: str
     heading: str | None
@@ -52,43 +52,38 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabeledQuery:
-    """A query with the places that answer it."""
+    """A query with its relevant places."""
 
     id: str
     query: str
     kind: str
     relevant: tuple[Label, ...]
-    ignore: tuple[str, ...] = ()  # paths that are taken out of the run before scoring
-    # rewordings, and how an answer might read: as a client's model gives them beside the query
-    also: tuple[str, ...] = ()
-    passage: str = ""
+    ignore: tuple[str, ...] = ()  # paths removed from the run before scoring
+    also: tuple[str, ...] = ()  # rewordings by a client's model
+    passage: str = ""  # an invented answer by a client's model
 
     @property
     def rewording(self) -> dict[str, Any]:
-        """What is given beside the text, by the names of `Library.query`; nothing where it is asked
-        as typed.
-        """
-        given = {"also": self.also, "passage": self.passage}
-        return {name: value for name, value in given.items() if value}
+        """`also` and `passage` as arguments of `Library.query`, without empty ones."""
+        arguments = {"also": self.also, "passage": self.passage}
+        return {name: value for name, value in arguments.items() if value}
 
     @property
     def as_typed(self) -> LabeledQuery:
-        """The query by its text alone."""
+        """The query without `also` and `passage`."""
         return replace(self, also=(), passage="")
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySet:
-    """The queries of one file, known by its name without the suffix."""
+    """The queries of one file, named after the file without its suffix."""
 
     name: str
     queries: tuple[LabeledQuery, ...]
 
     @property
     def folder(self) -> str:
-        """The folder that the set belongs to, where one of that name is given: the name up to its
-        first dot.
-        """
+        """The folder that the set belongs to: its name up to the first dot."""
         return self.name.partition(".")[0]
 
 
@@ -103,66 +98,68 @@ def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"{path}: the queries cannot be read ({getattr(error, 'strerror', error)}): give a "
-            f"file in UTF-8 of lines such as {_EXAMPLE}"
+            f"Cannot read the queries in {path} ({getattr(error, 'strerror', error)}): name a "
+            f"UTF-8 file with lines such as {_EXAMPLE}"
         ) from error
     queries: dict[str, LabeledQuery] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        query = _read_query(line, where := f"{path}:{number}")
+        query = _read_query(line, position := f"{path}:{number}")
         if query.id in queries:
-            raise UsageError(
-                f"{where}: the id {query.id!r} is there twice: give each query one of its own."
-            )
+            raise UsageError(f"{position}: duplicate id {query.id!r}: give each query its own id.")
         queries[query.id] = query
     if not queries:
-        raise UsageError(f"{path}: there is no query in it: write lines such as {_EXAMPLE}")
+        raise UsageError(f"{path}: the file has no queries: write lines such as {_EXAMPLE}")
     return tuple(queries.values())
 
 
 def set_digest(queries: Sequence[LabeledQuery]) -> str:
-    """Return a digest of what is asked and of what counts as an answer, in any order: runs with
-    equal digests can be compared. Rewordings are left out: what they do is a difference.
+    """Return a digest of queries and labels in any order; runs with equal digests are comparable.
+
+    Excludes rewordings, so that runs with and without them can be compared.
     """
-    told: list[tuple[Any, ...]] = []
+    values: list[tuple[Any, ...]] = []
     for query in queries:
-        relevant = sorted((each.path, each.heading or "", each.grade) for each in query.relevant)
-        told.append((query.id, query.query, relevant, sorted(query.ignore)))
-    told.sort()
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_SHOWN]
+        relevant = sorted(
+            (label.path, label.heading or "", label.grade) for label in query.relevant
+        )
+        values.append((query.id, query.query, relevant, sorted(query.ignore)))
+    values.sort()
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
-def _read_query(line: str, where: str) -> LabeledQuery:
+def _read_query(line: str, position: str) -> LabeledQuery:
     try:
         row = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
         raise UsageError(
-            f"{where}: not JSON ({error}): write one object a line, such as {_EXAMPLE}"
+            f"{position}: not JSON ({error}): write one object per line, such as {_EXAMPLE}"
         ) from error
     if not isinstance(row, dict):
-        raise UsageError(f"{where}: not an object in braces: write one a line, such as {_EXAMPLE}")
-    row = _checked(row, where, {**_NEEDED, **_OPTIONAL})
-    if missing := [key for key in _NEEDED if key not in row]:
+        raise UsageError(f"{position}: not a JSON object: write one per line, such as {_EXAMPLE}")
+    row = _checked(row, position, {**_REQUIRED, **_OPTIONAL})
+    if missing := [key for key in _REQUIRED if key not in row]:
         raise UsageError(
-            f"{where}: lacks {' and '.join(missing)}: each line needs {', '.join(_NEEDED)}."
+            f"{position}: {' and '.join(missing)} missing: each line needs {', '.join(_REQUIRED)}."
         )
     labels = tuple(
-        _read_label(each, f"{where}: relevant {number}")
-        for number, each in enumerate(row["relevant"], start=1)
+        _read_label(label, f"{position}: relevant {number}")
+        for number, label in enumerate(row["relevant"], start=1)
     )
     if not labels:
         raise UsageError(
-            f"{where}: the query has no relevant place: recall cannot be measured; leave it out."
+            f"{position}: the query has no relevant places, so recall cannot be measured: remove "
+            "the query."
         )
     if not row["query"].strip():
-        raise UsageError(f"{where}: the query has no text: say what is asked.")
+        raise UsageError(f"{position}: the query is empty: write its text.")
     also = row.get("also", [])
     if len(also) > MAX_REWORDINGS or not all(
         isinstance(text, str) and text.strip() for text in also
     ):
         raise UsageError(
-            f"{where}: also is {_quoted(also)}, and has to be a list of at most "
+            f"{position}: also is {_quoted(also)}, but must be a list of at most "
             f"{MAX_REWORDINGS} texts."
         )
     return LabeledQuery(
@@ -176,27 +173,27 @@ def _read_query(line: str, where: str) -> LabeledQuery:
     )
 
 
-def _read_label(label: Any, where: str) -> Label:
+def _read_label(label: Any, position: str) -> Label:
     if isinstance(label, str) and label.strip():
         return Label(label, None, 1)
     if not isinstance(label, dict) or not label.get("path"):
         raise UsageError(
-            f'{where}: not a place: write it as "plans.md" or {{"path": "plans.md"}}, with '
-            "heading and grade (1 in part, 2 fully) where you like."
+            f'{position}: not a place: write "plans.md" or {{"path": "plans.md"}}, with an '
+            "optional heading and grade (1 in part, 2 fully)."
         )
-    label = _checked(label, where, _LABEL)
+    label = _checked(label, position, _LABEL)
     return Label(label["path"], label.get("heading"), int(label.get("grade", 1)))
 
 
-def _checked(row: Mapping[str, Any], where: str, kinds: Kinds) -> dict[str, Any]:
-    """Return what an object states of these keys. Raises UsageError for what is of another kind."""
-    stated = {key: row[key] for key in kinds if row.get(key) is not None}
-    for key, value in stated.items():
+def _checked(row: Mapping[str, Any], position: str, kinds: Kinds) -> dict[str, Any]:
+    """Return an object's values for the keys of `kinds`. Raises UsageError for a wrong type."""
+    values = {key: row[key] for key in kinds if row.get(key) is not None}
+    for key, value in values.items():
         types, name = kinds[key]
         if not isinstance(value, types) or isinstance(value, bool):
-            raise UsageError(f"{where}: {key} is {_quoted(value)}, and has to be {name}.")
-    return stated
+            raise UsageError(f"{position}: {key} is {_quoted(value)}, but must be {name}.")
+    return values
 
 
 def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:_QUOTED]
+    return json.dumps(value, ensure_ascii=False)[:_MAX_QUOTED]

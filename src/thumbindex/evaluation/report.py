@@ -1,4 +1,4 @@
-"""Report an evaluation: as JSON and as tables."""
+"""Report an evaluation as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from thumbindex.evaluation.runner import Evaluation, group_by_set, pooled_means
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """The sets that were asked, and what changed since a baseline."""
+    """The evaluated sets, and the changes since a baseline."""
 
     evaluations: tuple[Evaluation, ...]
-    # by set: those that are not at their defaults
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    baseline: tuple[MeasureDifference, ...] = ()  # `ALL` first where there are several sets
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # non-default, by set
+    baseline: tuple[MeasureDifference, ...] = ()  # `ALL` first if there are several sets
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What answers as users get them cost: milliseconds, and tokens a query."""
+    """The cost of answers with the user's limit: milliseconds, and tokens per query."""
 
     p50: float
     p95: float
@@ -32,27 +31,28 @@ class Cost:
 
 
 def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
-    """Return what the queries of some sets cost."""
-    # Imported here: the command line is shown without numpy.
+    """Return the cost of all queries of some sets."""
+    # Imported here: a command's help does without numpy.
     import numpy as np
 
-    asked = [each for evaluation in evaluations for each in evaluation.results.values()]
-    p50, p95 = np.percentile([each.seconds * 1000 for each in asked], (50, 95))
-    return Cost(float(p50), float(p95), sum(each.tokens for each in asked) / len(asked))
+    results = [result for evaluation in evaluations for result in evaluation.results.values()]
+    p50, p95 = np.percentile([result.seconds * 1000 for result in results], (50, 95))
+    return Cost(float(p50), float(p95), sum(result.tokens for result in results) / len(results))
 
 
-def report_json(findings: EvaluationReport) -> dict[str, Any]:
-    """Return what `eval --json` prints (`docs/schema/eval.json`); the measures by kind are those of
-    the scorer in `shared/eval`.
+def report_json(report: EvaluationReport) -> dict[str, Any]:
+    """Return the output of `eval --json` (`docs/schema/eval.json`).
+
+    The measures by kind equal those of the scorer in `shared/eval`.
     """
-    found: dict[str, Any] = _measured(findings.evaluations)
-    found["sets"] = [
-        _set(evaluation, findings.settings.get(evaluation.name, {}))
-        for evaluation in findings.evaluations
+    values: dict[str, Any] = _measured(report.evaluations)
+    values["sets"] = [
+        _set(evaluation, report.settings.get(evaluation.name, {}))
+        for evaluation in report.evaluations
     ]
-    if findings.baseline:
-        found["baseline"] = [_difference(each) for each in findings.baseline]
-    return found
+    if report.baseline:
+        values["baseline"] = [_difference(difference) for difference in report.baseline]
+    return values
 
 
 def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -91,9 +91,11 @@ def _set(evaluation: Evaluation, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _difference(each: MeasureDifference) -> dict[str, Any]:
-    facts = asdict(each)
-    return {key: round(fact, 4) if isinstance(fact, float) else fact for key, fact in facts.items()}
+def _difference(difference: MeasureDifference) -> dict[str, Any]:
+    return {
+        key: round(value, 4) if isinstance(value, float) else value
+        for key, value in asdict(difference).items()
+    }
 
 
 _COST = ("p50 ms", "p95 ms", "tokens")
@@ -102,7 +104,7 @@ _MISSING = "-"
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table with what is to be known to read it."""
+    """A table with explanatory notes."""
 
     title: str
     columns: tuple[str, ...]
@@ -110,14 +112,14 @@ class ReportTable:
     notes: tuple[str, ...] = ()
 
 
-def tables(findings: EvaluationReport) -> tuple[ReportTable, ...]:
-    """Return the tables of a run, in the order in which they are read."""
-    shown = [_by_set(findings.evaluations), _by_kind(findings.evaluations)]
-    return (*shown, _since(findings.baseline)) if findings.baseline else tuple(shown)
+def tables(report: EvaluationReport) -> tuple[ReportTable, ...]:
+    """Return the tables of a report in display order."""
+    scores = (_by_set(report.evaluations), _by_kind(report.evaluations))
+    return (*scores, _since(report.baseline)) if report.baseline else scores
 
 
 def verdict_of(difference: MeasureDifference) -> str:
-    """Say whether a difference is more than noise."""
+    """Name a difference: better, worse, within the noise, or no change."""
     if difference.low > 0 or difference.high < 0:
         return "better" if difference.difference > 0 else "worse"
     return "within the noise" if difference.better or difference.worse else "no change"
@@ -131,13 +133,13 @@ def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
             f"{counts['ALL']:,}",
             *_cells(scores["ALL"]),
             *_cost_cells(group),
-            f"{sum(each.unanswered for each in group):,}",
+            f"{sum(evaluation.unanswered for evaluation in group):,}",
         )
         for name, scores, counts, group in scored
     ]
     note = (
-        "Latency and tokens are those of an answer as users get it (`query.limit` passages); "
-        "quality is measured on a longer ranking."
+        "Latency and tokens are of a normal answer (`query.limit` passages); quality is measured "
+        "on a longer ranking."
     )
     return ReportTable(
         "By set", ("set", "n", *MEASURES, *_COST, "unanswered"), tuple(rows), (note,)
@@ -170,7 +172,7 @@ def _since(baseline: Sequence[MeasureDifference]) -> ReportTable:
         f"{MAIN_MEASURE} since the baseline",
         ("set", "n", *change, "queries better", "worse"),
         tuple(rows),
-        ("The interval is that of a paired bootstrap over queries.",),
+        ("The interval is a paired bootstrap over queries.",),
     )
 
 
