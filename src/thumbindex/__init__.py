@@ -1,6 +1,6 @@
 """Thumbindex: a retrieval server for folders of Markdown.
 
-`from thumbindex import Library` is all of it.
+The public API is `from thumbindex import Library`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 from thumbindex import library
 
 TYPE_CHECKING = False
-"""As `typing` has it, which takes longer to import than Python takes to start: a command that a
-server answers does without.
-"""
+"""Replaces `typing.TYPE_CHECKING`: importing `typing` would double the start of a quick command."""
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,13 +19,11 @@ __all__ = ["Library"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the library when it is first asked for: every part of the package passes here, the
-    handshake too.
-    """
+    """Import the library on first use, since every import of a submodule runs this module."""
     if name == "Library":
         return library.Library
     if name == "__version__":
-        # Imported here: every part of the package passes here, and few ask.
+        # Imported here: rarely used.
         from importlib.metadata import version
 
         return version("thumbindex")

@@ -11,7 +11,7 @@ from thumbindex.process import (
 )
 
 SERVERS = ("serve", "page")
-"""The commands that serve until they are ended."""
+"""Commands that run a server."""
 
 
 def main() -> None:
@@ -19,18 +19,18 @@ def main() -> None:
     is_server = not {*sys.argv[1:2]}.isdisjoint(SERVERS)
     try:
         if not is_server:
-            # Imported here: a server asks nobody.
+            # Imported here: a server does without it.
             from thumbindex.cli.command_client import ask_servers
 
             if (code := ask_servers(sys.argv[1:])) is not None:
                 sys.exit(code)
         defer_garbage_collection()
-        # Imported here: an interruption while modules are being read is one, too.
+        # Imported here, so that Ctrl-C during the import exits quietly.
         from thumbindex.cli.app import app
     except KeyboardInterrupt:
         sys.exit(130)
     limit_numeric_threads()
-    if not is_server:  # a server opens its indexes before
+    if not is_server:  # a server resumes it after opening its indexes
         resume_garbage_collection()
     app(prog_name="thumbindex")
 

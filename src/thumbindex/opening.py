@@ -27,61 +27,59 @@ if TYPE_CHECKING:
 
 
 _ENGINE_URL = "engine.url="
-"""The setting that is kept from children, and from what is printed of an opening."""
+"""Setting omitted from child processes and from printed commands, as it may hold a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """Folders, index and configuration: the options that every command takes, a server and its
-    child too.
-    """
+    """The options of commands, servers and indexers: folders, index and configuration."""
 
     folder: tuple[str, ...] = ()
     index: Path | None = None
     config: Path | None = None
     overrides: tuple[str, ...] = ()
-    # the database that is asked, empty the configured one; None where only an index on this machine
-    # will do
+    # address of the database; "" uses the configured one, None an index on this machine
     engine: str | None = None
 
     def arguments(self) -> list[str]:
-        """Return the same as command line arguments, for a child process; it is not told of a
-        database, whose password others would see there.
+        """Return the options as arguments of a child process.
+
+        Omits the database: other users can see arguments, and its address may hold a password.
         """
         overrides = [
             override for override in self.overrides if not override.startswith(_ENGINE_URL)
         ]
-        given = [
-            *(("--folder", each) for each in self.folder),
+        options = [
+            *(("--folder", folder) for folder in self.folder),
             *(("--set", override) for override in overrides),
         ]
-        given += [("--index", str(self.index))] if self.index else []
-        given += [("--config", str(self.config))] if self.config else []
-        return [f"{name}={value}" for name, value in given]
+        options += [("--index", str(self.index))] if self.index else []
+        options += [("--config", str(self.config))] if self.config else []
+        return [f"{name}={value}" for name, value in options]
 
     def command(self, name: str) -> str:
-        """Return how a command over the same is typed where this was."""
-        written = (argument.partition("=") for argument in self.arguments())
+        """Return the command line of a command with these options, quoted for a shell."""
+        options = (argument.partition("=") for argument in self.arguments())
         return " ".join(
             [
                 f"thumbindex {name}",
-                *(f"{option} {shlex.quote(value)}" for option, _, value in written),
+                *(f"{option} {shlex.quote(value)}" for option, _, value in options),
             ]
         )
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> OpenOptions:
-        """Return what `arguments` wrote."""
-        given: dict[str, list[str]] = {}
+        """Parse the output of `arguments`."""
+        values: dict[str, list[str]] = {}
         for name, _, value in (argument.partition("=") for argument in arguments):
-            given.setdefault(name, []).append(value)
+            values.setdefault(name, []).append(value)
         (index, config) = (
-            Path(given[name][-1]) if name in given else None for name in ("--index", "--config")
+            Path(values[name][-1]) if name in values else None for name in ("--index", "--config")
         )
-        return cls(tuple(given.get("--folder", ())), index, config, tuple(given.get("--set", ())))
+        return cls(tuple(values.get("--folder", ())), index, config, tuple(values.get("--set", ())))
 
     def over(self, group: OpenOptions) -> OpenOptions:
-        """Return what this names, what a group of commands names where this names nothing."""
+        """Return these options, completed by those of a command group."""
         overrides = (*group.overrides, *self.overrides)
         engine = None if self.engine is None else self.engine or group.engine or ""
         return OpenOptions(
@@ -93,41 +91,39 @@ class OpenOptions:
         )
 
     def load(self) -> Config:
-        """Load the configuration; each folder's own file is the library's to take in."""
+        """Load the configuration without the folders' own files."""
         return load_config(config_file=self.config, overrides=self.overrides)
 
     @property
     def database(self) -> str:
-        """The address of the database that is asked in place of an index on this machine; empty
-        where there is none.
-        """
+        """Address of the database; empty if an index on this machine is used."""
         return "" if self.engine is None else self.engine or self.database_in(self.load())
 
     def database_in(self, config: Config) -> str:
-        """Return the same where the configuration is loaded."""
+        """Return `database` for a loaded configuration."""
         return "" if self.engine is None else self.engine or config.engine.url
 
 
 NameableDirectories = Mapping[Path, Callable[[str], bool]]
-"""By folder, what tells whether a directory of its first level may be named."""
+"""By folder, a function that returns whether a top-level directory may be named."""
 
 
 def open_library(opening: OpenOptions) -> Library:
-    """Open the library that an opening describes."""
+    """Open a library without waiting for its models."""
     config = opening.load()
-    asked: dict[str, Any] = {"engine": url} if (url := opening.database_in(config)) else {}
+    engine: dict[str, Any] = {"engine": url} if (url := opening.database_in(config)) else {}
     return library.Library.open(
-        opening.folder, index=opening.index, config=config, wait_for_models=False, **asked
+        opening.folder, index=opening.index, config=config, wait_for_models=False, **engine
     )
 
 
 def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
-    """Return the opening of the folder around the current directory, the nearest that is configured
-    or indexed, and a sentence that says so.
+    """Select the nearest configured or indexed folder around the current directory.
 
-    Where folders are named, or there is none around, it is the same opening, and nothing is said.
-    Raises UsageError where none is named or configured and the current directory cannot be meant,
-    as a home directory cannot: the index directory lies in it.
+    Returns the options and a message about the selection. Returns them unchanged, with an empty
+    message, if folders are named or none encloses the directory. Raises UsageError if no folder is
+    named or configured and the current directory cannot be indexed, such as a home directory that
+    contains the index directory.
     """
     if opening.folder:
         return opening, ""
@@ -137,43 +133,40 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
     current, directory = real_folder("."), str(opening.index or config.index.directory)
     configured = configured_roots(config)
     for root in (current, *current.parents):
-        with suppress(UsageError):  # an index on a network drive is nobody's
+        with suppress(UsageError):  # an index on a network drive is refused
             if (
                 root in configured.values()
                 or library.index_paths_of(directory, root).store.exists()
             ):
                 name = next(
-                    (name for name, each in configured.items() if each == root), root.name or "root"
+                    (name for name, folder in configured.items() if folder == root),
+                    root.name or "root",
                 )
-                said = (
-                    f"Using the index of {one_line(name)} ({root}): the current directory is part "
-                    "of it; --folder names another one."
+                message = (
+                    f"Using the index of {one_line(name)} ({root}), which contains the current "
+                    "directory; use --folder for another."
                 )
                 return replace(
                     opening, folder=(str(root),)
-                ), said if root != current or configured else ""
+                ), message if root != current or configured else ""
     try:
         if not configured:
             library.index_paths_of(directory, current)
     except UsageError as error:
         raise UsageError(
-            "No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one "
-            f"is meant. {error}"
+            "You named no folder with --folder DIR or `thumbindex add DIR`, so the current "
+            f"directory would be used. {error}"
         ) from error
     return opening, ""
 
 
 def open_everywhere(opening: OpenOptions) -> Library:
-    """Open the indexes in the index directory: those that the opening names by folder path or name,
-    else all.
-    """
+    """Open the named folders' indexes in the index directory, or all."""
     return library.Library.open_all(index=opening.index, config=opening.load(), only=opening.folder)
 
 
 def named_folders(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
-    """Return name and path of each folder that an opening names; one that is away will do where it
-    has an index.
-    """
+    """Return name and path of each named folder; a missing folder needs an index."""
     config = opening.load()
     try:
         return resolve_folders(config, opening.folder)
@@ -185,37 +178,35 @@ def named_folders(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
 def served_folders(
     opening: OpenOptions, config: Config
 ) -> tuple[tuple[tuple[str, Path], ...], Mapping[str, str]]:
-    """Return name and path of each folder that a server answers from, and what the owners of some
-    say about them.
-    """
+    """Return name and path of each served folder, and the owners' descriptions by name."""
     if not opening.database_in(config):
         return named_folders(opening), config.about
     with open_library(opening) as opened:
-        said = {each.name: each.config.about.get(each.name, "") for each in opened.opened}
+        published = {
+            folder.name: folder.config.about.get(folder.name, "") for folder in opened.opened
+        }
         return opened.folders, {
             **config.about,
-            **{name: about for name, about in said.items() if about},
+            **{name: about for name, about in published.items() if about},
         }
 
 
 def is_local_path(root: Path) -> bool:
-    """Return whether a folder, or a note, lies on this machine, and not in a database."""
+    """Return whether a folder or note is on this machine, not in a database."""
     return NO_ROOT not in root.parents
 
 
 def nameable_directories(
     opening: OpenOptions, folders: tuple[tuple[str, Path], ...]
 ) -> NameableDirectories:
-    """Return which directories of the folders on this machine may be named: none that is
-    private.
-    """
+    """Return filters that reject private directories; empty if no folder needs one."""
     config, folders = (
         opening.load(),
         tuple(folder for folder in folders if is_local_path(folder[1])),
     )
     if not any(
-        own.blocks_indexing or own.corpus.private.globs
-        for own in (with_folder_file(config, root) for _, root in folders)
+        folder.blocks_indexing or folder.corpus.private.globs
+        for folder in (with_folder_file(config, root) for _, root in folders)
     ):
         return {}
     return library.directory_filters(folders, config)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_owner_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file whole or not at all, readable by its owner alone; `durable` waits for the disk.
+    """Write a file atomically, readable only by its owner; `durable` waits for the disk.
 
     Raises OSError.
     """

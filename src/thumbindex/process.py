@@ -23,9 +23,7 @@ def environment() -> Mapping[str, str]:
 
 
 class RemoteCommand(NamedTuple):
-    """A command of another process that this one runs for it: its current directory, the variables
-    of its terminal, and its output.
-    """
+    """A command that this process runs for another: its current directory, terminal and output."""
 
     folder: str
     terminal: Mapping[str, str]
@@ -38,40 +36,36 @@ REMOTE_COMMAND: ContextVar[RemoteCommand | None] = ContextVar("caller", default=
 
 
 def remote_command() -> RemoteCommand | None:
-    """Return the remote command that this thread runs; None if it works for its own process."""
+    """Return the remote command of this thread, or None."""
     return REMOTE_COMMAND.get()
 
 
 def current_folder() -> str:
-    """Return the current directory, that of the remote command if there is one."""
+    """Return the current directory, or that of the remote command."""
     if command := remote_command():
         return command.folder
     try:
         return os.getcwd()  # noqa: PTH109 (the client of a server does without pathlib)
-    except OSError as error:  # it was deleted; $PWD still names it, for the error message
-        named = os.environ.get("PWD", "")
-        if not os.path.isabs(named) or os.path.lexists(named):  # noqa: PTH117
-            raise UsageError(
-                "The current directory was deleted: change into another one."
-            ) from error
-        return named
+    except OSError as error:  # deleted; $PWD still has its path, for the error message
+        path = os.environ.get("PWD", "")
+        if not os.path.isabs(path) or os.path.lexists(path):  # noqa: PTH117
+            raise UsageError("The current directory was deleted: change to another one.") from error
+        return path
 
 
 def disable_telemetry() -> None:
-    """Disable the telemetry of third-party libraries; call it before they are imported.
-
-    onnxruntime 1.29 and later make a device id and queue events unless its variable is set.
+    """Disable the telemetry of third-party libraries, such as onnxruntime; call before importing
+    them.
     """
     for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
         os.environ[name] = "1"
 
 
 def limit_numeric_threads() -> None:
-    """Limit numerical libraries to one thread, unless the user has set a number; call it before
-    they are imported.
+    """Limit numerical libraries to one thread, unless the user set a number; call before importing
+    them.
 
-    A search computes for a millisecond or two. Idle worker threads would spin for tens of them, on
-    processors that indexing needs.
+    Searches are short, and idle worker threads would spin on cores that indexing needs.
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -87,7 +81,7 @@ def raise_file_limit(files: int) -> int:
     """Raise the limit of open files to `files` if the system allows it; return the limit."""
     if sys.platform == "win32":
         return files
-    import resource  # only a server over HTTP needs it
+    import resource  # imported here: only an HTTP server needs it
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = files if hard == resource.RLIM_INFINITY else min(files, hard)
@@ -106,8 +100,8 @@ def count_cores() -> int:
 
 
 _SWITCH_SECONDS = 0.001
-"""Switch interval of threads. At Python's own 5 ms, a query waits that long after each read while
-another thread parses a file or opens a generation.
+"""Switch interval of threads. At Python's default of 5 ms, a busy thread delays a query by that
+after each read.
 """
 
 
@@ -117,23 +111,20 @@ def switch_threads_often() -> None:
 
 
 _STARTUP_THRESHOLD = 1_000_000
-"""New objects before a garbage collection, while a program starts."""
+"""New objects that trigger a garbage collection during startup."""
 
 _DEFAULT_THRESHOLDS = gc.get_threshold()
 
 
 def defer_garbage_collection() -> None:
-    """Defer garbage collection while a program starts: nearly all new objects stay, and each
-    collection visits them all.
-    """
+    """Defer garbage collection during startup, when nearly all new objects survive."""
     gc.set_threshold(_STARTUP_THRESHOLD)
 
 
 def resume_garbage_collection() -> None:
-    """Resume garbage collection if it was deferred, and exempt the objects made so far.
+    """Resume deferred garbage collection; exempt existing objects.
 
-    Cycles among those are not collected: one collection would block all threads for 50 to 120 ms
-    and free 0.1 MB.
+    A collection that visits them blocks all threads for up to 120 ms and frees next to nothing.
     """
     if gc.get_threshold()[0] == _STARTUP_THRESHOLD:
         gc.freeze()
@@ -141,18 +132,17 @@ def resume_garbage_collection() -> None:
 
 
 _TRIM_BYTES = 1 << 20
-"""Free bytes at the end of the heap, or of one large block, that are returned at once."""
+"""Free bytes at the end of the heap, or in one block, that are returned at once."""
 
 
 def return_freed_memory() -> None:
-    """Have glibc return freed memory to the system, in this process and its children; on other
-    systems, do nothing.
+    """Make glibc return freed memory to the system, in this process and its children.
 
-    By default it keeps a pool for each thread: a server held 60 MB more after thirty queries.
+    By default it keeps a pool per thread. Does nothing on other systems.
     """
     if sys.platform != "linux":
         return
-    # Imported here: a handshake is answered before it is needed.
+    # Imported here: the first handshake does without it.
     import ctypes
 
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
