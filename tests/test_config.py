@@ -108,10 +108,10 @@ def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: 
         ("[query.recency]\nbias = nan", r"`query.recency.bias` must be a number, not nan"),
         (
             "[query.fuse]\nmethod = 'sum'",
-            r"`query.fuse.method` takes no 'sum': give convex, rrf",
+            r"`query.fuse.method` cannot be 'sum': use convex, rrf",
         ),
         ("[corpus]\ninclude = 'a'", r"`corpus.include` must be a list of strings, not 'a'"),
-        ("folders = 1", r"`folders` must be a table with a line"),
+        ("folders = 1", r"`folders` must be a table with one line"),
         ("[folders]\nnotes = 1", r"the folder 'notes' needs `path`, a string"),
         (
             "[corpus.chunk]\nchild_max = 3000",
@@ -198,7 +198,7 @@ def test_a_folder_that_is_gone_is_not_what_was_meant(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "  "])
 def test_a_folder_without_a_name_is_not_taken_for_the_current_one(name: str) -> None:
-    with pytest.raises(UsageError, match="its name is empty"):
+    with pytest.raises(UsageError, match="name is empty"):
         resolve_folders(Config(), [name])
 
 
@@ -261,7 +261,7 @@ def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(
         ConfigError,
         match=(
             r"c\.toml: the folder '[ab]' names no `tokens`, "
-            r"and an earlier configuration names some for 'a'"
+            r"but an earlier configuration names some for 'a'"
         ),
     ):
         load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "c.toml")
@@ -278,12 +278,12 @@ def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(
         ('[[folders]]\nname = "a"\npath = "x"\ntokens = "b"\n', ": `tokens` must be a list"),
         (
             '[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "a"\npath = "y"\n',
-            ": there are two folders of the name 'a'",
+            ": two folders are named 'a'",
         ),
         (
             '[[folders]]\nname = "a"\npath = "x"\ntokens = ["*"]\n\n'
             '[[folders]]\nname = "b"\npath = "./y/../x"\n',
-            ": 'b' is the folder that 'a' is",
+            ": 'b' and 'a' are the same folder",
         ),
     ],
 )
@@ -305,17 +305,17 @@ GLOBS = [
     (".\\private\\**", "contains `./`"),
     ("private//**", "or `//`, which no path has"),
     ("!./private/a.md", "contains `./`"),
-    (" private/**", "begins with a blank"),
+    (" private/**", "begins with a space"),
     ("#private/**", "write '\\#'"),
     ("~/notes/private/**", "relative to the folder"),
     ("../notes/private/**", "relative to the folder"),
     ("C:\\notes\\private\\**", "relative to the folder"),
-    ("{private,diary}/**", "a glob for each name"),
-    ("{private/**", "a glob for each name"),
-    ("!(public)/**", "a glob for each name"),
+    ("{private,diary}/**", "write one glob for each"),
+    ("{private/**", "write one glob for each"),
+    ("!(public)/**", "write one glob for each"),
     ("private/..", "relative to the folder"),
     ("~", "relative to the folder"),
-    (" ", "leave it out"),
+    (" ", "is empty: remove it"),
 ]
 
 

@@ -28,7 +28,7 @@ NOT_UNDERSTOOD = {
     "400 lines of 900 parts": (PARTS, "more than 8,000 bytes"),
     "4 lines of 900 parts": ("\n".join(PARTS.split("\n")[:4]), "unknown key `a0`"),
     "800 keys that nobody knows": (MANY_KEYS, "unknown key `k0`"),
-    "another byte than UTF-8": (b"# caf\xe9\n", "is not UTF-8 (byte 5)"),
+    "another byte than UTF-8": (b"# caf\xe9\n", "not UTF-8 at byte 5"),
     "no TOML": ("[query\n", ":1: not valid TOML"),
 }
 WRONG = {
@@ -50,9 +50,9 @@ WRONG = {
     ),
     "a stage that there is none of": (
         "[query]\nskip = ['fuze']\n",
-        ": `query.skip` takes no 'fuze': did you mean `fuse`?",
+        ": `query.skip` cannot be 'fuze': did you mean `fuse`?",
     ),
-    "an order that cannot be": ("[query.confidence]\ndoubt = 0.05\n", "must not be above"),
+    "an order that cannot be": ("[query.confidence]\nlow_below = 0.05\n", "must not be above"),
     "a model": (
         "[encode.embed]\nmodel = 'evil/model'\n",
         ": `encode.embed.model` may not be set in a folder's own",
@@ -297,7 +297,7 @@ def test_no_bound_makes_a_question_an_error_or_compares_more_than_some_hundred_c
     for n in range(400):
         write(places[0] / f"{n}.md", f"# Apples {n}\n\nApples of tree {n} stand in row {n * n}.\n")
     same = (
-        "[query.confidence]\nminimum_relevance = 0\nabstain = 0\n[query.deduplicate]\n"
+        "[query.confidence]\nminimum_relevance = 0\nabstain_below = 0\n[query.deduplicate]\n"
         "method = 'semantic'\n"
     )
     write(places[0] / "thumbindex.toml", f"[query]\nlimit = 100\nskip = [{skip}]\n{same}")

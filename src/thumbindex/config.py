@@ -1,4 +1,4 @@
-"""Configuration, loaded in layers and checked, each over the one before."""
+"""Load the configuration: check each layer, and let later layers override earlier ones."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ from thumbindex.settings import Config
 from thumbindex.text import one_line, redact_passwords
 
 FOLDER_FILE = "thumbindex.toml"
-"""The only file of a vault that is read as configuration; a `config.toml` there belongs to someone
-else.
-"""
+"""Configuration file in a vault. A `config.toml` there belongs to another program."""
 
 NO_ROOT = Path("/dev/null")
-"""Root of a folder that lies in a database. It is a file, so that nothing can be read below it."""
+"""Root of a folder in a database. It is a file, so nothing can be read below it."""
 
 FOLDER_FILE_KEYS = (
     "corpus.include",
@@ -38,7 +36,8 @@ FOLDER_FILE_KEYS = (
     "corpus.private.",
     "query.",
 )
-"""What a folder's own file may set: it may come from anyone, so never models, paths or folders."""
+"""Keys that a folder's own file may set. It may come from anyone, so no models, paths or folders.
+"""
 
 _PRIVATE_GLOBS = "corpus.private.globs"
 
@@ -48,15 +47,16 @@ _EXCLUDING_KEYS = ("corpus.include", "corpus.exclude", "corpus.private.")
 """Keys that exclude notes. If one is wrong in a folder's own file, no new note is indexed."""
 
 _ADDITIVE_KEYS = "corpus.private."
-"""Keys that a folder's own file extends and never replaces: private notes stay private."""
+"""Keys that a folder's own file extends but never replaces, so private notes stay private."""
 
 MAX_FOLDER_FILE_BYTES = 8_000
-"""Maximum size of a folder's own file: parsing time grows with the square of the key lengths, and
-its globs and tags are matched with each note.
+"""Maximum size of a folder's own file.
+
+Parsing time grows with the square of key lengths, and every note is matched with its globs.
 """
 
 MAX_ABOUT_CHARS = 300
-"""Maximum characters of a folder's description: clients read it with every session."""
+"""Maximum characters of a folder's description. Clients read it in every session."""
 
 _OPEN_FLAGS = (
     os.O_RDONLY
@@ -65,14 +65,14 @@ _OPEN_FLAGS = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
-"""Follow no symlink and wait for no pipe."""
+"""Flags that follow no symlink and do not wait for a pipe."""
 
 _MAX_SHOWN = 60
 """Maximum characters of a key or value in a message."""
 
 _ORDERED_KEYS = (
     ("corpus.chunk.child_max", "corpus.chunk.parent_max"),
-    ("query.confidence.abstain", "query.confidence.doubt"),
+    ("query.confidence.abstain_below", "query.confidence.low_below"),
 )
 
 _FOLDER_KEYS = ("path", "about", "tokens")
@@ -80,7 +80,7 @@ _FOLDER_KEYS = ("path", "about", "tokens")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key with what is allowed for it."""
+    """One key and its allowed values."""
 
     key: str  # dotted, as in `query.fuse.k`
     kind: Any
@@ -98,16 +98,14 @@ def load_config(
     overrides: Sequence[str] = (),
     folder: str | Path | None = None,
 ) -> Config:
-    """Load the configuration that holds for one folder (or for none), later layers over earlier
-    ones.
+    """Load the configuration for one folder, or for none.
 
-    Raises ConfigError for a file, key or value that is wrong; the message names it and says what is
-    allowed.
+    Later arguments override earlier ones. Raises ConfigError if a file, key or value is wrong.
     """
     values: dict[str, Any] = {}
-    home = Path(user_file) if user_file is not None else user_config_file()
-    if _exists(home):
-        values |= _read_layer(home)
+    own_file = Path(user_file) if user_file is not None else user_config_file()
+    if _exists(own_file):
+        values |= _read_layer(own_file)
     pinned: dict[str, Any] = {}
     if config_file is not None:
         pinned |= _read_layer(Path(config_file).expanduser())
@@ -116,16 +114,16 @@ def load_config(
             _check_rights_kept(before, pinned["folders"], pinned["folder_tokens"], f"{config_file}")
     for override in overrides:
         pinned |= _read_override(override)
-    written = frozenset({**values, **pinned}) - {"about", "folder_tokens"}
+    keys = frozenset({**values, **pinned}) - {"about", "folder_tokens"}
     config: Config = replace(
-        _apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), explicit_keys=written
+        _apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), explicit_keys=keys
     )
     _check_together(config)
     return config if folder is None else with_folder_file(config, folder)
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a path exists, readable or not, or is a broken link."""
+    """Return whether a path exists. Unreadable files and broken links count."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -136,39 +134,38 @@ def _exists(path: Path) -> bool:
 
 
 def with_folder_file(config: Config, folder: str | Path) -> Config:
-    """Return the configuration of a folder: its own `thumbindex.toml` over all but `--config` and
-    `--set`.
+    """Add a folder's own `thumbindex.toml`. Keys from `--config` and `--set` stay the same.
 
-    Raises nothing. Of a wrong file only the valid keys that exclude notes are used, and
-    `folder_file_error` says what is wrong. If it may exclude more, `blocks_indexing` is set.
+    Never raises. If the file has an error, only its valid keys that exclude notes apply, and
+    `folder_file_error` describes the error. If the file may exclude more, `blocks_indexing` is set.
     """
-    kept: dict[str, Any] = {}
+    valid: dict[str, Any] = {}
     blocks, root = True, os.path.realpath(folder)
     try:
         flat = list(_flatten(_parse(FOLDER_FILE, _read_folder_file(Path(folder))), ""))
         for key, value in flat:
-            if right := _valid_items(key, value, root):  # valid beside wrong ones
-                kept[key] = right
+            if items := _valid_items(key, value, root):
+                valid[key] = items
         blocks = any(
-            _may_exclude(key, value) for key, value in flat if value != list(kept.get(key, ()))
+            _may_exclude(key, value) for key, value in flat if value != list(valid.get(key, ()))
         )
         return _with_folder_values(
             config, {key: _checked_value(key, value, FOLDER_FILE, root) for key, value in flat}
         )
     except OSError as error:
-        wrong = f"{FOLDER_FILE}: cannot be read ({error.strerror or error})"
+        message = f"{FOLDER_FILE}: cannot be read ({error.strerror or error})"
     except ConfigError as error:
-        said = one_line(str(error)).rstrip(".")
-        wrong = said if said.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {said}"
-    effect = "Only its settings that leave notes out are used."
+        message = one_line(str(error)).rstrip(".")
+        message = message if message.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {message}"
+    effect = "Only its settings that exclude notes are used."
     if blocks:
         effect = (
-            "New and changed notes stay out until you correct it, as it may keep them private. "
-            "What was indexed before is still shown."
+            "New and changed notes stay out until you correct it, because it may keep them "
+            "private. Notes that were indexed before are still shown."
         )
     return replace(
-        _with_folder_values(config, kept),
-        folder_file_error=f"{wrong}. {effect}",
+        _with_folder_values(config, valid),
+        folder_file_error=f"{message}. {effect}",
         blocks_indexing=blocks,
     )
 
@@ -179,39 +176,39 @@ def _valid_items(key: str, value: Any, root: str) -> tuple[str, ...]:
         key in settings_by_key() and key.startswith(_EXCLUDING_KEYS) and isinstance(value, list)
     ):
         return ()
-    right = []
+    valid = []
     for item in value:
         with suppress(ConfigError):
-            right += _checked_value(key, [item], FOLDER_FILE, root)
-    return tuple(right)
+            valid += _checked_value(key, [item], FOLDER_FILE, root)
+    return tuple(valid)
 
 
 def _may_exclude(key: str, value: Any) -> bool:
-    """Return whether an invalid key may have been meant to exclude notes."""
+    """Return whether an invalid key may be meant to exclude notes."""
     if key in settings_by_key():
         return key.startswith(_EXCLUDING_KEYS)
     return not key.startswith("query.") or isinstance(value, (str, list, dict))
 
 
-def _with_folder_values(config: Config, given: Mapping[str, Any]) -> Config:
-    values = {key: value for key, value in given.items() if key not in config.pinned}
-    # The user's own globs come last, as the last one decides: what begins with `!` takes away from
-    # the folder's alone.
+def _with_folder_values(config: Config, folder_values: Mapping[str, Any]) -> Config:
+    values = {key: value for key, value in folder_values.items() if key not in config.pinned}
+    # The last glob decides. The user's come last, so the folder's `!` cannot undo them.
     values |= {
         key: (*value, *_value_of(config, key))
-        for key, value in given.items()
+        for key, value in folder_values.items()
         if key.startswith(_ADDITIVE_KEYS)
     }
-    own_config: Config = replace(
+    folder_config: Config = replace(
         _apply(config, values), explicit_keys=config.explicit_keys | values.keys()
     )
-    _check_together(own_config)
-    return own_config
+    _check_together(folder_config)
+    return folder_config
 
 
 def _read_folder_file(folder: Path) -> bytes:
-    """Return a folder's own file, empty where there is none; raise OSError, or ConfigError where it
-    is no file of the folder, or too large.
+    """Read a folder's own file, or return b"" if there is none.
+
+    Raises OSError, or ConfigError if it is not a regular file in the folder, or too large.
     """
     own = folder / FOLDER_FILE
     real = os.path.realpath(own)
@@ -222,7 +219,7 @@ def _read_folder_file(folder: Path) -> bytes:
     except OSError:
         if os.path.lexists(own):
             raise
-        return b""  # or a folder that may not be looked into: whoever walks it says so
+        return b""  # an unreadable folder is reported when its files are listed
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ConfigError(f"{FOLDER_FILE}: is not a regular file, and is not read")
@@ -236,7 +233,7 @@ def _read_folder_file(folder: Path) -> bytes:
 
 
 def user_config_file() -> Path:
-    """Return where the user's own configuration lies, whether it is there or not."""
+    """Return the path of the user's own configuration, which may not exist."""
     return user_config_path("thumbindex") / "config.toml"
 
 
@@ -245,31 +242,31 @@ def resolve_folders(
     names: Sequence[str | Path] = (),
     is_known: Callable[[Path], bool] = lambda _: False,
 ) -> tuple[tuple[str, Path], ...]:
-    """Return (name, absolute root) of each folder: configured names or paths; none gives the
-    configured ones, else the current folder.
+    """Return (name, absolute root) of folders given by configured names or by paths.
 
-    Raises UnknownFolderError for a folder that is not there, unless it `is_known`: a drive that is
-    not mounted just now comes back.
+    Without names, return the configured folders, else the current one. Raises UnknownFolderError
+    if a folder does not exist and is not `is_known`, as a drive that is not mounted may be.
     """
     configured = configured_roots(config)
-    found: list[Path] = []
+    roots: list[Path] = []
     for name in list(names) or list(configured) or [Path(current_folder())]:
         if not str(name).strip():
             raise UsageError(
-                "A folder is named, but its name is empty: write it, or leave the option out "
-                "to mean the current folder."
+                "A folder's name is empty: write a name, or omit the option to use the current "
+                "folder."
             )
         root = configured.get(str(name)) or real_folder(name)
         # a name may be too long for the system
         if not os.path.isdir(root) and not is_known(root):  # noqa: PTH112
             raise UnknownFolderError(_no_folder_message(str(name), root, sorted(configured)))
-        found.append(root)
-    return tuple(sorted(folder_names(configured, found).items()))
+        roots.append(root)
+    return tuple(sorted(folder_names(configured, roots).items()))
 
 
 def folder_names(configured: Mapping[str, Path], roots: Iterable[Path]) -> dict[str, Path]:
-    """Return folders by name: the configured one, else the directory's, with those above it where
-    that name alone means several folders.
+    """Return folders by name: the configured name, else the directory's.
+
+    If several folders have the same name, parent directories are added (`work/notes`).
     """
     names: dict[str, Path] = {}
     others = []
@@ -291,23 +288,20 @@ def _tails(root: Path) -> list[str]:
 
 
 def configured_roots(config: Config) -> dict[str, Path]:
-    """Return the absolute root of each folder that is configured, by its name."""
+    """Return the absolute roots of the configured folders, by name."""
     return {name: real_folder(path) for name, path in config.folders.items()}
 
 
 def absolute_path(path: str | Path) -> Path:
-    """Return an absolute path, relative to the current directory of the command, which may be
-    another process.
-    """
-    written = Path(path).expanduser()
-    return written if written.is_absolute() else Path(current_folder(), written)
+    """Make a path absolute from the current directory of the command, maybe another process."""
+    expanded = Path(path).expanduser()
+    return expanded if expanded.is_absolute() else Path(current_folder(), expanded)
 
 
 def real_folder(path: str | Path) -> Path:
-    """Return a folder's absolute path, links followed; where upper and lower case are one (macOS),
-    it is spelled as on disk.
+    """Return the only absolute path of a folder: without links, and with the case used on disk.
 
-    Else one folder would have two indexes, and two sets of rights.
+    Otherwise a folder could have two indexes and two sets of rights.
     """
     real = absolute_path(path).resolve()
     try:
@@ -319,15 +313,15 @@ def real_folder(path: str | Path) -> Path:
     for name in real.parts[1:]:
         names = _names_in(spelled)
         if name not in names:
-            name = next((each for each in names if _folded(each) == _folded(name)), name)
+            name = next((other for other in names if _folded(other) == _folded(name)), name)
         spelled /= name
     return spelled
 
 
 def _names_in(folder: Path) -> Sequence[str]:
     try:
-        return [each.name for each in folder.iterdir()]
-    except OSError:  # what may not be listed is taken as it was written
+        return [entry.name for entry in folder.iterdir()]
+    except OSError:  # keep the spelling in an unreadable folder
         return ()
 
 
@@ -337,37 +331,37 @@ def _folded(name: str) -> str:
 
 @cache
 def settings_by_key() -> Mapping[str, Setting]:
-    """Return every setting by its dotted key, in the order of `config.toml`."""
-    return {each.key: each for each in _walk(Config, "")}
+    """Return all settings by dotted key, in the order of `config.toml`."""
+    return {setting.key: setting for setting in _walk(Config, "")}
 
 
 def changed_settings(config: Config) -> dict[str, Any]:
-    """Return the settings that differ from their defaults, by their dotted keys."""
-    now = {key: _value_of(config, key) for key in settings_by_key()}
-    return {key: value for key, value in now.items() if value != settings_by_key()[key].default}
+    """Return the values that differ from the defaults, by dotted key."""
+    values = {key: _value_of(config, key) for key in settings_by_key()}
+    return {key: value for key, value in values.items() if value != settings_by_key()[key].default}
 
 
 def _walk(table: Any, prefix: str) -> Iterator[Setting]:
     hints = get_type_hints(table)
     instance = table()
-    # Plain keys stand before tables, as TOML needs them; `sorted` is stable.
-    for each in sorted(fields(table), key=lambda each: is_dataclass(hints[each.name])):
-        key, kind = f"{prefix}{each.name}", hints[each.name]
+    # TOML needs plain keys before tables; `sorted` is stable.
+    for field in sorted(fields(table), key=lambda field: is_dataclass(hints[field.name])):
+        key, kind = f"{prefix}{field.name}", hints[field.name]
         if is_dataclass(kind):
             yield from _walk(kind, f"{key}.")
-        elif each.metadata:
-            yield Setting(key, kind, getattr(instance, each.name), **each.metadata)
+        elif field.metadata:
+            yield Setting(key, kind, getattr(instance, field.name), **field.metadata)
 
 
 def _apply(table: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
-    given: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for field in fields(table):
-        key, now = f"{prefix}{field.name}", getattr(table, field.name)
-        if is_dataclass(now):
-            given[field.name] = _apply(now, values, f"{key}.")
+        key, value = f"{prefix}{field.name}", getattr(table, field.name)
+        if is_dataclass(value):
+            changes[field.name] = _apply(value, values, f"{key}.")
         elif key in values:
-            given[field.name] = values[key]
-    return replace(table, **given)
+            changes[field.name] = values[key]
+    return replace(table, **changes)
 
 
 def _value_of(config: Config, key: str) -> Any:
@@ -382,8 +376,8 @@ def _read_layer(path: Path) -> dict[str, Any]:
         document = _parse(str(path), path.read_bytes())
     except OSError as error:
         raise ConfigError(
-            f"{path}: the configuration cannot be read ({error.strerror}): name another file "
-            "with --config."
+            f"{path}: the configuration cannot be read ({error.strerror}). Use another file with "
+            "--config."
         ) from error
     values: dict[str, Any] = {}
     if "folders" in document:
@@ -402,12 +396,12 @@ def _parse(place: str, data: bytes) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{place}: the configuration is not UTF-8 (byte {error.start}): save it as UTF-8."
+            f"{place}: not UTF-8 at byte {error.start}: save the file as UTF-8."
         ) from error
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         where = f"{place}:{line[1]}" if line else place
-        hint = ": write a path between single quotes" if b"\\" in data else ""
+        hint = ": write paths in single quotes" if b"\\" in data else ""
         raise ConfigError(f"{where}: not valid TOML: {error}{hint}") from error
     except ValueError as error:
         raise ConfigError(f"{place}: not valid TOML: a number with too many digits") from error
@@ -416,7 +410,7 @@ def _parse(place: str, data: bytes) -> dict[str, Any]:
 
 
 def _checked_value(key: str, value: Any, place: str, root: str = "") -> Any:
-    """Return a key's value, checked and converted; `root` is the folder whose own file sets it."""
+    """Check and convert a value. `root` is the folder whose own file sets it, if any."""
     if key not in settings_by_key():
         raise ConfigError(f"{place}: {_unknown_key(key)}")
     if root and not key.startswith(FOLDER_FILE_KEYS):
@@ -424,31 +418,31 @@ def _checked_value(key: str, value: Any, place: str, root: str = "") -> Any:
             f"{place}: `{key}` may not be set in a folder's own {FOLDER_FILE}: set it in "
             f"{user_config_file()} or with --config."
         )
-    taken = _check(settings_by_key()[key], value, place)
-    for glob in taken if key == _PRIVATE_GLOBS else ():
-        if wrong := _wrong_glob(glob, root):
-            raise ConfigError(f"{place}: `{key}` {_show_value(glob)} {wrong}.")
-    return taken
+    checked = _check(settings_by_key()[key], value, place)
+    for glob in checked if key == _PRIVATE_GLOBS else ():
+        if error := _glob_error(glob, root):
+            raise ConfigError(f"{place}: `{key}` {_show_value(glob)} {error}.")
+    return checked
 
 
 def _read_override(override: str) -> dict[str, Any]:
-    key, equals, written = (part.strip() for part in override.partition("="))
+    key, equals, text = (part.strip() for part in override.partition("="))
     where = f"--set {_shorten(one_line(redact_passwords(override)), 2 * _MAX_SHOWN)}"
     if not equals:
         raise ConfigError(f"{where}: write it as TABLE.KEY=VALUE, for example query.limit=10.")
     kind = settings_by_key()[key].kind if key in settings_by_key() else None
-    value: Any = written
-    with suppress(ValueError, RecursionError):  # text need not stand between quotes here
-        value = tomllib.loads(f"value = {written}")["value"]
+    value: Any = text
+    with suppress(ValueError, RecursionError):  # quotes are optional here
+        value = tomllib.loads(f"value = {text}")["value"]
     if kind is str and not isinstance(value, str):
-        value = written
+        value = text
     if kind == tuple[str, ...] and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     return {key: _checked_value(key, value, where)}
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield each key with its value; what is below no table that is known comes as one."""
+    """Yield dotted keys and values. An unknown table is one value."""
     for name, value in table.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and key in _tables():
@@ -460,7 +454,7 @@ def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]
 @cache
 def _tables() -> frozenset[str]:
     return frozenset(
-        known[: dot.start()] for known in settings_by_key() for dot in re.finditer(r"\.", known)
+        key[: dot.start()] for key in settings_by_key() for dot in re.finditer(r"\.", key)
     )
 
 
@@ -469,95 +463,93 @@ def _unknown_key(key: str) -> str:
         return f"`{key}` is a table: write its keys below [{key}]."
     shown = _shorten(key)
     table = shown.rpartition(".")[0]
-    prefix = f"{table}." if table in _tables() else ""  # elsewhere a key sets something else
-    known = [
-        other.removeprefix(prefix)
-        for other in (*settings_by_key(), *sorted(_tables()))
-        if other.startswith(prefix)
+    prefix = f"{table}." if table in _tables() else ""  # suggest keys of the same table only
+    names = [
+        key.removeprefix(prefix)
+        for key in (*settings_by_key(), *sorted(_tables()))
+        if key.startswith(prefix)
     ]
-    near = get_close_matches(shown.removeprefix(prefix), known, n=1)
-    meant = (
-        f"did you mean `{prefix}{near[0]}`?" if near else "docs/configuration.md lists all keys."
-    )
-    return f"unknown key `{shown}`: {meant}"
+    near = get_close_matches(shown.removeprefix(prefix), names, n=1)
+    hint = f"did you mean `{prefix}{near[0]}`?" if near else "docs/configuration.md lists all keys."
+    return f"unknown key `{shown}`: {hint}"
 
 
 # ------------------------------------------------------------------ one value
 
 
-def _check(known: Setting, value: Any, place: str) -> Any:
-    checked = _coerce(known.kind, value)
+def _check(setting: Setting, value: Any, place: str) -> Any:
+    checked = _coerce(setting.kind, value)
     if checked is None:
         raise ConfigError(
-            f"{place}: `{known.key}` must be {_KINDS[known.kind]}, not {_show_value(value)}."
+            f"{place}: `{setting.key}` must be {_KINDS[setting.kind]}, not {_show_value(value)}."
         )
-    for part in (checked if isinstance(checked, tuple) else (checked,)) if known.choices else ():
-        if part not in known.choices:
-            near = get_close_matches(_shorten(part), known.choices, n=1)
-            meant = f"did you mean `{near[0]}`?" if near else f"give {', '.join(known.choices)}."
-            raise ConfigError(f"{place}: `{known.key}` takes no {_show_value(part)}: {meant}")
-    below = known.minimum is not None and not checked >= known.minimum
-    above = known.maximum is not None and not checked <= known.maximum
+    parts = checked if isinstance(checked, tuple) else (checked,)
+    for part in parts if setting.choices else ():
+        if part not in setting.choices:
+            near = get_close_matches(_shorten(part), setting.choices, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"use {', '.join(setting.choices)}."
+            raise ConfigError(f"{place}: `{setting.key}` cannot be {_show_value(part)}: {hint}")
+    below = setting.minimum is not None and not checked >= setting.minimum
+    above = setting.maximum is not None and not checked <= setting.maximum
     if below or above:
         raise ConfigError(
-            f"{place}: `{known.key}` must be {describe_limits(known)}, not {_show_value(value)}."
+            f"{place}: `{setting.key}` must be {describe_limits(setting)}, "
+            f"not {_show_value(value)}."
         )
     return checked
 
 
-def _wrong_glob(glob: str, root: str) -> str:
-    """Return why a private glob can match nothing; empty if it may match.
+def _glob_error(glob: str, root: str) -> str:
+    """Return why a private glob cannot match any note; empty if it may match.
 
-    `root` is the folder whose own file holds it: who writes there is not told what else is on the
-    disk.
+    `root` is the folder whose own file contains the glob, if any. Its author must not learn about
+    other paths on this machine.
     """
     text = glob.removeprefix("!")
     if not text.strip():
-        return "is empty: leave it out"
+        return "is empty: remove it"
     parts = re.split(r"[/\\]+", text)
     is_absolute = text.startswith(f"{root}/") if root else _is_on_disk(parts)
     if text[0].isspace() or text[0] == "#":
-        return "begins with a blank or #, as a comment does: take it away, or write '\\#'"
+        return "begins with a space or #, like a comment: remove it, or write '\\#'"
     has_names = re.search(r"\{[^{},]*+,[^{}]*+\}", text) or re.search(r"[!@+]\(.*\)", glob)
     if has_names or text.count("{") != text.count("}"):
-        return "holds names in braces or parentheses: write a glob for each name"
+        return "has alternatives in braces or parentheses: write one glob for each"
     if is_absolute or parts[0] == "~" or ".." in parts or re.match(r"[A-Za-z]:", text):
-        return "is no path below the folder: write it relative to the folder, as 'private/**'"
+        return "is not below the folder: write it relative to the folder, such as 'private/**'"
     if "." in parts or "//" in text:
-        return "contains `./` or `//`, which no path has: take it away"
+        return "contains `./` or `//`, which no path has: remove it"
     return ""
 
 
 def _is_on_disk(parts: Sequence[str]) -> bool:
-    """Return whether a glob begins with an absolute path of this machine, of two directories at
-    least.
-    """
+    """Return whether a glob begins with an existing absolute path of at least two directories."""
     first = "/".join(parts[:3])
     return len(parts) > 2 and not parts[0] and not _WILDCARD.search(first) and os.path.isdir(first)  # noqa: PTH112
 
 
 def _show_value(value: Any) -> str:
-    """Return a value as a message shows it, shortened."""
+    """Format a value for a message, shortened."""
     if isinstance(value, str):
         return repr(_shorten(value))
     if isinstance(value, (Mapping, list)):
         return "a table" if isinstance(value, Mapping) else "a list"
-    # of thousands of digits Python writes none
+    # Python refuses to format thousands of digits
     is_long = isinstance(value, int) and value.bit_length() > _MAX_SHOWN
     return "a number that large" if is_long else repr(value)
 
 
-def _shorten(text: str, most: int = _MAX_SHOWN) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _shorten(text: str, maximum: int = _MAX_SHOWN) -> str:
+    return text if len(text) <= maximum else f"{text[:maximum]}…"
 
 
-def describe_limits(known: Setting) -> str:
+def describe_limits(setting: Setting) -> str:
     """Return the range of a numeric setting in words; empty if it has none."""
-    if known.minimum is not None and known.maximum is not None:
-        return f"{known.minimum} to {known.maximum}"
-    if known.minimum is not None:
-        return f"at least {known.minimum}"
-    return f"at most {known.maximum}" if known.maximum is not None else ""
+    if setting.minimum is not None and setting.maximum is not None:
+        return f"{setting.minimum} to {setting.maximum}"
+    if setting.minimum is not None:
+        return f"at least {setting.minimum}"
+    return f"at most {setting.maximum}" if setting.maximum is not None else ""
 
 
 _KINDS: Mapping[Any, str] = {
@@ -566,12 +558,12 @@ _KINDS: Mapping[Any, str] = {
     float: "a number",
     str: "a string",
     tuple[str, ...]: "a list of strings",
-    Mapping[str, str]: 'a table with a line `name = "path"` a folder',
+    Mapping[str, str]: 'a table with one line `name = "path"` per folder',
 }
 
 
 def _coerce(kind: Any, value: Any) -> Any:
-    """Return the value as its setting holds it, or None where it is of another type."""
+    """Convert a value to its setting's type, or return None if the types do not match."""
     if isinstance(value, bool) or kind is bool:
         return value if isinstance(value, bool) and kind is bool else None
     if kind is float:
@@ -587,45 +579,44 @@ def _coerce(kind: Any, value: Any) -> Any:
 
 
 def _check_together(config: Config) -> None:
-    same = config.query.deduplicate
-    if config.query.runs("deduplicate") and same.method == "exact_field" and not same.field:
+    """Raise ConfigError if settings contradict each other."""
+    stage = config.query.deduplicate
+    if config.query.runs("deduplicate") and stage.method == "exact_field" and not stage.field:
         raise ConfigError(
-            "`query.deduplicate.method` is `exact_field`: name the field in "
-            "`query.deduplicate.field`, as in `front_matter.id`."
+            "`query.deduplicate.method` is `exact_field`: also set `query.deduplicate.field`, "
+            "such as `front_matter.id`."
         )
-    for low, high in _ORDERED_KEYS:
-        least, most = _value_of(config, low), _value_of(config, high)
-        if least > most:
+    for low_key, high_key in _ORDERED_KEYS:
+        low, high = _value_of(config, low_key), _value_of(config, high_key)
+        if low > high:
             raise ConfigError(
-                f"`{low}` ({least}) must not be above `{high}` ({most}): change one of them."
+                f"`{low_key}` ({low}) must not be above `{high_key}` ({high}): change one of them."
             )
 
 
 # ------------------------------------------------------------------ folders
 
 
-def _no_folder_message(given: str, root: Path, configured: Sequence[str]) -> str:
+def _no_folder_message(name: str, root: Path, configured: Sequence[str]) -> str:
     if os.path.exists(root):  # noqa: PTH110
-        return (
-            f"{given}: that is a file: name the folder that holds it; `query --path` asks of "
-            "single files."
-        )
-    near = get_close_matches(given, [name for name in configured if name != given], n=1)
+        return f"{name} is a file: give its folder. To search a single file, use `query --path`."
+    near = get_close_matches(name, [other for other in configured if other != name], n=1)
     if near:
-        known = f"did you mean `{near[0]}`?"
+        hint = f"did you mean `{near[0]}`?"
     elif configured:
-        known = f"check the path; or name a configured one: {', '.join(configured)}."
+        hint = f"check the path, or use a configured folder: {', '.join(configured)}."
     else:
-        known = "check the path; no folder is configured by a name."
-    there = "There" if given == str(root) else f"{given}: there"
-    return f"{there} is no folder {root}: {known}"
+        hint = "check the path. No folders are configured by name."
+    there = "There" if name == str(root) else f"{name}: there"
+    return f"{there} is no folder {root}: {hint}"
 
 
 def _read_folders(
     folders: Any, path: Path
 ) -> tuple[dict[str, str], dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return the folders' paths, what they are about, and the tokens that are named to see them, by
-    name, of `[folders]`, `[folders.NAME]` or `[[folders]]`. Raises ConfigError.
+    """Read `[folders]`, `[folders.NAME]` or `[[folders]]`. Raises ConfigError.
+
+    Return the folders' paths, descriptions and allowed tokens, each by name.
     """
     if isinstance(folders, dict):
         tables = [
@@ -638,45 +629,46 @@ def _read_folders(
         raise ConfigError(f"{path}: `folders` must be {_KINDS[Mapping[str, str]]}.")
     paths: dict[str, str] = {}
     about: dict[str, str] = {}
-    granted: dict[str, tuple[str, ...]] = {}
+    allowed_tokens: dict[str, tuple[str, ...]] = {}
     for name, table in tables:
         _check_folder(name, table, path)
         if name in paths:
-            raise ConfigError(
-                f"{path}: there are two folders of the name {name!r}: call one of them otherwise."
-            )
+            raise ConfigError(f"{path}: two folders are named {name!r}: rename one of them.")
         paths[name] = str(path.parent / Path(table["path"]).expanduser())
         if table.get("about"):
             about[name] = one_line(table["about"])[:MAX_ABOUT_CHARS]
         if "tokens" in table:
-            granted[name] = tuple(table["tokens"])
+            allowed_tokens[name] = tuple(table["tokens"])
     roots: dict[Path, str] = {}
-    for name, to in paths.items():
-        root = real_folder(to)
+    for name, folder in paths.items():
+        root = real_folder(folder)
         if (other := roots.setdefault(root, name)) != name:
             raise ConfigError(
-                f"{path}: {name!r} is the folder that {other!r} is, {root}: leave one of "
-                "them out, and give the other the tokens of both."
+                f"{path}: {name!r} and {other!r} are the same folder, {root}: remove one, and "
+                "give the other the tokens of both."
             )
-    return paths, about, granted
+    return paths, about, allowed_tokens
 
 
 def _check_rights_kept(
-    before: Mapping[str, str], folders: Mapping[str, str], granted: Collection[str], where: str
+    restricted: Mapping[str, str],
+    folders: Mapping[str, str],
+    with_tokens: Collection[str],
+    where: str,
 ) -> None:
-    """Raise ConfigError where a later layer names a folder again, or a part of it, whose rights an
-    earlier one states, and states none.
+    """Raise ConfigError if a later layer drops the tokens of a restricted folder.
+
+    It does so if it names the folder, a part of it or a folder around it again without tokens.
     """
-    guarded = {name: real_folder(path) for name, path in before.items()}
+    restricted_roots = {name: real_folder(path) for name, path in restricted.items()}
     for name, path in folders.items():
         root = real_folder(path)
-        for other, known in guarded.items() if name not in granted else ():
+        for other, known in restricted_roots.items() if name not in with_tokens else ():
             if name == other or root.is_relative_to(known) or known.is_relative_to(root):
                 raise ConfigError(
-                    f"{where}: the folder {name!r} names no `tokens`, and an earlier configuration "
+                    f"{where}: the folder {name!r} names no `tokens`, but an earlier configuration "
                     f"names some for {other!r}, {known}: "
-                    'write it as [[folders]] with name, path and tokens, ["*"] if every token may '
-                    "see it."
+                    'write it as [[folders]] with name, path and tokens, or ["*"] for every token.'
                 )
 
 
@@ -685,19 +677,19 @@ def _check_folder(name: Any, table: Mapping[str, Any], path: Path) -> None:
         raise ConfigError(f"{path}: a folder needs `name`, a string.")
     for key in table.keys() - {*_FOLDER_KEYS}:
         near = get_close_matches(key, _FOLDER_KEYS, n=1)
-        meant = f"did you mean `{near[0]}`?" if near else "a folder has name, path, about, tokens."
+        hint = f"did you mean `{near[0]}`?" if near else "a folder has name, path, about, tokens."
         if key == "name":
-            meant = "the name stands in the header, take it out here."
-        raise ConfigError(f"{path}: unknown key `folders.{_shorten(key)}`: {meant}")
-    if not isinstance(to := table.get("path"), str) or not to.strip():
+            hint = "the header already has the name, so remove this key."
+        raise ConfigError(f"{path}: unknown key `folders.{_shorten(key)}`: {hint}")
+    if not isinstance(folder := table.get("path"), str) or not folder.strip():
         raise ConfigError(f"{path}: the folder {name!r} needs `path`, a string.")
     if not isinstance(table.get("about", ""), str):
-        raise ConfigError(f"{path}: `about` must be a string: a sentence on what the folder holds.")
+        raise ConfigError(f"{path}: `about` must be a string that describes the folder.")
     tokens = table.get("tokens", [])
     if not isinstance(tokens, list) or not all(
         isinstance(token, str) and token.strip() for token in tokens
     ):
         raise ConfigError(
-            f'{path}: `tokens` must be a list of token names, as ["alice", "bob"], or ["*"] '
+            f'{path}: `tokens` must be a list of token names, such as ["alice", "bob"], or ["*"] '
             "for every token."
         )

@@ -1,7 +1,4 @@
-"""Ports: the interfaces of models and indexes that the pipeline uses.
-
-Fake and real pass one contract suite.
-"""
+"""Ports: the interfaces of models and indexes for the query pipeline."""
 
 from __future__ import annotations
 
@@ -32,42 +29,39 @@ Vector = npt.NDArray[np.float32]
 """Shape (dimensions,), length 1."""
 
 Cosines = npt.NDArray[np.float32]
-"""Shape (chunks asked for,): -1 to 1; NaN for a chunk that has no vector yet."""
+"""Shape (chunks,), -1 to 1; NaN for a chunk without a vector."""
 
 Matrix = npt.NDArray[np.float32]
-"""Shape (rows, dimensions), each row of length 1; a row of NaN stands for a vector that is not
-there yet.
-"""
+"""Shape (rows, dimensions), each row of length 1; a row of NaN for a missing vector."""
 
 
 def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
-    """Return each row's inner product with a vector, shape (rows,), or with each of other rows,
-    shape (rows, others); of unit vectors the cosine.
+    """Return the inner products of rows with a vector, shape (rows,), or with other rows, shape
+    (rows, others). For unit vectors, they are the cosines.
 
-    Computed on the calling thread, each by itself: of rows that lie one after the other (C order)
-    the same bits, whatever stands beside them. A product of matrices (BLAS) is shared out among
-    threads, which wait for the next one spinning for some 10 ms of processor time each.
+    A row's result does not depend on other rows, if `rows` is C-contiguous. A BLAS product would
+    use threads that spin for 10 ms afterwards.
     """
-    found: Matrix = (
+    products: Matrix = (
         np.vecdot(rows, others) if others.ndim == 1 else np.vecdot(rows[:, None], others)
     )
-    return found
+    return products
 
 
 IntArray = npt.NDArray[np.int64]
 
 Mask = npt.NDArray[np.bool_]
-"""Shape (chunks asked for,): True for those of which it is true."""
+"""Shape (chunks,): True for the selected ones."""
 
 
 class Selection:
     """A set of chunks of one snapshot.
 
-    `mask` has them among all chunks, `document_ids` the document of each chunk, ascending.
+    `mask` covers all chunks of the snapshot. `document_ids` has each chunk's document, ascending.
     """
 
     def __init__(self, mask: Mask, document_ids: IntArray) -> None:
-        self.mask, self._of = mask, document_ids
+        self.mask, self._document_ids = mask, document_ids
 
     def __len__(self) -> int:
         """Count the chunks."""
@@ -79,41 +73,40 @@ class Selection:
             return self.mask[chunks.start : chunks.stop]
         return self.mask[np.array(chunks, dtype=np.int64)]
 
-    def first(self, most: int) -> Sequence[ChunkId]:
-        """Return the first `most` chunks, ascending."""
-        return [ChunkId(n) for n in np.flatnonzero(self.mask)[:most].tolist()]
+    def first(self, count: int) -> Sequence[ChunkId]:
+        """Return the first `count` chunks, ascending."""
+        return [ChunkId(n) for n in np.flatnonzero(self.mask)[:count].tolist()]
 
     def of_documents(self) -> Selection:
         """Return all chunks of the documents with a selected chunk."""
-        whole = np.zeros(int(self._of[-1]) + 1 if len(self._of) else 0, dtype=np.bool_)
-        whole[self._of[self.mask]] = True
-        return Selection(whole[self._of], self._of)
+        count = int(self._document_ids[-1]) + 1 if len(self._document_ids) else 0
+        documents = np.zeros(count, dtype=np.bool_)
+        documents[self._document_ids[self.mask]] = True
+        return Selection(documents[self._document_ids], self._document_ids)
 
     def __and__(self, other: Selection) -> Selection:
         """Return the intersection with a selection of the same snapshot."""
-        return Selection(self.mask & other.mask, self._of)
+        return Selection(self.mask & other.mask, self._document_ids)
 
     def __or__(self, other: Selection) -> Selection:
         """Return the union."""
-        return Selection(self.mask | other.mask, self._of)
+        return Selection(self.mask | other.mask, self._document_ids)
 
     def __sub__(self, other: Selection) -> Selection:
         """Return the difference."""
-        return Selection(self.mask & ~other.mask, self._of)
+        return Selection(self.mask & ~other.mask, self._document_ids)
 
 
 class Embedder(Protocol):
-    """Turns texts into normalized vectors. A text's vector never depends on its neighbors."""
+    """Embeds texts as normalized vectors. A text's vector does not depend on other texts."""
 
     @property
     def name(self) -> str:
-        """The model's name, as a user would write it."""
+        """The model's name in the configuration."""
 
     @property
     def fingerprint(self) -> str:
-        """What must be equal for vectors to be comparable: model, pooling, prefixes, precision,
-        window.
-        """
+        """Identifies comparable vectors: model, pooling, prefixes, precision and window."""
 
     @property
     def dimensions(self) -> int:
@@ -121,49 +114,43 @@ class Embedder(Protocol):
 
     @property
     def window(self) -> int:
-        """The most tokens that the model reads of a text."""
+        """The maximum tokens of a text that the model reads."""
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that are searched: shape (len(texts), dimensions)."""
+        """Embed texts to search, shape (len(texts), dimensions)."""
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a text that searches."""
+        """Embed a query."""
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that search, side by side: shape (len(texts), dimensions), each as
-        `embed_query` does.
-        """
+        """Embed queries, shape (len(texts), dimensions), with the same result as `embed_query`."""
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one token of the model's vocabulary."""
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window, of which only the beginning is
-        embedded.
-        """
+        """Count the texts that are longer than the window. Only their beginning is embedded."""
 
 
 class Reranker(Protocol):
-    """Reads a query and a passage together. Scores are in 0 to 1, higher is better."""
+    """Scores a query and a passage together, 0 to 1, higher is better."""
 
     @property
     def name(self) -> str:
-        """The model's name, as a user would write it."""
+        """The model's name in the configuration."""
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        """Score each passage for the query, in the passages' order."""
+        """Score each passage for a query, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordWeights:
-    """How BM25F weighs its fields (Robertson, Zaragoza & Taylor 2004): boosts by field name,
-    saturation, length.
-    """
+    """The parameters of BM25F (Robertson, Zaragoza & Taylor 2004)."""
 
-    fields: Mapping[str, float]
-    k1: float = 1.2
-    b: float = 0.75
-    # 0: sums only; 1: a chunk's score is multiplied by the share of the query's idf it holds
+    fields: Mapping[str, float]  # boost by field name
+    k1: float = 1.2  # saturation of repeated words
+    b: float = 0.75  # length normalization
+    # 0: sums only; 1: a chunk's score is multiplied by its share of the query's terms, by idf
     coverage: float = 0.0
 
 
@@ -172,7 +159,7 @@ class KeywordIndex(Protocol):
 
     @property
     def languages(self) -> frozenset[str]:
-        """The languages of the texts with a stemmer, English left out."""
+        """The languages of the texts that have a stemmer, except English."""
 
     def search(
         self,
@@ -181,57 +168,58 @@ class KeywordIndex(Protocol):
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Return the best `limit` chunks for any of the terms (phrases must match), and the best
-        documents' own scores.
+        """Return the best `limit` chunks, and scores of the best documents as wholes.
+
+        A chunk has any of the terms and all of the phrases.
         """
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that have every word of a text in one of the fields, as stems.
+        """Return the chunks with every word of a text, stemmed, in any of the fields.
 
-        A field of the chunk's document counts, too. In the field "code" the whole text is one term.
+        Fields of the chunk's document count, too. In the field "code", the text is one term.
         """
 
     def chunks_with_phrase(self, text: str) -> Selection:
         """Return the chunks with a phrase in their text or their document's title or aliases."""
 
     def chunk_frequency(self, word: str) -> int:
-        """Return the number of chunks with a word in its surface form (lower-cased)."""
+        """Return the number of chunks with a word, unstemmed and lower-cased."""
 
     def phrase_frequency(self, text: str) -> int:
-        """Return the number of chunks with a phrase in their text, as stems."""
+        """Return the number of chunks with a phrase in their text, stemmed."""
 
     def lexicon(self, lengths: range) -> Collection[str]:
-        """Return the words of these lengths (lower-cased, letters only) in the index.
+        """Return the words of these lengths, lower-cased and letters only.
 
-        Words of deleted chunks may be among them.
+        They may include words of deleted chunks.
         """
 
 
 class VectorIndex(Protocol):
-    """Finds chunks by their vectors: cosine."""
+    """Finds chunks by the cosine of their vectors."""
 
     def __len__(self) -> int:
-        """Count the chunks that have a vector."""
+        """Count the chunks with a vector."""
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best `limit` chunks by cosine."""
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        """Return the stored vectors in the chunks' order; NaN rows for those that have none yet."""
+        """Return the chunks' vectors in order; a row of NaN for a chunk without one."""
 
 
 class LinkGraph(Protocol):
     """The links between documents."""
 
     def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that this one links to, each once, in ascending order."""
+        """Return the documents that this one links to, once each, ascending."""
 
     def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that link to this one, each once, in ascending order."""
+        """Return the documents that link to this one, once each, ascending."""
 
 
 class Documents(Protocol):
-    """The documents of a snapshot, each by its id."""
+    """The documents of a snapshot by id."""
 
     def __getitem__(self, document: DocumentId, /) -> Document:
         """Return a document."""
@@ -249,27 +237,27 @@ class Catalog(Protocol):
 
     @property
     def sizes(self) -> IntArray:
-        """How many chunks each document has, shape (documents,): ids count from 0 on."""
+        """The number of chunks of each document, shape (documents,)."""
 
     @property
     def ordinal_days(self) -> IntArray:
-        """Each document's day as an ordinal, shape (documents,); 0 if none is known."""
+        """The day of each document as an ordinal, shape (documents,); 0 if unknown."""
 
     @property
     def languages(self) -> Mapping[str, int]:
-        """How many documents are in each language."""
+        """The number of documents in each language."""
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
-        """Return the document that a chunk is part of."""
+        """Return the document of a chunk."""
 
     def chunk_ids(self, document: DocumentId) -> range:
-        """Return the ids of a document's chunks, in the order of its lines."""
+        """Return the ids of a document's chunks, in order."""
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
-        """Load chunks; one that is gone meanwhile is missing from the result."""
+        """Load chunks. A chunk that no longer exists is missing from the result."""
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
-        """Load the parent of each chunk; one that is gone meanwhile is missing from the result."""
+        """Load each chunk's section. A chunk that no longer exists is missing from the result."""
 
     def select(self, filters: Filters) -> Selection | None:
         """Return the chunks that pass filters; None for all."""
@@ -278,32 +266,30 @@ class Catalog(Protocol):
         """Return all chunks."""
 
     def only(self, chunks: Sequence[ChunkId]) -> Selection:
-        """Return some chunks as a selection."""
+        """Return the given chunks as a selection."""
 
     def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every `step`-th chunk of a selection (None: of all), from position `start`."""
+        """Return every `step`-th selected chunk, from position `start`; None selects all."""
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
-        """Return the chunks of documents that match a condition; `excludes` is ignored."""
+        """Return the chunks of documents that match a condition. `excludes` is ignored."""
 
     def has_match(self, condition: TypedFilter) -> bool:
         """Return whether any document matches a condition."""
 
     def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or directories and paths, most similar to a value, nearest first."""
+        """Return the tags, or directories and paths, that are most similar to a value."""
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a file name (without suffix), a title or an alias of these
-        letters (`text.name_key`), ascending.
+        """Return the documents whose file name, title or alias has these letters, ascending.
 
-        A name in ASCII has no more than `longest` characters.
+        `letters` is a `text.name_key`. ASCII names over `longest` characters are omitted.
         """
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of these short forms, or a long one with one of these
-        keys (`text.form_key`).
+        """Return abbreviations, and the number of documents that define each.
 
-        The number is that of the documents that define it.
+        Their short form or the key of their long form (`text.form_key`) is in `forms`.
         """
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
@@ -313,36 +299,34 @@ class Catalog(Protocol):
         """
 
     def undated(self, within: Selection | None) -> int:
-        """Count the documents of a selection (None: of all) without a known day."""
+        """Count the undated documents of a selection; None selects all."""
 
 
 class FolderCatalog(Catalog, Protocol):
-    """Catalog over one folder: it knows each document by its path, too."""
+    """The catalog of one folder, also by path."""
 
     def document_at(self, path: str) -> DocumentId | None:
-        """Return the document at a path of a folder; None where there is none."""
+        """Return the document at a path, or None."""
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and the path of every document, ascending: for lists and for names as people
-        write them, never for a question.
-        """
+        """Yield the id and path of every document, ascending. Too slow for queries."""
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id, ascending: for lists, never for a question."""
+        """Yield every document with its id, ascending. Too slow for queries."""
 
 
 Salience = npt.NDArray[np.float64]
-"""Shape (chunks asked for,): 0 to 1, boosts included."""
+"""Shape (chunks,), 0 to 1, boosts included."""
 
 
 class Duplicates(Protocol):
-    """The duplicate chunks, found by indexing or decided by the owner."""
+    """The duplicate chunks, from indexing and from the owner's decisions."""
 
     def repeats(self) -> Selection | None:
-        """Return the chunks that repeat another one of their document; None if there are none."""
+        """Return the chunks that repeat another chunk of their document; None without any."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return the salience of chunks, raised by their repeats."""
+        """Return the salience of chunks, with the boosts for repeats."""
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
         """Return the repeats of a chunk and its copies in other documents, ascending."""
@@ -353,15 +337,14 @@ class Duplicates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An index at one generation, as the pipeline sees it: immutable, made of ports."""
+    """An immutable view of an index at one generation."""
 
     generation: int
     catalog: Catalog
     keyword: KeywordIndex
     vector: VectorIndex
     graph: LinkGraph
-    # terms and their vectors, for `expand`
-    vocabulary: tuple[tuple[str, ...], Matrix] | None
+    vocabulary: tuple[tuple[str, ...], Matrix] | None  # terms and their vectors, for `expand`
     duplicates: Duplicates
 
 

@@ -1,8 +1,7 @@
-"""Every setting with its one default, its meaning and its limits; `config.toml` and
-`docs/configuration.md` are made from here.
+"""All settings with their defaults, meanings and limits: the source of `config.toml` and
+`docs/configuration.md`.
 
-A field that is no `setting` is a constant: no key of `config.toml`. `evaluation` replaces some to
-measure them (docs/evaluate.md).
+A field without `setting` is a constant. It is not in `config.toml`, but evaluation may vary it.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ MIN_BUDGET_TOKENS = 500
 """Minimum budget of a useful answer, in tokens."""
 
 MAX_QUERY_CHARS = 10_000
-"""Maximum characters of a query: longer texts are documents."""
+"""Maximum characters of a query. A longer text is a document."""
 
 MAX_PHRASING_CHARS = 1_000
-"""Maximum characters of a rewording or a hypothetical answer: a model embeds fewer."""
+"""Maximum characters of a rewording or a hypothetical answer. A model embeds fewer."""
 
 MAX_REWORDINGS = 4
-"""Maximum rewordings of one query: each costs a run of the model."""
+"""Maximum rewordings of one query. Each costs a run of the model."""
 
 MAX_DRAFT_CHARS = 100_000
-"""Maximum characters of a text whose citations are verified."""
+"""Maximum characters of a text to verify."""
 
 STAGE_NAMES = tuple(
     "classify correct synonyms expand search_vector search_keyword search_code search_graph "
@@ -32,7 +31,7 @@ STAGE_NAMES = tuple(
     "dedup_versions dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic "
     "contradict diversify rerank parents".split()
 )
-"""The stages of the pipeline, in the order of the run: what `query.skip` may name."""
+"""The stages of the pipeline, in order. `query.skip` may contain any of them."""
 
 
 def setting(
@@ -43,7 +42,7 @@ def setting(
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a setting: its default, what it means, and what is allowed."""
+    """Declare a setting: its default, its meaning and its allowed values."""
     metadata = {"meaning": meaning, "minimum": minimum, "maximum": maximum, "choices": choices}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
@@ -55,55 +54,54 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class ChunkSettings:
-    """How sections (parents) and chunks (children) are cut, in characters."""
+    """The sizes of sections (parents) and chunks (children), in characters."""
 
-    # a chunk shorter than this is joined to its neighbor where the maximum allows
-    child_min: int = 200
-    child_max: int = setting(500, "no chunk is longer", minimum=50, maximum=4000)
-    # a section shorter than this is joined to its neighbor where the maximum allows
-    parent_min: int = 1500
-    parent_max: int = setting(2000, "no section is longer", minimum=200, maximum=20000)
+    child_min: int = 200  # a shorter chunk is joined to its neighbor, up to the maximum
+    child_max: int = setting(500, "maximum length of a chunk", minimum=50, maximum=4000)
+    parent_min: int = 1500  # a shorter section is joined to its neighbor, up to the maximum
+    parent_max: int = setting(2000, "maximum length of a section", minimum=200, maximum=20000)
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateSettings:
-    """Which notes are kept out of everything, beside those with `private: true` at their head."""
+    """Private notes, in addition to those with `private: true` in front matter."""
 
     globs: tuple[str, ...] = setting(
         (),
-        "globs relative to the folder, upper and lower case alike; a folder's own file can "
-        "add to them",
+        "notes that match any of these globs are private; relative to the folder, ignoring case. "
+        "A folder's own file can add globs",
     )
     tags: tuple[str, ...] = setting(
         ("private",),
-        "tags that make a note private, and so do the tags below them, as `private/journal`",
+        "notes with any of these tags are private, also with a tag below, such as "
+        "`private/journal`",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusSettings:
-    """Which files of a folder are read."""
+    """The files to read in a folder."""
 
     extensions: tuple[str, ...] = setting(
-        (".md", ".markdown", ".mdx"), "suffixes of files that are read, in any case"
+        (".md", ".markdown", ".mdx"), "file name extensions to read, ignoring case"
     )
     include: tuple[str, ...] = setting(
-        (), "globs relative to the folder; when given, only files that match one are read"
+        (), "if set, read only files that match any of these globs, relative to the folder"
     )
     exclude: tuple[str, ...] = setting(
         ("node_modules/",),
-        "globs relative to the folder; files that match one are left out. What is given "
-        "stands in place of the default",
+        "exclude files that match any of these globs, relative to the folder. Your list replaces "
+        "the default",
     )
     # names of files with ignore rules
     ignore_files: tuple[str, ...] = (".gitignore", ".thumbindexignore")
     hidden: bool = setting(
-        False, "read files and folders whose names begin with a dot, inside the folder"
+        False, "read files and folders inside the folder whose names begin with a dot"
     )
     max_file_bytes: int = setting(
-        10_000_000, "larger files are reported and left out", minimum=1, maximum=1_000_000_000
+        10_000_000, "larger files are reported and skipped", minimum=1, maximum=1_000_000_000
     )
-    max_links: int = 10_000  # links of one note that are followed; the rest is reported
+    max_links: int = 10_000  # maximum links of one note; more are reported and ignored
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
     private: PrivateSettings = field(default_factory=PrivateSettings)
 
@@ -112,27 +110,28 @@ class CorpusSettings:
 
 
 AUTO_MODEL = "auto"
-"""The bundled model, or the one that an index was made with."""
+"""The bundled model, or the model that the index was built with."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
-    """The model that turns texts into vectors."""
+    """The model that embeds texts as vectors."""
 
     model: str = setting(
         AUTO_MODEL,
-        "`auto`: the bundled `all-MiniLM-L6-v2`; or a hub model, or its folder (extra "
-        "`models` where it has no ONNX)",
+        "`auto` is the bundled `all-MiniLM-L6-v2`. Or the name or folder of a Hugging Face model; "
+        "without an ONNX file, it needs the extra `models`",
     )
     runtime: str = setting(
         "auto",
-        "`auto` takes the model's ONNX file; torch if it has none, or if there is a GPU (but for "
-        "the bundled model)",
+        "`auto` uses the model's ONNX file, or torch if it has none. With a GPU, it uses torch "
+        "for all models but the bundled one",
         choices=("auto", "onnx", "torch"),
     )
     workers: int = setting(
         0,
-        "texts embedded at once, one thread each; 0 is one a processor core, at most 4",
+        "number of threads; each embeds one text at a time. 0 means one per processor core, at "
+        "most 4",
         minimum=0,
         maximum=64,
     )
@@ -141,16 +140,16 @@ class EmbedSettings:
 
 @dataclass(frozen=True, slots=True)
 class RerankModelSettings:
-    """The model that reads a query and a passage together."""
+    """The model that scores a query and a passage together."""
 
     model: str = setting(
-        "", "a CrossEncoder for the stage `rerank`, by name or folder (extra `models`)"
+        "", "name or folder of a CrossEncoder for the stage `rerank` (extra `models`)"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class EncodeSettings:
-    """Models."""
+    """The models."""
 
     embed: EmbedSettings = field(default_factory=EmbedSettings)
     rerank: RerankModelSettings = field(default_factory=RerankModelSettings)
@@ -161,49 +160,47 @@ class EncodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """Repeats inside one document: no search units of their own, but what they repeat matters
-    more.
+    """Repeated text inside one document. Repeats are not searched, but raise the salience of the
+    text that they repeat.
     """
 
-    enabled: bool = setting(True, "leave repeats inside a document out of the search")
-    similarity: float = setting(0.90, "least cosine of a repeat", minimum=0, maximum=1)
-    min_salience: float = 0.05  # segments that matter less are not compared
+    enabled: bool = setting(True, "exclude repeats inside a document from search")
+    similarity: float = setting(0.90, "minimum cosine of a repeat", minimum=0, maximum=1)
+    min_salience: float = 0.05  # chunks with less salience are not compared
     boost: str = setting(
         "logarithmic",
-        "how repeats raise salience, n of them: base · log2(1 + n), base · n, or not",
+        "boost of salience by n repeats: base · log2(1 + n), base · n, or none",
         choices=("logarithmic", "linear", "off"),
     )
-    base: float = setting(0.15, "the base of the boost", minimum=0, maximum=1)
-    max_salience: float = setting(
-        1.0, "salience is capped here, boosts included", minimum=0, maximum=1
-    )
-    log: bool = setting(True, "log counts and ratios of each run that left something out")
-    metrics: bool = setting(True, "count by document type, for `status`")
+    base: float = setting(0.15, "base of the boost", minimum=0, maximum=1)
+    max_salience: float = setting(1.0, "maximum salience with boosts", minimum=0, maximum=1)
+    log: bool = setting(True, "log counts and ratios of each run that excluded repeats")
+    metrics: bool = setting(True, "count repeats by document type, for `status`")
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicatesSettings:
-    """Copies across documents: merged where that is safe, else listed for the owner to decide."""
+    """Duplicates in different documents. Clear ones are merged, others listed for you to decide."""
 
     enabled: bool = setting(
-        True, "compare new and changed chunks with their nearest ones in other documents"
+        True, "compare new and changed chunks with the nearest chunks of other documents"
     )
-    nearest: int = 5  # chunks of other documents that each one is compared with
+    nearest: int = 5  # compared chunks of other documents for each chunk
     merge_similarity: float = setting(
-        0.94, "least cosine of copies that are merged without being asked", minimum=0, maximum=1
+        0.94, "minimum cosine of duplicates that are merged automatically", minimum=0, maximum=1
     )
     review_similarity: float = setting(
-        0.82, "least cosine of those that are listed for the owner to decide", minimum=0, maximum=1
+        0.82, "minimum cosine of texts that are listed for you to decide", minimum=0, maximum=1
     )
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Where indexes live, and what is found out about duplicates when they are written."""
+    """The directory of the indexes, and the comparison of texts during indexing."""
 
     directory: str = setting(
         "",
-        "folder that holds the indexes; empty is the platform's data folder; never inside a vault",
+        "directory of the indexes, outside any vault; empty means the platform's data directory",
     )
     ingest: IngestSettings = field(default_factory=IngestSettings)
     duplicates: DuplicatesSettings = field(default_factory=DuplicatesSettings)
@@ -211,8 +208,8 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """A PostgreSQL database for several servers ([how to set it up](postgresql.md)); it needs the
-    extra `postgres`.
+    """A PostgreSQL database for several servers ([setup](postgresql.md)). It needs the extra
+    `postgres`.
     """
 
     url: str = setting(
@@ -228,34 +225,33 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class ExpandSettings:
-    """Neighbors of the query's words in the corpus's own vocabulary."""
+    """Related terms from the notes' vocabulary."""
 
-    nearest: int = 3  # terms added for each word
-    similarity: float = 0.5  # least cosine of a term that is added
-    weight: float = 0.1  # of an added term against a word of the query
-    vocabulary: int = 10_000  # terms that are embedded, most frequent first
+    nearest: int = 3  # added terms for each word
+    similarity: float = 0.5  # minimum cosine of an added term
+    weight: float = 0.1  # of an added term, relative to a word of the query
+    vocabulary: int = 10_000  # number of embedded terms, most frequent first
 
 
 @dataclass(frozen=True, slots=True)
 class SearchVectorSettings:
-    """Meaning: exact cosine over normalized vectors."""
+    """Search by meaning: exact cosine of normalized vectors."""
 
-    limit: int = 50  # chunks that are kept
+    limit: int = 50  # maximum chunks
     weight: float = setting(0.65, "weight in fusion", minimum=0, maximum=100)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchKeywordSettings:
-    """Words: BM25F over stemmed fields, terms ORed."""
+    """Search by words: BM25F over stemmed fields, any word matches."""
 
-    limit: int = 50  # chunks that are kept
+    limit: int = 50  # maximum chunks
     weight: float = setting(0.35, "weight in fusion", minimum=0, maximum=100)
-    k1: float = 1.2  # how soon a repeated word stops counting
-    b: float = 0.75  # how much length counts, 0 to 1
-    # how much matching more of the query's words counts beyond their sum, 0 to 1
-    coverage: float = 1.0
+    k1: float = 1.2  # saturation of repeated words
+    b: float = 0.75  # length normalization, 0 to 1
+    coverage: float = 1.0  # weight of the share of the query's words in a chunk, 0 to 1
     title: float = setting(3.0, "boost of the title", minimum=0, maximum=100)
-    headings: float = setting(2.5, "boost of the headings above a chunk", minimum=0, maximum=100)
+    headings: float = setting(2.5, "boost of the headings", minimum=0, maximum=100)
     keywords: float = setting(2.5, "boost of front matter `keywords`", minimum=0, maximum=100)
     description: float = setting(2.0, "boost of front matter `description`", minimum=0, maximum=100)
     tags: float = setting(2.0, "boost of tags", minimum=0, maximum=100)
@@ -263,91 +259,91 @@ class SearchKeywordSettings:
     author: float = setting(
         1.0, "boost of front matter `author`, `category` and `type`", minimum=0, maximum=100
     )
-    path: float = setting(1.0, "boost of the folders in a file's path", minimum=0, maximum=100)
+    path: float = setting(1.0, "boost of the folder names in the path", minimum=0, maximum=100)
     body: float = setting(1.0, "boost of the text", minimum=0, maximum=100)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCodeSettings:
-    """Identifiers: whole forms and their parts, unstemmed."""
+    """Search by identifiers: whole ones and their parts, unstemmed."""
 
-    limit: int = 50  # chunks that are kept
+    limit: int = 50  # maximum chunks
     weight: float = setting(0.1, "weight in fusion", minimum=0, maximum=100)
-    k1: float = 1.2  # how soon a repeated identifier stops counting
-    b: float = 0.75  # how much length counts, 0 to 1
-    whole: float = 4.0  # weight of a whole identifier against all of its parts together
+    k1: float = 1.2  # saturation of repeated identifiers
+    b: float = 0.75  # length normalization, 0 to 1
+    whole: float = 4.0  # weight of a whole identifier, relative to all its parts
 
 
 @dataclass(frozen=True, slots=True)
 class SearchGraphSettings:
-    """Links: documents one hop from those found so far."""
+    """Search by links: documents that the best documents link to."""
 
-    limit: int = 50  # chunks that are kept, one a document
+    limit: int = 50  # maximum chunks, one per document
     weight: float = setting(0.05, "weight in fusion", minimum=0, maximum=100)
-    from_documents: int = 5  # documents whose links are followed, best first
-    neighbors: int = 20  # most neighbors of one document
+    from_documents: int = 5  # number of documents whose links are followed, best first
+    neighbors: int = 20  # maximum followed links per document
 
 
 @dataclass(frozen=True, slots=True)
 class SalienceSettings:
-    """How much what was found matters in its documents, as a ranking of its own."""
+    """A list of the found chunks by their importance in their documents."""
 
     weight: float = setting(0.01, "weight in fusion", minimum=0, maximum=100)
 
 
 @dataclass(frozen=True, slots=True)
 class FuseSettings:
-    """Retrievers' documents into one ranking."""
+    """Fusion of all retrievers' lists into one ranking."""
 
     method: str = setting(
         "convex",
         "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)",
         choices=("convex", "rrf"),
     )
-    k: int = setting(10, "RRF's constant", minimum=0, maximum=10_000)
-    limit: int = 50  # candidates that go on, best first; at least three a passage that is wanted
-    chunks: int = 10  # candidates of one document
-    spread: float = 0.5  # how fast a document's further chunks fall behind its best one
+    k: int = setting(10, "constant k of `rrf`", minimum=0, maximum=10_000)
+    limit: int = 50  # maximum candidates, but at least three per requested passage
+    chunks: int = 10  # maximum candidates per document
+    spread: float = 0.5  # how fast scores fall from a document's best chunk to its others
 
 
 @dataclass(frozen=True, slots=True)
 class RecencySettings:
-    """Newer documents gain a little."""
+    """A boost of recent documents."""
 
-    bias: float = setting(0.02, "gain of a document of today", minimum=0, maximum=1)
+    bias: float = setting(0.02, "boost of the newest document", minimum=0, maximum=1)
     half_life_days: float = setting(
-        180.0, "days after which the gain is half", minimum=0.1, maximum=1_000_000
+        180.0, "days after which the boost is half", minimum=0.1, maximum=1_000_000
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSettings:
-    """How sure an answer is, and when there is none."""
+    """The confidence of an answer, and the limit for refusing one."""
 
-    abstain: float = setting(
+    abstain_below: float = setting(
         0.1, "below this confidence the answer is `not answerable`", minimum=0, maximum=1
     )
-    doubt: float = setting(0.55, "below this confidence the level is `low`", minimum=0, maximum=1)
+    low_below: float = setting(
+        0.55, "below this confidence the level is `low`", minimum=0, maximum=1
+    )
     minimum_relevance: float = setting(
-        0.25, "candidates with a normalized score below this are left out", minimum=0, maximum=1
+        0.25, "minimum normalized score of a candidate", minimum=0, maximum=1
     )
 
 
 @dataclass(frozen=True, slots=True)
 class DeduplicateSettings:
-    """The general stage: by field, hash or meaning."""
+    """A general stage that removes duplicates by field, content or meaning."""
 
     method: str = setting(
         "content_hash",
-        "what makes two items the same",
+        "comparison of two candidates",
         choices=("exact_field", "content_hash", "semantic"),
     )
-    keep: str = setting(
-        "first", "which of the same is kept", choices=("first", "last", "highest_score")
-    )
-    field: str = setting("", "`exact_field`: dotted path of the field, as in `front_matter.id`")
+    keep: str = setting("first", "duplicate to keep", choices=("first", "last", "highest_score"))
+    field: str = setting("", "for `exact_field`: dotted path, such as `front_matter.id`")
     similarity_threshold: float = setting(
-        0.95, "`semantic`: least cosine of the same", minimum=0, maximum=1
+        0.95, "for `semantic`: minimum cosine of duplicates", minimum=0, maximum=1
     )
 
 
@@ -355,55 +351,55 @@ class DeduplicateSettings:
 class DedupNgramSettings:
     """Near copies by character 3-grams."""
 
-    similarity: float = setting(0.7, "least Jaccard similarity of a copy", minimum=0, maximum=1)
+    similarity: float = setting(0.7, "minimum Jaccard similarity of copies", minimum=0, maximum=1)
 
 
 @dataclass(frozen=True, slots=True)
 class DedupSemanticSettings:
-    """Near copies by stored vectors."""
+    """Near copies by vectors."""
 
-    within: float = setting(
-        0.85, "least cosine of a copy inside one document", minimum=0, maximum=1
+    within_document: float = setting(
+        0.85, "minimum cosine of copies in one document", minimum=0, maximum=1
     )
-    across: float = setting(0.90, "least cosine of a copy across documents", minimum=0, maximum=1)
+    across_documents: float = setting(
+        0.90, "minimum cosine of copies in two documents", minimum=0, maximum=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class DiversifySettings:
-    """Not everything from one page."""
+    """Results from different documents."""
 
     method: str = setting(
         "discount",
-        "`discount`: by document; `mmr`: maximal marginal relevance",
+        "`discount`: a lower score for further chunks of a document; `mmr`: maximal marginal "
+        "relevance",
         choices=("discount", "mmr"),
     )
     discount: float = setting(
-        0.8,
-        "what each further chunk of a document counts for beside the one before",
-        minimum=0,
-        maximum=1,
+        0.8, "for `discount`: factor for each further chunk of a document", minimum=0, maximum=1
     )
     relevance: float = setting(
-        0.7, "`mmr`: weight of relevance against novelty (lambda)", minimum=0, maximum=1
+        0.7, "for `mmr`: weight of relevance against novelty (lambda)", minimum=0, maximum=1
     )
 
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings:
-    """A second look at the first few."""
+    """New scores for the best candidates, from a model that reads query and passage together."""
 
-    top: int = setting(10, "candidates that are scored again", minimum=1, maximum=50)
+    top: int = setting(10, "number of candidates to score again", minimum=1, maximum=50)
     weight: float = setting(0.2, "share of the reranker's score in the blend", minimum=0, maximum=1)
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """Answering; a table for each stage that has settings, in the order of the pipeline."""
+    """Queries. Each stage with settings has its own table, in the order of the pipeline."""
 
-    limit: int = setting(5, "passages returned", minimum=1, maximum=100)
+    limit: int = setting(5, "number of passages", minimum=1, maximum=100)
     skip: tuple[str, ...] = setting(
         ("expand", "deduplicate", "rerank"),
-        "stages that are left out; what is given stands in place of the default",
+        "stages to skip. Your list replaces the default",
         choices=STAGE_NAMES,
     )
     expand: ExpandSettings = field(default_factory=ExpandSettings)
@@ -431,22 +427,21 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Following changes while a server runs."""
+    """Watching for changes while a server runs."""
 
     enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
     debounce_ms: int = setting(
         150,
-        "changes are taken in after this long without another one, in milliseconds",
+        "milliseconds without another change before changes are indexed",
         minimum=0,
         maximum=60_000,
     )
-    # and at the latest this long after the first one, unless `debounce_ms` is longer
-    max_delay_ms: int = 2000
-    # how often a folder is looked for that is gone, or looked through where it cannot be watched
+    max_delay_ms: int = 2000  # maximum delay after the first change, if `debounce_ms` is shorter
+    # interval for a missing folder to come back, and for scans of one that cannot be watched
     poll_seconds: float = 5.0
     reconcile_seconds: float = setting(
         60.0,
-        "how often all files are compared, whatever was watched: network drives report nothing",
+        "seconds between scans of all files, because network drives do not report changes",
         minimum=0.1,
         maximum=86_400,
     )
@@ -454,60 +449,57 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """`thumbindex serve --http`: one server for several clients ([how a team runs it](http.md))."""
+    """`thumbindex serve --http`: one server for several clients ([setup](http.md))."""
 
     host: str = setting(
         "127.0.0.1",
-        "address to listen at; one that others can reach needs `token_file` or `issuer`",
+        "address to listen on; an address that others can reach needs `token_file` or `issuer`",
     )
-    port: int = setting(8377, "port to listen at; 0 takes a free one", minimum=0, maximum=65_535)
+    port: int = setting(8377, "port to listen on; 0 means any free port", minimum=0, maximum=65_535)
     token_file: str = setting(
         "",
-        "file of tokens' hashes, written by `thumbindex token`; with it nobody is answered "
-        "without a token",
+        "file with hashes of tokens, written by `thumbindex token`; if set, every request needs a "
+        "token",
     )
     url: str = setting(
         "",
-        "address of `/mcp` as clients write it, as https://notes.example.org/mcp; needed with "
-        "`issuer`",
+        "public address of `/mcp`, such as https://notes.example.org/mcp; required with `issuer`",
     )
     hosts: tuple[str, ...] = setting(
-        (), "names by which clients call the server beside its address, as notes.example.org"
+        (), "host names of the server in addition to its address, such as notes.example.org"
     )
     origins: tuple[str, ...] = setting(
-        (), "web pages that may call the server from a browser, as https://app.example.org"
+        (), "web sites that may call the server from a browser, such as https://app.example.org"
     )
     proxies: tuple[str, ...] = setting(
-        (), "addresses of proxies that are believed when they say for whom they ask"
+        (), "addresses of proxies whose forwarded client addresses are trusted"
     )
     issuer: str = setting(
         "",
-        "address of an OAuth issuer whose access tokens (JWT) are taken, as "
+        "address of an OAuth issuer whose access tokens (JWT) are accepted, such as "
         "https://login.example.org",
     )
-    audience: str = setting("", "`aud` that such a token must have; empty is `url`")
+    audience: str = setting("", "required `aud` of the issuer's tokens; empty means `url`")
     jwks: str = setting(
-        "", "address of the issuer's keys; empty is the one that the issuer publishes"
+        "", "address of the issuer's keys; empty means the address that the issuer publishes"
     )
-    scopes: tuple[str, ...] = setting((), "scopes that such a token must all have")
+    scopes: tuple[str, ...] = setting((), "required scopes of the issuer's tokens")
     metrics: tuple[str, ...] = setting(
         (),
-        "who may read `/metrics` where tokens are asked for: token names, as in `tokens` of "
+        "names of tokens that may read `/metrics`, if tokens are required; as in `tokens` of "
         "`[[folders]]`",
     )
-    page: bool = setting(False, "serve [the page](page.md), too, to whoever may ask the server")
+    page: bool = setting(False, "also serve [the page](page.md), to all clients of the server")
     writers: tuple[str, ...] = setting(
         (),
-        "who decides of copies and judges answers on the page where tokens are asked for: "
-        "token names",
+        "names of tokens that may decide on duplicates and judge answers on the page, if tokens "
+        "are required",
     )
-    max_body_bytes: int = 1_000_000  # larger requests are refused
-    concurrent: int = 64  # requests of one token that are worked on at once
-    connections: int = 1_000  # of all clients; sessions of one set of folders, too
-    # how long a request and its answer may take; `wait_fresh` may wait for 60
-    request_seconds: float = 90.0
-    # how long requests that are under way may go on when the server is told to end
-    drain_seconds: float = 5.0
+    max_body_bytes: int = 1_000_000  # maximum size of a request
+    concurrent: int = 64  # maximum concurrent requests per token
+    connections: int = 1_000  # maximum, of all clients; also of sessions per set of folders
+    request_seconds: float = 90.0  # time limit for a request; `wait_fresh` may wait for 60
+    drain_seconds: float = 5.0  # time limit for pending requests when the server stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,22 +508,23 @@ class ServeSettings:
 
     max_tokens: int = setting(
         2000,
-        "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2",
+        "maximum tokens of an answer's text, and of its structured content, counted by "
+        "all-MiniLM-L6-v2",
         minimum=MIN_BUDGET_TOKENS,
     )
     read_tokens: int = setting(
-        6000, "budget of `read` and `outline`, in the same tokens", minimum=MIN_BUDGET_TOKENS
+        6000, "maximum tokens of `read` and `outline`", minimum=MIN_BUDGET_TOKENS
     )
     editor_links: str = setting(
         "none",
-        "what `link` of a passage opens the note in: Obsidian where it lies in a vault, VS "
-        "Code, or the program for its file; none over HTTP",
+        "program that a passage's `link` opens: Obsidian if the note is in a vault, VS Code, or "
+        "the default program for the file. There are no links over HTTP",
         choices=("none", "obsidian", "vscode", "file"),
     )
     answer_commands: bool = setting(
         True,
-        "answer the same user's commands that only read, over a socket, where folders and "
-        "settings are the same; false opens none",
+        "answer your read-only commands over a socket if folders and settings are the same, so "
+        "that they start faster",
     )
     http: HttpSettings = field(default_factory=HttpSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
@@ -542,7 +535,7 @@ class Config:
     """The whole configuration."""
 
     folders: Mapping[str, str] = setting(
-        {}, "folders that are indexed when none is named: name = path"
+        {}, "folders to index if a command names none: name = path"
     )
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     encode: EncodeSettings = field(default_factory=EncodeSettings)
@@ -553,11 +546,11 @@ class Config:
     about: Mapping[str, str] = field(default_factory=dict)  # folder -> the owner's description
     # folder -> the names of the tokens that may see it
     folder_tokens: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # keys given with --config or --set: a folder's own file does not change them
+    # keys from --config or --set, which a folder's own file cannot change
     pinned: frozenset[str] = frozenset()
-    # what is wrong with the folder's own file, in a sentence
+    # the error in the folder's own file, as a sentence
     folder_file_error: str = field(default="", compare=False)
-    # that file may exclude notes in a way that cannot be read: no new notes are indexed
+    # the folder's own file may exclude notes in an unreadable way, so no new notes are indexed
     blocks_indexing: bool = field(default=False, compare=False)
     # keys that a file or an option sets
     explicit_keys: frozenset[str] = field(default=frozenset(), compare=False)

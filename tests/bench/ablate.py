@@ -137,7 +137,7 @@ def confidences(
 ) -> Confidences:
     """Ask everything, refusing nothing."""
     query = library.config.query
-    willing = replace(query.confidence, abstain=0.0, minimum_relevance=0.0)
+    willing = replace(query.confidence, abstain_below=0.0, minimum_relevance=0.0)
     library = library.with_query_settings(replace(query, confidence=willing))
     sure, right = [], []
     for each in answerable:

@@ -226,7 +226,7 @@ def test_where_filters_let_nothing_through_an_empty_answer_names_them(run: Run) 
 
 
 def test_a_file_is_no_folder_and_is_told_from_one_that_is_not_there(run: Run, vault: Path) -> None:
-    assert "sync.md: that is a file" in run("query", "x", "--folder", str(vault / "sync.md")).stderr
+    assert "sync.md is a file" in run("query", "x", "--folder", str(vault / "sync.md")).stderr
 
 
 def test_a_folder_without_markdown_is_said_to_be_one(tmp_path: Path, run_in: Run) -> None:

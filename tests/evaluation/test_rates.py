@@ -49,13 +49,13 @@ def rates(measured: Confidences, doubt: float) -> tuple[float, float, float]:
 
 
 def test_error_rates_are_low_with_keywords_only(library: Library) -> None:
-    near, off, low = rates(measure(library), library.config.query.confidence.doubt)
+    near, off, low = rates(measure(library), library.config.query.confidence.low_below)
     assert (near <= 0.08, off <= 0.04, low <= 0.35) == (True, True, True), (near, off, low)
 
 
 def test_error_rates_are_low_with_vectors(library: Library) -> None:
     library.index()
-    near, off, low = rates(measure(library), library.config.query.confidence.doubt)
+    near, off, low = rates(measure(library), library.config.query.confidence.low_below)
     assert (near <= 0.1, off <= 0.04, low <= 0.27) == (True, True, True), (near, off, low)
 
 
@@ -66,6 +66,6 @@ def test_rewordings_rarely_raise_confidence_of_unanswerable_queries(
     library.index()
     near, off, low = rates(
         measure(library, "client", Path(__file__).with_name(name)),
-        library.config.query.confidence.doubt,
+        library.config.query.confidence.low_below,
     )
     assert (near <= 0.09, off <= 0.04, low <= 0.1) == (True, True, True), (near, off, low)

@@ -245,5 +245,5 @@ def test_an_index_on_a_network_share_of_windows_is_refused() -> None:
 
 def test_a_path_of_windows_in_double_quotes_is_explained(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[folders]\nnotes = "C:\\Users\\ada"\n', encoding="utf-8")
-    with pytest.raises(ConfigError, match="write a path between single quotes"):
+    with pytest.raises(ConfigError, match="write paths in single quotes"):
         load_config(user_file=tmp_path / "config.toml")

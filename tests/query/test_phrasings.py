@@ -53,7 +53,7 @@ def test_a_passage_brings_its_note_first_and_alone_vouches_for_nothing(embedder)
     passage = "Replace the worn pads before the disc is scratched."
     search, _ = run_pipeline(
         Query("stopping power fades", passage=passage),
-        tools_with(embedder, abstain=0.0),
+        tools_with(embedder, abstain_below=0.0),
         count().__next__,
     )
     assert (search.passages[0].path, search.confidence_level) == ("brakes.md", "low")

@@ -71,7 +71,7 @@ def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
 
 
 def test_an_answer_that_is_no_answer_leaves_out_every_note(tell):
-    found = tell("a.md", "sync zebras quagga okapi", confidence={"abstain": 0.9})
+    found = tell("a.md", "sync zebras quagga okapi", confidence={"abstain_below": 0.9})
     assert (found.outcome, found.stage, found.answerable) == ("dropped", "confidence", False)
     assert found.reason.endswith("is below 0.90: nothing in the index answers this")
 

@@ -44,7 +44,7 @@ _ON_TOPIC_FACTOR = 1.5
 """Multiple of _MAX_DEVIATIONS that proves a page on topic, however similar the notes are."""
 
 _PAGES_SCORED = 5
-"""Number of pages that must all be below `abstain` for a refusal: the first may be a wrong one."""
+"""Number of pages that must all score below `abstain_below` for a refusal."""
 
 _NEAREST_SHOWN = 3
 """Number of pages that a refusal shows, in case it is wrong."""
@@ -86,16 +86,16 @@ def confidence(search: Search, tools: Tools) -> Search:
     if not is_named and (
         _names_missing_daily_note(search, tools) or _has_only_function_words(search, tools)
     ):
-        certainty = min(certainty, settings.doubt) / 2
+        certainty = min(certainty, settings.low_below) / 2
     if best and best[0].document in search.date_matches:  # the query asks for this day
-        certainty = max(certainty, settings.abstain)
-    level = "high" if certainty >= settings.doubt else "low"
+        certainty = max(certainty, settings.abstain_below)
+    level = "high" if certainty >= settings.low_below else "low"
     search = replace(search, confidence=certainty, confidence_level=level)
-    scores = [first, *map(scorer.score, best[1:])] if certainty < settings.abstain else []
-    if scores and all(score < settings.abstain for score in scores[1:]):
+    scores = [first, *map(scorer.score, best[1:])] if certainty < settings.abstain_below else []
+    if scores and all(score < settings.abstain_below for score in scores[1:]):
         reason = (
-            f"confidence {certainty:.2f} is below {settings.abstain:.2f}: nothing in the index "
-            "answers this"
+            f"confidence {certainty:.2f} is below {settings.abstain_below:.2f}: "
+            "nothing in the index answers this"
         )
         near = tuple(page for page, score in zip(best, scores, strict=False) if score)
         return replace(

@@ -214,7 +214,8 @@ def _are_semantic_copies(
     """Return which pairs have similar vectors and shared 3-grams, shape (items, items)."""
     document = np.array([candidate.document for candidate in candidates])
     settings = tools.settings.dedup_semantic
-    minimum = np.where(document[:, None] == document, settings.within, settings.across)
+    is_same = document[:, None] == document
+    minimum = np.where(is_same, settings.within_document, settings.across_documents)
     return (cosines >= minimum) & (_ngram_similarities(candidates) >= _MIN_NGRAM_SIMILARITY)
 
 
