@@ -34,12 +34,12 @@ DATE = re.compile(
     r")"
 )
 
-_WORDS_TOO = "may|march|mar|mars|mai|dec|sept|abril"
+_AMBIGUOUS_MONTHS = "may|march|mar|mars|mai|dec|sept|abril"
 _MONTH_AND_YEAR = re.compile(
     r"(?<![\w./-])(?:"
     r"(?P<y1>\d{4})[-_](?P<m1>0[1-9]|1[0-2])(?![\w/-])"
     rf"|{_MONTH},?\s+(?:of\s+|de\s+|del\s+)?(?P<y2>\d{{4}})(?![\w/-])"
-    rf"|(?P<y3>\d{{4}})[\s-](?!(?:{_WORDS_TOO})\s+\w){_MONTH.replace('month', 'name')}(?!\w)"
+    rf"|(?P<y3>\d{{4}})[\s-](?!(?:{_AMBIGUOUS_MONTHS})\s+\w){_MONTH.replace('month', 'name')}(?!\w)"
     r")"
 )
 """A month with its year.
@@ -181,7 +181,7 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 _FIRST_LINES = 10
 """Nonblank lines of a note that are searched for a date."""
 
-_LONGEST_LINE, _MOST_CHARACTERS = 200, 8_000
+_MAX_LINE, _MAX_BODY = 200, 8_000
 
 
 def note_dates(
@@ -242,7 +242,7 @@ def _dates_in_lines(body: str) -> tuple[date | None, date | None]:
     on the line below a first heading, and at either end of a first heading. A date in a sentence
     never counts.
     """
-    lines = [line for line in body[:_MOST_CHARACTERS].split("\n") if line.strip()][:_FIRST_LINES]
+    lines = [line for line in body[:_MAX_BODY].split("\n") if line.strip()][:_FIRST_LINES]
     updated = written = None
     is_bare = True  # only a first heading precedes the line
     for number, line in enumerate(lines):
@@ -257,7 +257,7 @@ def _dates_in_lines(body: str) -> tuple[date | None, date | None]:
 
 
 def _dates_in_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | None, date | None]:
-    if len(line) > _LONGEST_LINE or not re.search(r"\d{4}", line):
+    if len(line) > _MAX_LINE or not re.search(r"\d{4}", line):
         return None, None
     if line.lstrip().startswith("|"):  # the first cell of a table row is the label
         line = line.strip(" |").replace("|", ":", 1)

@@ -184,7 +184,7 @@ def language_of_prose(texts: Iterable[str]) -> str:
 
     Stricter than `language_of`: it needs several different function words of two letters or more.
     """
-    text = _SPAN.sub(" ", "\n".join(_limited(texts)))
+    text = _SPAN.sub(" ", "\n".join(_truncated(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
     all_words = words(text)
@@ -198,7 +198,7 @@ def language_of_prose(texts: Iterable[str]) -> str:
     return ""
 
 
-def _limited(texts: Iterable[str]) -> Iterator[str]:
+def _truncated(texts: Iterable[str]) -> Iterator[str]:
     remaining = _MAX_CHARACTERS
     for text in texts:
         yield text[:remaining]

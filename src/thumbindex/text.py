@@ -41,14 +41,14 @@ _PASSWORDS = (
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
 _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a character of its own
-_WRITTEN_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
+_RAW_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
 _HAS_CJK = re.compile(rf"[{CJK}]")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
 # half-width, full-width and radical forms
 _WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")
 # _WORD for text without CJK, twice as fast
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _without_possessive does
+_POSSESSIVE = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _without_possessive does
 _CODE = re.compile(
     r"--?[A-Za-z][\w-]*"  # --flags
     # dotted.names, kebab-case, a/path, a::b
@@ -183,7 +183,7 @@ def words(text: str) -> list[str]:
     if has_cjk(text):
         return [part for word in _WORD.findall(text) for part in _word_or_pairs(word)]
     if text.isascii():
-        return _PLAIN_WORD.findall((_OWNED.sub("", text) if "'s" in text else text).lower())
+        return _PLAIN_WORD.findall((_POSSESSIVE.sub("", text) if "'s" in text else text).lower())
     matches = _PLAIN_WORD.findall(text)
     if "'" in text or "’" in text:
         return [fold(_without_possessive(word)) for word in matches]
@@ -217,15 +217,15 @@ def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
 
 def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield each word of `words` with its start and end offsets in the text."""
-    for match in _WRITTEN_WORD.finditer(text):
-        parts, is_split = _written_words(match[0])
+    for match in _RAW_WORD.finditer(text):
+        parts, is_split = _split_raw_word(match[0])
         start, end = match.span()
         for at, word in enumerate(parts):
             yield (word, start + at, start + at + len(word)) if is_split else (word, start, end)
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
-def _written_words(text: str) -> tuple[tuple[str, ...], bool]:
+def _split_raw_word(text: str) -> tuple[tuple[str, ...], bool]:
     """Return the words of a text without spaces; True if they are its overlapping pairs."""
     parts = tuple(words(text))
     return parts, has_cjk(text) and len(parts) == max(1, len(text) - 1)
@@ -324,13 +324,13 @@ def shorten_heading(path: str) -> str:
     costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]
     if sum(costs) <= _MAX_HEADING_TOKENS:
         return path
-    head = path[: _affordable_characters(costs)]
-    tail = path[len(path) - _affordable_characters(costs[::-1]) :]
+    head = path[: _half_length(costs)]
+    tail = path[len(path) - _half_length(costs[::-1]) :]
     return f"{head} … {tail}"
 
 
-def _affordable_characters(costs: list[float]) -> int:
-    """Return the number of leading characters that fill half of the heading's token limit."""
+def _half_length(costs: list[float]) -> int:
+    """Return the number of leading characters that fill half of a heading's token limit."""
     spent = 0.0
     for count, cost in enumerate(costs):
         spent += cost
@@ -377,10 +377,10 @@ def strip_invisible(text: str) -> str:
     """Remove invisible characters that no emoji or writing system needs."""
     if text.isascii() and text.isprintable():
         return text
-    return INVISIBLE.sub(_kept_characters, text) if MAY_BE_INVISIBLE.search(text) else text
+    return INVISIBLE.sub(_required_characters, text) if MAY_BE_INVISIBLE.search(text) else text
 
 
-def _kept_characters(match: re.Match[str]) -> str:
+def _required_characters(match: re.Match[str]) -> str:
     characters, kind, text = match[0], match.lastgroup, match.string
     if kind == "flag":
         return characters

@@ -59,7 +59,7 @@ def _chunk(
         end_line=source.line_at(fragment.end - 1),
         text=f"{fragment.prefix}\n{text}" if fragment.prefix else text,
         salience=_base_salience(
-            fragment.kind, len(headings), draft.place, ordinal, len(drafts), len(text)
+            fragment.kind, len(headings), draft.position, ordinal, len(drafts), len(text)
         ),
         language=fragment.language,
     )
@@ -129,7 +129,7 @@ class DraftChunk:
     fragment: Fragment
     start: int  # offset of the headings right above it, or else of the fragment
     headings: tuple[str, ...]  # heading path without the title
-    place: int  # position under its own heading, from 0
+    position: int  # under its own heading, from 0
 
 
 def _draft_chunks(
@@ -346,12 +346,12 @@ def _merged(group: _FragmentGroup) -> Fragment:
 _ChunkRange = tuple[int, int]
 """Half-open range of chunk positions."""
 
-_DEEPEST = 7  # the preamble and six levels of headings
+_MAX_DEPTH = 7  # the preamble and six levels of headings
 
 
 def group_sections(drafts: Sequence[DraftChunk], settings: ChunkSettings) -> list[_ChunkRange]:
     """Group consecutive chunks into sections of at most `parent_max` characters with headings."""
-    starts = [i for i, draft in enumerate(drafts) if draft.place == 0]
+    starts = [i for i, draft in enumerate(drafts) if draft.position == 0]
     return (
         _group_below(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []
     )
@@ -370,7 +370,7 @@ def _group_below(
     if len(ranges) == 1:
         return _split_range(drafts, full_range, settings)
     parts: list[_ChunkRange] = []
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         for chunks in ranges:
             parts += _split_range(drafts, chunks, settings)
     else:

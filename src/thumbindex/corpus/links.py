@@ -29,8 +29,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 def parse_wikilink(inner: str, kind: LinkKind, line: int) -> Link | None:
     """Parse the text between `[[` and `]]`; return None for an attachment."""
-    place, _, alias = inner.replace("\\|", "|").partition("|")
-    target, _, fragment = (part.strip() for part in place.partition("#"))
+    location, _, alias = inner.replace("\\|", "|").partition("|")
+    target, _, fragment = (part.strip() for part in location.partition("#"))
     if is_attachment(target):
         return None
     return Link(
@@ -42,8 +42,8 @@ def parse_destination(destination: str, kind: LinkKind, text: str, line: int) ->
     """Parse a Markdown link's destination; return None for an attachment or an external link."""
     if not destination or _SCHEME.match(destination):
         return None
-    place, _, fragment = destination.partition("#")
-    target = unquote(place.partition("?")[0])
+    location, _, fragment = destination.partition("#")
+    target = unquote(location.partition("?")[0])
     if is_attachment(target) or not (target or fragment):
         return None
     return Link(kind, target, unquote(fragment), text, line)
@@ -119,7 +119,7 @@ class LinkResolver:
         for path in paths:
             if not path.startswith("..") and (document := self._at(path)):
                 return document
-        return self._named(target, folder, titles=link.kind is not LinkKind.MARKDOWN)
+        return self._by_name(target, folder, titles=link.kind is not LinkKind.MARKDOWN)
 
     def _at(self, path: str) -> str | None:
         """Find a path with or without its suffix, as a published page, or as a folder's index."""
@@ -129,7 +129,7 @@ class LinkResolver:
             (self.paths[name] for name in tries if name in self.paths), None
         )
 
-    def _named(self, target: str, folder: str, titles: bool) -> str | None:
+    def _by_name(self, target: str, folder: str, titles: bool) -> str | None:
         parts = [part for part in self._stem(target).split("/") if part not in ("", ".", "..")]
         if not parts:
             return None

@@ -124,7 +124,9 @@ def _head_blocks(text: str, below_title: bool) -> Iterator[tuple[str, bool]]:
                     break
                 last += 1
             yield (
-                "\n".join(_uncoded(lines[position:last]) if below_title else lines[position:last]),
+                "\n".join(
+                    _outside_code(lines[position:last]) if below_title else lines[position:last]
+                ),
                 True,
             )
             below_title = True
@@ -139,7 +141,7 @@ def _next_line(lines: Sequence[str], position: int) -> str:
     return next((lines[n] for n in range(position + 1, len(lines)) if lines[n].strip()), "")
 
 
-def _uncoded(lines: Sequence[str]) -> list[str]:
+def _outside_code(lines: Sequence[str]) -> list[str]:
     """Return lines without closed code blocks."""
     outside: list[str] = []
     opened, mark = -1, ""  # start of the open code block in `outside`, and its fence

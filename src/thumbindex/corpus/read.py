@@ -213,7 +213,7 @@ def read_digest(root: Path, path: str, settings: CorpusSettings) -> str:
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: its mark begins with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is a prefix of this one
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -224,7 +224,7 @@ _LINE_END = re.compile(r"\r\n?")
 _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\f\r\x1b")
 """Control characters that text does not contain; terminal logs contain escapes."""
 
-_CONTROLS_OF_TEXT, _STRAY_CONTROLS = 1 / 20, 16
+_MAX_CONTROL_SHARE, _MAX_STRAY_CONTROLS = 1 / 20, 16
 """Control characters allowed in text: a share of all bytes, or this number if it is larger.
 
 In compressed files, pictures and random bytes they are a tenth and more.
@@ -240,7 +240,7 @@ def is_text(data: bytes) -> bool:
         return True
     data = data.rstrip(b"\0")
     return len(data) - len(data.translate(None, _CONTROLS)) <= max(
-        _STRAY_CONTROLS, len(data) * _CONTROLS_OF_TEXT
+        _MAX_STRAY_CONTROLS, len(data) * _MAX_CONTROL_SHARE
     )
 
 
@@ -254,10 +254,10 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
     try:
         text = body.decode(encoding)
     except UnicodeDecodeError as error:
-        text, how = _guess(body, encoding)
+        text, treatment = _decode_invalid(body, encoding)
         line = _lines(body[: error.start].decode(encoding, "replace"))
         problems.append(
-            Problem(path, line, f"not {encoding.upper()}: {how}; save the file as UTF-8")
+            Problem(path, line, f"not {encoding.upper()}: {treatment}; save the file as UTF-8")
         )
     text = _LINE_END.sub("\n", text) if "\r" in text else text
     nul = text.find("\0")
@@ -278,7 +278,7 @@ def decode_visible(path: str, data: bytes) -> str:
     return strip_invisible(decode(path, data)[0]) if is_text(data) else ""
 
 
-def _guess(data: bytes, encoding: str) -> tuple[str, str]:
+def _decode_invalid(data: bytes, encoding: str) -> tuple[str, str]:
     """Decode invalid bytes as Windows-1252, unless some are valid non-ASCII UTF-8."""
     if encoding == "utf-8" and not any(
         "\x7f" < c < "\ud800" or c > "\udfff" for c in set(data.decode("utf-8", "surrogateescape"))
