@@ -99,31 +99,29 @@ class Known:
 
 
 class TestDuplicates:
-    def test_repeats_are_no_search_units(self, known: Known) -> None:
+    def test_repeats_are_known(self, known: Known) -> None:
         repeated = known.duplicates.repeats()
         assert repeated is not None
         assert known.positions(repeated.first(9)) == [1]
 
-    def test_salience_is_raised_by_repeats_and_comes_in_the_order_that_is_asked_for(
-        self, known: Known
-    ) -> None:
+    def test_repeats_raise_salience(self, known: Known) -> None:
         assert known.duplicates.salience([known.chunks[3], known.chunks[0]]).tolist() == [0.5, 0.65]
 
     @pytest.mark.parametrize(
         ("chunk", "copies"), [(0, [1, 3, 5]), (1, [0, 3, 5]), (3, [0, 5]), (2, []), (4, [6])]
     )
-    def test_copies_are_repeats_and_the_whole_cluster(
+    def test_copies_include_repeats_and_the_cluster(
         self, known: Known, chunk: int, copies: list[int]
     ) -> None:
         # the fake is told of what its keeper stands for; a repeat has its keeper's copies too
         assert known.positions(known.duplicates.copies(known.chunks[chunk])) == copies
 
-    def test_a_decision_is_known_in_either_order(self, known: Known) -> None:
+    def test_decision_is_found_in_either_order(self, known: Known) -> None:
         asked = [(4, 6), (6, 4), (2, 4), (4, 2), (0, 3)]
         assert [known.verdict(a, b) for a, b in asked] == ["same", "same", "apart", "apart", None]
 
 
-def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
+def test_union_with_a_folder_without_duplicates(tmp_path):
     known = Known(united(tmp_path / "index"))
     first, last = known.chunks[0], known.chunks[7]
     assert (
@@ -133,7 +131,7 @@ def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
     ) == ([0.5, 0.65], (), None)
 
 
-def test_an_index_without_duplicates_masks_nothing(tmp_path):
+def test_index_without_duplicates_has_no_repeats(tmp_path):
     snapshot = on_disk(tmp_path / "index")
     with closing(Store(IndexPaths(tmp_path / "index").store)) as store, store.transaction():
         store.duplicates.clear_findings()

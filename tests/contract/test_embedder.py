@@ -37,13 +37,13 @@ def test_a_text_embedded_twice_gives_the_same_vector(embedder):
     assert np.array_equal(embedder.embed_query(TEXTS[0]), embedder.embed_query(TEXTS[0]))
 
 
-def test_vectors_come_in_the_order_of_their_texts(embedder):
+def test_vectors_are_in_the_order_of_their_texts(embedder):
     assert np.array_equal(
         embedder.embed_passages(TEXTS[::-1]), embedder.embed_passages(TEXTS)[::-1]
     )
 
 
-def test_a_vector_is_as_similar_to_itself_as_can_be(embedder):
+def test_vectors_have_length_one(embedder):
     vectors = embedder.embed_passages(TEXTS)
     assert vectors.dtype == np.float32
     assert vectors.shape == (len(TEXTS), embedder.dimensions)
@@ -51,7 +51,7 @@ def test_a_vector_is_as_similar_to_itself_as_can_be(embedder):
     assert np.linalg.norm(embedder.embed_query(TEXTS[0])) == pytest.approx(1.0, abs=1e-6)
 
 
-def test_texts_about_one_thing_are_closer_than_texts_about_two(embedder):
+def test_related_texts_are_closer_than_unrelated_ones(embedder):
     sync, bread = embedder.embed_passages(
         ["Sync settings for notes", "A recipe for bread with walnuts"]
     )
@@ -59,19 +59,19 @@ def test_texts_about_one_thing_are_closer_than_texts_about_two(embedder):
     assert query @ sync > query @ bread + 0.1
 
 
-def test_no_texts_give_no_vectors(embedder):
+def test_no_texts_return_no_vectors(embedder):
     assert embedder.embed_passages([]).shape == (0, embedder.dimensions)
     assert embedder.count_truncated([]) == 0
 
 
-def test_what_stands_past_the_window_is_not_embedded_but_counted(embedder):
+def test_text_beyond_the_window_is_counted_and_not_embedded(embedder):
     window = " ".join(["word"] * embedder.window)
     longer = f"{window} something else entirely"
     assert np.array_equal(*embedder.embed_passages([f"{window} word", longer]))
     assert embedder.count_truncated(["word", longer, window[:50], longer]) == 2
 
 
-def test_a_word_is_known_where_it_is_one_token_and_a_misspelt_one_is_not(embedder):
+def test_known_words_are_single_tokens(embedder):
     assert [embedder.knows(word) for word in ("baby", "Baby", "subcription", "")] == [
         True,
         True,
@@ -80,7 +80,7 @@ def test_a_word_is_known_where_it_is_one_token_and_a_misspelt_one_is_not(embedde
     ]
 
 
-def test_an_english_vocabulary_lacks_most_of_what_tells_other_languages(embedder):
+def test_english_vocabulary_lacks_probe_words_of_other_languages(embedder):
     shares = [
         sum(map(embedder.knows, probe_words(language))) / len(probe_words(language))
         for language in ("de", "fr", "es", "ja", "zh")
@@ -88,6 +88,6 @@ def test_an_english_vocabulary_lacks_most_of_what_tells_other_languages(embedder
     assert max(shares) < 0.75
 
 
-def test_it_says_what_its_vectors_can_be_compared_with(embedder):
+def test_embedder_has_a_fingerprint_and_a_name(embedder):
     assert embedder.fingerprint
     assert embedder.name

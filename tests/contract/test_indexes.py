@@ -79,23 +79,23 @@ def found(
 
 
 class TestKeywordIndex:
-    def test_terms_are_ored_and_more_of_them_score_higher(self, snapshot: Snapshot) -> None:
+    def test_terms_are_ored_and_more_matches_score_higher(self, snapshot: Snapshot) -> None:
         hits = snapshot.keyword.search([Term("moss"), Term("tree"), Term("spring")], BODY, 10).hits
         assert positions(snapshot, [hit.chunk for hit in hits[:1]]) == [2]
         assert sorted(positions(snapshot, [hit.chunk for hit in hits])) == [2, 3, 4]
 
-    def test_ranks_start_at_one_and_scores_fall(self, snapshot: Snapshot) -> None:
+    def test_ranks_start_at_one_and_scores_descend(self, snapshot: Snapshot) -> None:
         hits = snapshot.keyword.search([Term("tree"), Term("spring")], BODY, 10).hits
         assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
-    def test_a_title_stands_on_every_chunk_of_its_document(self, snapshot: Snapshot) -> None:
+    def test_title_matches_all_chunks_of_its_document(self, snapshot: Snapshot) -> None:
         assert sorted(found(snapshot, Term("trees"), weights=KeywordWeights({"title": 1.0}))) == [
             3,
             4,
         ]
 
-    def test_another_form_counts_as_the_word_at_its_weight_and_a_phrase_only_as_one(
+    def test_forms_count_at_their_weight_and_phrases_match_as_a_whole(
         self, snapshot: Snapshot
     ) -> None:
         word, phrase = (
@@ -107,32 +107,32 @@ class TestKeywordIndex:
         assert (sorted(others), last, hits[-1].coverage) == ([0, 1, 3], 2, 1.0)
         assert sorted(found(snapshot, phrase)) == [2, 3]
 
-    def test_words_that_stand_one_after_the_other_are_counted(self, snapshot: Snapshot) -> None:
+    def test_phrase_frequency_counts_adjacent_words(self, snapshot: Snapshot) -> None:
         assert [
             snapshot.keyword.phrase_frequency(text)
             for text in ("in spring", "in springs", "spring in", "zebra in", "plant")
         ] == [2, 2, 0, 0, 3]
 
-    def test_alternative_identifiers_match_whole(self, snapshot: Snapshot) -> None:
+    def test_alternative_identifiers_match_as_a_whole(self, snapshot: Snapshot) -> None:
         assert found(
             snapshot, Term("zebra", forms=(Term("parse_json"), Term("plant a"))), weights=CODE
         ) == [1]
 
-    def test_an_alias_is_found(self, snapshot: Snapshot) -> None:
+    def test_alias_is_found(self, snapshot: Snapshot) -> None:
         assert sorted(found(snapshot, Term("overview"))) == [0, 1]
 
-    def test_a_plural_finds_its_singular(self, snapshot: Snapshot) -> None:
+    def test_plural_finds_the_singular(self, snapshot: Snapshot) -> None:
         assert found(snapshot, Term("springs"), weights=KeywordWeights({"body": 1.0})) == found(
             snapshot, Term("spring"), weights=KeywordWeights({"body": 1.0})
         )
 
-    def test_a_phrase_must_match(self, snapshot: Snapshot) -> None:
+    def test_phrase_is_required(self, snapshot: Snapshot) -> None:
         assert found(snapshot, Term("spring"), Term("tree in spring", phrase=True)) == [3]
 
-    def test_a_phrase_of_one_word_must_match(self, snapshot: Snapshot) -> None:
+    def test_phrase_of_one_word_is_required(self, snapshot: Snapshot) -> None:
         assert found(snapshot, Term("spring"), Term("moss", phrase=True)) == [2]
 
-    def test_a_whole_identifier_and_its_parts_are_found_as_code(self, snapshot: Snapshot) -> None:
+    def test_identifier_and_its_parts_are_found_as_code(self, snapshot: Snapshot) -> None:
         assert (
             found(snapshot, Term("parse_json"), weights=CODE),
             found(snapshot, Term("json"), weights=CODE),
@@ -144,21 +144,19 @@ class TestKeywordIndex:
             found(snapshot, Term("plant"), weights=CODE),
         ) == ([0, 1], [3])
 
-    def test_a_selection_bounds_chunks_and_documents(self, snapshot: Snapshot) -> None:
+    def test_selection_limits_chunks_and_documents(self, snapshot: Snapshot) -> None:
         ranked = snapshot.keyword.search([Term("spring")], BODY, 10, only(snapshot, 0, 1, 3, 4))
         assert positions(snapshot, [hit.chunk for hit in ranked.hits]) == [3]
         assert set(ranked.documents) == {documents_of(snapshot)[TREES]}
 
-    def test_every_matching_document_has_a_score_whatever_the_limit(
-        self, snapshot: Snapshot
-    ) -> None:
+    def test_all_matching_documents_are_scored_despite_the_limit(self, snapshot: Snapshot) -> None:
         ranked = snapshot.keyword.search([Term("spring")], BODY, 1)
         assert (len(ranked.hits), set(ranked.documents)) == (
             1,
             {documents_of(snapshot)[n] for n in (MOSS, TREES)},
         )
 
-    def test_a_hit_has_the_share_that_its_terms_carry(self, snapshot: Snapshot) -> None:
+    def test_coverage_is_the_matched_share_of_idf(self, snapshot: Snapshot) -> None:
         hits = {
             positions(snapshot, [hit.chunk])[0]: hit
             for hit in snapshot.keyword.search([Term("moss"), Term("spring")], BODY, 10).hits
@@ -166,7 +164,7 @@ class TestKeywordIndex:
         assert hits[2].coverage == pytest.approx(1.0)
         assert 0.0 < hits[3].coverage < 0.5
 
-    def test_coverage_multiplies_a_score_by_the_share(self, snapshot: Snapshot) -> None:
+    def test_coverage_weight_multiplies_scores(self, snapshot: Snapshot) -> None:
         terms = [Term("moss"), Term("spring")]
         plain, covered = (
             snapshot.keyword.search(terms, KeywordWeights({"body": 1.0}, coverage=share), 10).hits
@@ -174,20 +172,20 @@ class TestKeywordIndex:
         )
         assert covered[-1].score == pytest.approx(plain[-1].score * plain[-1].coverage, rel=1e-5)
 
-    def test_holding_returns_chunks_with_a_word_in_any_field(self, snapshot: Snapshot) -> None:
+    def test_chunks_with_all_words_matches_any_field(self, snapshot: Snapshot) -> None:
         known = {
             text: held(snapshot, snapshot.keyword.chunks_with_all_words(text, tuple(BODY.fields)))
             for text in ("trees", "spring moss", "overview", "zz")
         }
         assert known == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
 
-    def test_the_chunks_that_hold_a_whole_identifier_are_known(self, snapshot: Snapshot) -> None:
+    def test_chunks_with_a_whole_identifier_are_found(self, snapshot: Snapshot) -> None:
         assert [
             held(snapshot, snapshot.keyword.chunks_with_all_words(text, ("code",)))
             for text in ("parse_json", "parse_xml")
         ] == [[1], []]
 
-    def test_words_are_counted_by_the_chunks_that_hold_them(self, snapshot: Snapshot) -> None:
+    def test_chunk_frequency_counts_surface_forms(self, snapshot: Snapshot) -> None:
         assert [
             snapshot.keyword.chunk_frequency(word) for word in ("spring", "plants", "springs")
         ] == [
@@ -196,7 +194,7 @@ class TestKeywordIndex:
             0,
         ]
 
-    def test_words_lists_indexed_words_of_given_lengths(self, snapshot: Snapshot) -> None:
+    def test_lexicon_returns_words_of_given_lengths(self, snapshot: Snapshot) -> None:
         words = [
             set(snapshot.keyword.lexicon(lengths))
             for lengths in (range(6, 7), range(5), range(30, 40))
@@ -209,9 +207,7 @@ class TestKeywordIndex:
         ) == (True, True, False, set())
 
     @pytest.mark.parametrize("language", ["de", "en", "ja", ""])
-    def test_the_languages_of_the_texts_are_known_beside_english(
-        self, make: Make, language: str
-    ) -> None:
+    def test_languages_exclude_english(self, make: Make, language: str) -> None:
         made = make([document("a.md", "# Apfel\n\nBaum.", language=language)])
         assert made.keyword.languages == ({"de"} if language == "de" else set())
 
@@ -230,7 +226,7 @@ class TestKeywordIndex:
         (Term("東京 京都", phrase=True), [1]),
     ],
 )
-def test_characters_without_spaces_are_found_alone_in_pairs_and_in_phrases(
+def test_chinese_and_japanese_characters_are_found_alone_and_in_phrases(
     make: Make, term: Term, chunks: list[int]
 ) -> None:
     documents = [
@@ -247,7 +243,7 @@ that.
 
 
 class TestVectorIndex:
-    def test_a_vector_is_nearest_to_itself_at_one(self, snapshot: Snapshot) -> None:
+    def test_vector_is_nearest_to_itself(self, snapshot: Snapshot) -> None:
         chunk = chunks_of(snapshot)[3]
         hit = snapshot.vector.search(snapshot.vector.vectors([chunk])[0], 1)[0]
         assert (hit.chunk, hit.document, hit.rank, hit.score) == (
@@ -257,26 +253,26 @@ class TestVectorIndex:
             pytest.approx(1.0, abs=2 * HALF),
         )
 
-    def test_every_chunk_has_one_vector_of_length_one(self, snapshot: Snapshot) -> None:
+    def test_each_chunk_has_a_unit_vector(self, snapshot: Snapshot) -> None:
         rows = snapshot.vector.vectors(chunks_of(snapshot))
         assert (len(snapshot.vector), np.linalg.norm(rows, axis=1).tolist()) == (
             5,
             pytest.approx([1.0] * 5, abs=HALF),
         )
 
-    def test_scores_are_cosines_best_first(self, snapshot: Snapshot) -> None:
+    def test_scores_are_cosines_in_descending_order(self, snapshot: Snapshot) -> None:
         query = FakeEmbedder().embed_query("tree in spring")
         hits = snapshot.vector.search(query, 5)
         rows = snapshot.vector.vectors([hit.chunk for hit in hits])
         assert [hit.score for hit in hits] == pytest.approx((rows @ query).tolist(), abs=1e-5)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
-    def test_a_selection_applies_before_the_limit(self, snapshot: Snapshot) -> None:
+    def test_selection_applies_before_the_limit(self, snapshot: Snapshot) -> None:
         query = snapshot.vector.vectors([chunks_of(snapshot)[3]])[0]
         hits = snapshot.vector.search(query, 2, only(snapshot, 1, 2))
         assert sorted(positions(snapshot, [hit.chunk for hit in hits])) == [1, 2]
 
-    def test_a_chunk_s_cosine_with_a_query_is_that_of_its_hit(self, snapshot: Snapshot) -> None:
+    def test_cosine_of_a_chunk_equals_the_score_of_its_hit(self, snapshot: Snapshot) -> None:
         query = FakeEmbedder().embed_query("tree in spring")
         hits = snapshot.vector.search(query, 3)
         assert Tools(snapshot).cosines(
@@ -285,27 +281,27 @@ class TestVectorIndex:
 
 
 class TestLinkGraph:
-    def test_links_are_known_both_ways_each_once(self, snapshot: Snapshot) -> None:
+    def test_links_are_known_in_both_directions_once(self, snapshot: Snapshot) -> None:
         index, _, trees = documents_of(snapshot)
         assert (snapshot.graph.outgoing(index), snapshot.graph.incoming(index)) == (
             (trees,),
             (trees,),
         )
 
-    def test_a_document_without_links_has_no_neighbors(self, snapshot: Snapshot) -> None:
+    def test_document_without_links_has_no_neighbors(self, snapshot: Snapshot) -> None:
         moss = documents_of(snapshot)[MOSS]
         assert (snapshot.graph.outgoing(moss), snapshot.graph.incoming(moss)) == ((), ())
 
 
 class TestCatalog:
-    def test_documents_stand_in_the_order_of_their_paths(self, snapshot: Snapshot) -> None:
+    def test_documents_are_ordered_by_path(self, snapshot: Snapshot) -> None:
         assert [path for _, path in snapshot.catalog.every_path()] == [
             "index.md",
             "notes/sub/moss.md",
             "notes/trees.md",
         ]
 
-    def test_a_document_s_chunks_are_a_range_and_point_back(self, snapshot: Snapshot) -> None:
+    def test_chunks_of_a_document_are_adjacent(self, snapshot: Snapshot) -> None:
         documents = documents_of(snapshot)
         parts = [
             positions(snapshot, map(ChunkId, snapshot.catalog.chunk_ids(n))) for n in documents
@@ -320,7 +316,7 @@ class TestCatalog:
         ]
         assert chunks_of(snapshot) == sorted(chunks_of(snapshot))
 
-    def test_a_chunk_comes_with_its_text_section_and_place(self, snapshot: Snapshot) -> None:
+    def test_chunk_has_its_text_section_and_place(self, snapshot: Snapshot) -> None:
         catalog, every = snapshot.catalog, chunks_of(snapshot)
         assert catalog.chunks(every[4:])[every[4]].text == "Water it for 30 days."
         assert (
@@ -333,7 +329,7 @@ class TestCatalog:
             Place("", "index.md", 3, 3),
         ]
 
-    def test_a_document_is_found_by_its_path(self, snapshot: Snapshot) -> None:
+    def test_document_is_found_by_its_path(self, snapshot: Snapshot) -> None:
         trees = documents_of(snapshot)[2]
         assert [
             snapshot.catalog.document_at(path) for path in ("notes/trees.md", "notes/none.md")
@@ -361,14 +357,14 @@ class TestCatalog:
             (Filters(path=("**/moss.md", "index.md"), without=("index.md",)), [2]),
         ],
     )
-    def test_filters_say_which_chunks_may_be_found(
+    def test_filters_select_chunks(
         self, snapshot: Snapshot, filters: Filters, allowed: list[int]
     ) -> None:
         found = snapshot.catalog.select(filters)
         assert found is not None
         assert held(snapshot, found) == allowed
 
-    def test_no_filters_let_everything_through(self, snapshot: Snapshot) -> None:
+    def test_empty_filters_select_everything(self, snapshot: Snapshot) -> None:
         assert snapshot.catalog.select(Filters()) is None
 
     @pytest.mark.parametrize(
@@ -384,13 +380,13 @@ class TestCatalog:
             (TypedFilter("title", "overview"), [0, 1]),
         ],
     )
-    def test_a_condition_selects_chunks_of_matching_notes(
+    def test_condition_selects_chunks_of_matching_notes(
         self, snapshot: Snapshot, condition: TypedFilter, chunks: list[int]
     ) -> None:
         assert held(snapshot, snapshot.catalog.chunks_matching(condition)) == chunks
         assert snapshot.catalog.has_match(condition) is bool(chunks)
 
-    def test_near_suggests_similar_names(self, snapshot: Snapshot) -> None:
+    def test_similar_values_are_suggested(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         assert (
             catalog.similar_values("tag", "gardn"),
@@ -405,7 +401,7 @@ class TestCatalog:
             for letters in ("overview", "moss", "mo")
         ] == [[index], [moss], []]
 
-    def test_the_days_of_notes_are_known(self, snapshot: Snapshot) -> None:
+    def test_dates_of_notes_are_known(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         assert [
             date.fromordinal(day).isoformat() if day else ""
@@ -413,9 +409,7 @@ class TestCatalog:
         ] == ["", "2025-01-01", "2026-03-01"]
         assert (catalog.undated(None), catalog.undated(only(snapshot, 2, 3))) == (1, 0)
 
-    def test_the_newest_notes_come_first_and_those_without_a_day_last(
-        self, snapshot: Snapshot
-    ) -> None:
+    def test_newest_notes_come_first_and_undated_ones_last(self, snapshot: Snapshot) -> None:
         every = [
             snapshot.catalog.newest(within, 2)
             for within in (None, only(snapshot, 1, 2, 4), only(snapshot))
@@ -426,9 +420,7 @@ class TestCatalog:
             ([], 0),
         ]
 
-    def test_abbreviations_are_found_by_either_form_and_counted_by_documents(
-        self, make: Make
-    ) -> None:
+    def test_abbreviations_are_found_by_either_form_with_document_counts(self, make: Make) -> None:
         sso, k8s = Abbreviation("sso", "single sign on"), Abbreviation("k8s", "kubernetes")
         notes = [
             document(f"{n}.md", "x", abbreviations=own)
@@ -449,7 +441,7 @@ class TestCatalog:
 
 
 class TestSelection:
-    def test_selections_are_combined_as_sets(self, snapshot: Snapshot) -> None:
+    def test_selections_combine_like_sets(self, snapshot: Snapshot) -> None:
         first, second = (
             only(snapshot, 0, 2, 3),
             snapshot.keyword.chunks_with_all_words("spring", tuple(BODY.fields)),
@@ -464,7 +456,7 @@ class TestSelection:
             for each in (everything - first, (everything - first) & second, everything & first)
         ] == [[1, 4], [], [0, 2, 3]]
 
-    def test_a_selection_counts_tells_and_widens(self, snapshot: Snapshot) -> None:
+    def test_selection_has_length_membership_and_documents(self, snapshot: Snapshot) -> None:
         chosen, every = only(snapshot, 1, 3), chunks_of(snapshot)
         assert (len(chosen), bool(chosen), bool(only(snapshot))) == (2, True, False)
         assert (
@@ -474,7 +466,7 @@ class TestSelection:
         assert held(snapshot, chosen.of_documents()) == [0, 1, 3, 4]
         assert held(snapshot, snapshot.catalog.everything().of_documents()) == [0, 1, 2, 3, 4]
 
-    def test_every_takes_each_nth_chunk_in_order(self, snapshot: Snapshot) -> None:
+    def test_every_nth_chunk_is_returned_in_order(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         taken = [
             catalog.every_nth(2, None),

@@ -23,13 +23,13 @@ def reranker(request):
     return KINDS[request.param](request)
 
 
-def test_scores_are_shares(reranker):
+def test_scores_are_between_zero_and_one(reranker):
     scores = reranker.score(QUERY, PASSAGES)
     assert len(scores) == len(PASSAGES)
     assert all(0.0 <= score <= 1.0 for score in scores)
 
 
-def test_scores_come_in_the_order_of_the_passages(reranker):
+def test_scores_are_in_the_order_of_the_passages(reranker):
     assert reranker.score(QUERY, PASSAGES[::-1]) == pytest.approx(
         reranker.score(QUERY, PASSAGES)[::-1], abs=1e-6
     )
@@ -39,15 +39,15 @@ def test_the_same_question_gets_the_same_scores(reranker):
     assert list(reranker.score(QUERY, PASSAGES)) == list(reranker.score(QUERY, PASSAGES))
 
 
-def test_no_passages_get_no_scores(reranker):
+def test_no_passages_return_no_scores(reranker):
     assert list(reranker.score(QUERY, [])) == []
 
 
-def test_a_query_without_words_is_no_error(reranker):
+def test_empty_query_is_accepted(reranker):
     assert len(reranker.score("", PASSAGES)) == len(PASSAGES)
 
 
 @pytest.mark.parametrize("reranker", TRAINED, indirect=True)
-def test_a_passage_that_answers_beats_one_that_does_not(reranker):
+def test_answering_passage_scores_highest(reranker):
     bread, answer, nothing, part = reranker.score(QUERY, PASSAGES)
     assert answer > part > bread >= nothing

@@ -35,9 +35,7 @@ def written(is_synced: bool, is_named: bool) -> list[Operation]:
         (True, True, {b"new"}),
     ],
 )
-def test_a_file_that_was_written_anew_is_sure_to_be_there_if_it_and_its_folder_were_synced(
-    is_synced, is_named, may_be
-):
+def test_rewritten_file_survives_only_if_it_and_its_folder_were_synced(is_synced, is_named, may_be):
     operations = written(is_synced, is_named)
     disk = Disk(Tree({1: b"old"}, {ROOT: {"a": 1}}), operations)
     states = [

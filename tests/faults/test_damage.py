@@ -125,7 +125,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("target", "hows"), DAMAGES)
-def test_damaged_anywhere_it_is_found_and_not_believed(
+def test_damage_anywhere_is_detected_and_repaired(
     target: str, hows: list[Damage | None], old: Built, unclosed: Path, scratch: Path
 ) -> None:
     chance = random.Random(f"damage {target}")
@@ -154,9 +154,7 @@ def of_schema(index: Path, version: int) -> Path:
 
 
 @pytest.mark.slow
-def test_an_index_of_an_earlier_schema_is_built_anew_from_the_notes_and_says_so(
-    old: Built, scratch: Path
-) -> None:
+def test_index_of_an_earlier_schema_is_rebuilt_and_reported(old: Built, scratch: Path) -> None:
     shutil.copytree(old.index, scratch / "index")
     of_schema(scratch / "index", Store.version - 1)
     with open_library(old.root, scratch / "index") as library:
@@ -166,9 +164,7 @@ def test_an_index_of_an_earlier_schema_is_built_anew_from_the_notes_and_says_so(
 
 
 @pytest.mark.slow
-def test_an_index_of_a_later_schema_is_refused_and_stays_as_it_was(
-    old: Built, scratch: Path
-) -> None:
+def test_index_of_a_later_schema_is_refused_and_unchanged(old: Built, scratch: Path) -> None:
     shutil.copytree(old.index, scratch / "index")
     store = of_schema(scratch / "index", Store.version + 1)
     before = store.read_bytes()

@@ -62,7 +62,7 @@ Together the long rows meet each write once.
 
 
 @pytest.mark.parametrize(("update", "how", "first", "step"), WRITES)
-def test_a_disk_that_is_full_at_any_one_write_costs_a_sentence_and_nothing_that_was_indexed(
+def test_full_disk_at_any_write_is_reported_and_loses_nothing(
     update: bool, how: str, first: int, step: int, child_on_a_disk: Child, scratch: Path
 ) -> None:
     root, index, before = scratch / "vault", scratch / "index", scratch / "before"
@@ -100,16 +100,16 @@ def test_a_disk_that_is_full_at_any_one_write_costs_a_sentence_and_nothing_that_
 
 
 @pytest.mark.slow
-def test_a_file_that_may_not_grow_is_a_full_disk(child: Child, old: Built, scratch: Path) -> None:
+def test_file_size_limit_is_reported_like_a_full_disk(
+    child: Child, old: Built, scratch: Path
+) -> None:
     told = child.do(root=old.root, index=scratch / "index", largest_file=40 * 1024)
     check_refused(told)
     check_finishes(old.root, scratch / "index", old.dump)
 
 
 @pytest.mark.long
-def test_an_index_on_a_read_only_disk_says_that_it_cannot_be_written(
-    old: Built, tmp_path: Path
-) -> None:
+def test_read_only_disk_is_reported(old: Built, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]
@@ -131,7 +131,7 @@ def test_an_index_on_a_read_only_disk_says_that_it_cannot_be_written(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
-def test_another_users_index_is_refused_and_left_as_it_was(
+def test_index_of_another_user_is_refused_and_unchanged(
     child: Child, old: Built, scratch: Path
 ) -> None:
     """Root may write anything: what a folder's permissions do shows to another user only."""
@@ -150,9 +150,7 @@ def test_another_users_index_is_refused_and_left_as_it_was(
 
 
 @pytest.mark.slow
-def test_a_lock_that_another_process_holds_is_waited_for_and_is_no_damage(
-    old: Built, scratch: Path
-) -> None:
+def test_lock_of_another_process_is_waited_for_and_is_not_damage(old: Built, scratch: Path) -> None:
     shutil.copytree(old.index, scratch / "index")
     folder = index_folder(scratch / "index")
     assert folder is not None

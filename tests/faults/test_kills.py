@@ -121,7 +121,7 @@ def check_finishes(root: Path, index: Path, built: Built) -> None:
 
 @pytest.mark.parametrize("kills", sizes(3, 100))
 @pytest.mark.parametrize("update", [False, True], ids=["building", "updating"])
-def test_killed_at_any_moment_the_index_is_a_prefix_of_the_work_and_nothing_is_lost(
+def test_killed_run_leaves_a_usable_index_and_the_next_finishes(
     update: bool, kills: int, child: Child, old: Built, new: Built, scratch: Path
 ) -> None:
     chance = random.Random(f"kill {update}")

@@ -295,7 +295,7 @@ CUTS = [
 
 
 @pytest.mark.parametrize(("name", "states"), CUTS)
-def test_after_a_power_cut_the_next_run_ends_in_the_right_index_and_nothing_promised_is_lost(
+def test_next_run_after_a_power_cut_restores_the_index_and_keeps_promises(
     name: str, states: int, recorded: dict[str, Recorded], scratch: Path
 ) -> None:
     case = recorded[name]
@@ -318,9 +318,7 @@ def test_after_a_power_cut_the_next_run_ends_in_the_right_index_and_nothing_prom
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_all_recorded_operations_together_make_the_files_that_are_there(
-    name: str, recorded: dict[str, Recorded]
-) -> None:
+def test_recorded_operations_reproduce_the_files(name: str, recorded: dict[str, Recorded]) -> None:
     case = recorded[name]
     disk = Disk(case.before, case.operations)
     end = disk.state(len(case.operations), "all of it", random.Random(0)).tree

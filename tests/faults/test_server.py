@@ -123,7 +123,7 @@ def moments(name: str, kills: int) -> list[float]:
 
 
 @pytest.mark.long
-def test_a_child_that_is_killed_while_it_indexes_is_followed_by_another_that_finishes(
+def test_killed_indexer_is_replaced_and_its_work_finished(
     vault: Vault, right: dict[str, list[object]]
 ) -> None:
     for moment in moments("child", 10):
@@ -144,7 +144,7 @@ def test_a_child_that_is_killed_while_it_indexes_is_followed_by_another_that_fin
 
 
 @pytest.mark.parametrize("kills", sizes(1, 10))
-def test_a_server_killed_while_it_indexes_leaves_no_child_no_lock_and_an_index_the_next_finishes(
+def test_killed_server_leaves_no_child_no_lock_and_a_usable_index(
     kills: int, vault: Vault, right: dict[str, list[object]]
 ) -> None:
     for moment in moments("server", kills):
@@ -180,7 +180,7 @@ def status(server: ServerProcess) -> str:
 
 
 @pytest.mark.long
-def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when_there_is_room(
+def test_server_with_a_full_disk_answers_and_indexes_edits_later(
     vault: Vault,
 ) -> None:
     with vault.library() as library:

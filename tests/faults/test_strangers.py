@@ -139,9 +139,7 @@ class Strangers:
 
 
 @pytest.mark.parametrize("many", sizes(1, 5))
-def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(
-    many: int, scratch: Path
-) -> None:
+def test_flooded_server_answers_others_and_frees_its_resources(many: int, scratch: Path) -> None:
     write_notes(scratch / "vault", old_notes())
     with (
         listening(scratch / "vault", scratch / "index") as (url, pid),
@@ -205,7 +203,7 @@ def start(command: tuple[str, ...], options: list[str], pause: float) -> subproc
 
 
 @pytest.mark.long
-def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(scratch: Path) -> None:
+def test_concurrent_commands_end_with_a_result_or_a_sentence(scratch: Path) -> None:
     write_notes(scratch / "vault", old_notes())
     options = [f"--folder={scratch / 'vault'}", f"--index={scratch / 'index'}"]
     chance = random.Random(11)

@@ -1,4 +1,4 @@
-"""Notes made of plain paragraphs, and an index built of them by the real writer."""
+"""Notes of plain paragraphs, and indexes of them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ Note = tuple[FileState, ParsedDocument]
 
 
 def make_note(
-    path: str, *paragraphs: str, title: str = "", links: tuple[str, ...] = (), **facts: object
+    path: str, *paragraphs: str, title: str = "", links: tuple[str, ...] = (), **attributes: object
 ) -> Note:
-    """Make a note of one section with a chunk a paragraph; a paragraph "Heading: text" stands under
-    that heading.
-    """
+    """Return a note of one section with a chunk per paragraph, which may be "Heading: text"."""
     name = title or path.removesuffix(".md")
     chunks = []
     for n, paragraph in enumerate(paragraphs):
@@ -43,13 +41,13 @@ def make_note(
     section = Section(0, 1, max(len(paragraphs), 1), "\n".join(chunk.text for chunk in chunks))
     text = "\n".join(paragraphs)
     state = FileState(path, len(text), 1_000, 1, hashlib.sha256(text.encode()).hexdigest())
-    made = tuple(Link(LinkKind.WIKILINK, target, "", target, 1) for target in links)
-    document = Document(path, name, **facts)  # type: ignore[arg-type]
-    return state, ParsedDocument(document, (section,), tuple(chunks), made)
+    parsed_links = tuple(Link(LinkKind.WIKILINK, target, "", target, 1) for target in links)
+    document = Document(path, name, **attributes)  # type: ignore[arg-type]
+    return state, ParsedDocument(document, (section,), tuple(chunks), parsed_links)
 
 
 def resolver(documents: Sequence[Document]) -> Callable[[Link, str], str | None]:
-    """Resolve `x` to `x.md` where there is one; anything else dangles."""
+    """Resolve `x` to an existing `x.md`; other links dangle."""
     paths = {document.path for document in documents}
     return lambda link, _: f"{link.target}.md" if f"{link.target}.md" in paths else None
 
@@ -61,16 +59,14 @@ def note() -> Callable[..., Note]:
 
 @pytest.fixture
 def build(tmp_path: Path) -> Callable[..., tuple[Store, IndexPaths]]:
-    """Return a function that applies notes and removals, in one batch a call, and opens the
-    store.
-    """
+    """Return a function that applies a batch and opens the store."""
 
     def apply(
         *notes: Note, removed: tuple[str, ...] = (), folder: str = "index"
     ) -> tuple[Store, IndexPaths]:
         with Writer.open(tmp_path / folder) as writer:
             writer.apply(Batch(notes, removed), resolver)
-        places = IndexPaths(tmp_path / folder)
-        return Store(places.store, read_only=True), places
+        paths = IndexPaths(tmp_path / folder)
+        return Store(paths.store, read_only=True), paths
 
     return apply

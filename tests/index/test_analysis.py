@@ -1,4 +1,4 @@
-"""Where a text is found by a query's words, to be marked."""
+"""Highlighting of a query's terms in a text."""
 
 import unicodedata
 from itertools import pairwise
@@ -9,48 +9,48 @@ from thumbindex.index.analysis import highlight_spans
 from thumbindex.model import Term
 
 
-def marked(text: str, *terms: Term | str, languages: tuple[str, ...] = ()) -> list[str]:
-    found = highlight_spans(
+def highlighted(text: str, *terms: Term | str, languages: tuple[str, ...] = ()) -> list[str]:
+    spans = highlight_spans(
         text, [term if isinstance(term, Term) else Term(term) for term in terms], languages
     )
-    return [text[start:end] for start, end in found]
+    return [text[start:end] for start, end in spans]
 
 
-def test_endings_and_capitals_are_no_difference() -> None:
-    assert marked("Ada decided. Deciding is hard; a decade is long.", "decide") == [
+def test_highlighting_ignores_endings_and_case() -> None:
+    assert highlighted("Ada decided. Deciding is hard; a decade is long.", "decide") == [
         "decided",
         "Deciding",
     ]
 
 
-def test_accents_are_none_however_they_are_written() -> None:
-    assert marked("Two cafés, one cafe.", "café") == ["cafés", "cafe"]
-    apart = unicodedata.normalize("NFD", "Two cafés, one cafe.")
-    assert marked(apart, "café") == [unicodedata.normalize("NFD", "cafés"), "cafe"]
+def test_highlighting_ignores_composed_and_decomposed_accents() -> None:
+    assert highlighted("Two cafés, one cafe.", "café") == ["cafés", "cafe"]
+    decomposed = unicodedata.normalize("NFD", "Two cafés, one cafe.")
+    assert highlighted(decomposed, "café") == [unicodedata.normalize("NFD", "cafés"), "cafe"]
 
 
-def test_words_of_a_phrase_stand_one_after_the_other() -> None:
-    assert marked("To be or not to be: that is to see.", Term("to be", phrase=True)) == [
+def test_words_of_a_phrase_are_adjacent() -> None:
+    assert highlighted("To be or not to be: that is to see.", Term("to be", phrase=True)) == [
         "To be",
         "to be",
     ]
 
 
 @pytest.mark.parametrize("name", ["parse_json", "--dry-run"])
-def test_an_identifier_is_marked_whole(name: str) -> None:
-    assert marked(f"Call {name} here; {name}x is another.", name)[0] == name
+def test_identifier_is_highlighted_as_a_whole(name: str) -> None:
+    assert highlighted(f"Call {name} here; {name}x is another.", name)[0] == name
 
 
-def test_another_languages_endings_are_known_where_the_index_has_it() -> None:
-    assert marked("Die Häuser am Fluss", "haus", languages=("de",)) == ["Häuser"]
+def test_endings_of_the_indexs_languages_are_ignored() -> None:
+    assert highlighted("Die Häuser am Fluss", "haus", languages=("de",)) == ["Häuser"]
 
 
-def test_chinese_is_marked_by_pairs_of_characters() -> None:
-    assert marked("我们选择数据库。", "数据", "据库") == ["数据库"]
+def test_chinese_is_highlighted_by_character_pairs() -> None:
+    assert highlighted("我们选择数据库。", "数据", "据库") == ["数据库"]
 
 
-def test_marks_come_in_order_and_never_overlap() -> None:
+def test_spans_are_ordered_and_never_overlap() -> None:
     text = "parse_json parses json: json.parse"
-    found = highlight_spans(text, [Term(each) for each in ("parse", "json", "parse_json")], ())
-    assert all(before[1] <= after[0] for before, after in pairwise(found))
-    assert text[slice(*found[0])] == "parse_json"
+    spans = highlight_spans(text, [Term(word) for word in ("parse", "json", "parse_json")], ())
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert text[slice(*spans[0])] == "parse_json"

@@ -1,4 +1,4 @@
-"""Clusters are what pairs connect, and never hold what the owner keeps apart."""
+"""Clusters connect pairs, and never contain texts that the owner keeps apart."""
 
 from __future__ import annotations
 
@@ -13,35 +13,38 @@ PAIRS = st.lists(
 )
 
 
-def made(*pairs: tuple[int, int], apart: tuple[tuple[int, int], ...] = ()) -> dict[int, list[int]]:
-    """Make clusters of members whose texts are all different, numbered as they are."""
-    kept: dict[int, frozenset[int]] = {}
+def clustered(
+    *pairs: tuple[int, int], apart: tuple[tuple[int, int], ...] = ()
+) -> dict[int, list[int]]:
+    """Return the clusters of members that each have another text with the same number."""
+    separated: dict[int, frozenset[int]] = {}
     for a, b in apart:
-        kept[a], kept[b] = kept.get(a, frozenset()) | {b}, kept.get(b, frozenset()) | {a}
-    return clusters(pairs, kept, {n: n for n in range(16)})
+        separated[a] = separated.get(a, frozenset()) | {b}
+        separated[b] = separated.get(b, frozenset()) | {a}
+    return clusters(pairs, separated, {n: n for n in range(16)})
 
 
 def connected(pairs: list[tuple[int, int]], start: int) -> list[int]:
-    """Return who is reached from one member, step by step."""
-    found = {start} if any(start in pair for pair in pairs) else set()
-    while grown := {n for pair in pairs if found & set(pair) for n in pair} - found:
-        found |= grown
-    return sorted(found)
+    """Return the members that are reachable from one member."""
+    reached = {start} if any(start in pair for pair in pairs) else set()
+    while new := {n for pair in pairs if reached & set(pair) for n in pair} - reached:
+        reached |= new
+    return sorted(reached)
 
 
 @given(PAIRS)
-def test_a_cluster_is_what_pairs_connect(pairs):
-    found = made(*pairs)
-    assert [found.get(n, []) for n in range(17)] == [connected(pairs, n) for n in range(17)]
+def test_clusters_are_connected_components(pairs):
+    groups = clustered(*pairs)
+    assert [groups.get(n, []) for n in range(17)] == [connected(pairs, n) for n in range(17)]
 
 
 @given(PAIRS, PAIRS)
-def test_no_cluster_holds_what_is_kept_apart_and_every_other_pair_may_stay(pairs, apart):
-    found = made(*pairs, apart=tuple(apart))
-    assert not [pair for pair in apart if set(pair) <= set(found.get(pair[0], []))]
-    assert all(set(found.get(n, [])) <= set(connected(pairs, n)) for n in range(16))
+def test_no_cluster_contains_texts_kept_apart(pairs, apart):
+    groups = clustered(*pairs, apart=tuple(apart))
+    assert not [pair for pair in apart if set(pair) <= set(groups.get(pair[0], []))]
+    assert all(set(groups.get(n, [])) <= set(connected(pairs, n)) for n in range(16))
 
 
-def test_who_came_together_through_a_third_is_parted_at_the_weakest_pair():
-    found = made((0, 1), (1, 2), (2, 3), apart=((0, 3),))
-    assert [found[n] for n in range(4)] == [[0, 1, 2], [0, 1, 2], [0, 1, 2], [3]]
+def test_indirect_cluster_is_split_at_its_weakest_pair():
+    groups = clustered((0, 1), (1, 2), (2, 3), apart=((0, 3),))
+    assert [groups[n] for n in range(4)] == [[0, 1, 2], [0, 1, 2], [0, 1, 2], [3]]

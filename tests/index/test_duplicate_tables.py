@@ -1,4 +1,4 @@
-"""What is known of duplicates goes with its chunks; what the owner decided outlives the store."""
+"""Records of duplicates are deleted with their chunks; decisions outlive the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def store(tmp_path, note) -> Store:
     return store
 
 
-def test_a_decision_is_found_again_and_replaced_whichever_text_comes_first(tmp_path):
+def test_decision_is_replaced_in_either_order_of_texts(tmp_path):
     path = tmp_path / "decisions.json"
     write_decisions(path, [DECISION])
     write_decisions(path, [Decision("b" * 32, "a" * 32, "same", "", 1.0, "b.md:3", "a.md:1")])
@@ -37,7 +37,7 @@ def test_a_decision_is_found_again_and_replaced_whichever_text_comes_first(tmp_p
 
 
 @pytest.mark.parametrize("text", ["{", '{"decisions": [{"first": "a"}]}', '{"version": 1}'])
-def test_a_file_of_decisions_that_cannot_be_read_is_told_of_and_never_written_over(text, tmp_path):
+def test_unreadable_decisions_are_reported_and_never_overwritten(text, tmp_path):
     path = tmp_path / "decisions.json"
     path.write_text(text, encoding="utf-8")
     for attempt in (lambda: read_decisions(path), lambda: write_decisions(path, [DECISION])):
@@ -46,7 +46,7 @@ def test_a_file_of_decisions_that_cannot_be_read_is_told_of_and_never_written_ov
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_pairs_go_with_either_chunk(store, note):
+def test_pairs_are_deleted_with_either_chunk(store, note):
     pairs = [
         (2, 5, 1.0, "same", "equal texts", ""),
         (3, 6, 0.9, "grey", "cosine 0.90", ""),
@@ -60,8 +60,8 @@ def test_pairs_go_with_either_chunk(store, note):
     assert store.duplicates.pairs() == []
 
 
-def test_what_ingestion_did_is_counted_by_type(store, note):
-    found = DuplicateFindings("", [(2, b"", b""), (3, b"", b"")], [(3, 2, 0)], [(2, 0.15, 0.65)])
+def test_ingestion_is_counted_by_type(store, note):
+    findings = DuplicateFindings("", [(2, b"", b""), (3, b"", b"")], [(3, 2, 0)], [(2, 0.15, 0.65)])
     with store.transaction():
-        store.duplicates.save_findings(found)
+        store.duplicates.save_findings(findings)
     assert store.duplicates.ingestion() == (IngestionCounts("", 4, 1, 1, 0.15, 0.15),)

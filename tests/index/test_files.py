@@ -1,4 +1,4 @@
-"""Indexes lie on a local disk, outside the folders that they are made of."""
+"""Indexes are on a local disk, outside the indexed folders."""
 
 from pathlib import Path
 
@@ -13,18 +13,18 @@ MOUNTS = (
 )
 
 
-@pytest.mark.parametrize("place", ["/mnt/home/me", "/mnt/my drive/x"])
-def test_a_network_drive_is_refused_with_a_sentence(place):
+@pytest.mark.parametrize("path", ["/mnt/home/me", "/mnt/my drive/x"])
+def test_network_drive_is_refused(path):
     with pytest.raises(UsageError, match="--index"):
-        refuse_network_drive(Path(place), MOUNTS)
+        refuse_network_drive(Path(path), MOUNTS)
 
 
-@pytest.mark.parametrize("place", ["/home/me", "/mnt/home/disk/me", "/mnt/homes"])
-def test_a_local_disk_is_taken_wherever_it_is_mounted(place):
-    refuse_network_drive(Path(place), MOUNTS)
+@pytest.mark.parametrize("path", ["/home/me", "/mnt/home/disk/me", "/mnt/homes"])
+def test_local_disk_is_accepted_at_any_mount_point(path):
+    refuse_network_drive(Path(path), MOUNTS)
 
 
-def test_folders_of_one_name_have_indexes_of_their_own(tmp_path):
+def test_folders_with_the_same_name_have_separate_indexes(tmp_path):
     first, second = (
         index_location(str(tmp_path / "index"), tmp_path / name / "notes") for name in ("a", "b")
     )

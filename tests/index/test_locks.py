@@ -1,6 +1,4 @@
-"""One writer at a time, an index that is deleted under those who wait for it, and files that are
-replaced while they are open.
-"""
+"""Locks of deleted indexes, and replacement of open files."""
 
 import threading
 import time
@@ -15,12 +13,12 @@ from thumbindex.index.writer import Writer
 
 
 class InUseError(PermissionError):
-    """What Windows says of a file that another process has open."""
+    """The error on Windows for a file that another process has open."""
 
     winerror = 32
 
 
-def test_whoever_waits_for_a_lock_that_is_dropped_takes_a_new_one(tmp_path):
+def test_waiter_takes_a_new_lock_after_deletion(tmp_path):
     lock, waited = tmp_path / "index" / "writer.lock", []
     lock.parent.mkdir()
     with hold_lock(lock):
@@ -38,27 +36,27 @@ def _take(lock: Path, waited: list[bool]) -> None:
         waited.append(is_held(lock))
 
 
-def test_a_deleted_index_leaves_no_folder_behind(tmp_path):
+def test_deleting_an_index_removes_its_folder(tmp_path):
     with Writer.open(tmp_path / "index"):
         pass
     delete_index(IndexPaths(tmp_path / "index"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_somebody_has_open_is_replaced_as_soon_as_he_closes_it(tmp_path):
+def test_retry_replaces_an_open_file_once_it_is_closed(tmp_path):
     (tmp_path / "new").write_text("new")
     refusals = iter([InUseError(13, "in use"), InUseError(13, "in use"), None])
 
     def attempt() -> None:
-        if refused := next(refusals):
-            raise refused
+        if refusal := next(refusals):
+            raise refusal
         (tmp_path / "new").replace(tmp_path / "old")
 
     retry_while_in_use(attempt)
     assert (tmp_path / "old").read_text() == "new"
 
 
-def test_a_file_that_stays_open_is_not_waited_for_without_end():
+def test_retry_gives_up_on_a_file_that_stays_open():
     def attempt() -> None:
         raise InUseError(13, "in use")
 

@@ -1,4 +1,4 @@
-"""A snapshot never mixes moments: searches keep theirs, and none is shown without its words."""
+"""A snapshot shows one generation, and reuses what has not changed."""
 
 import random
 from contextlib import suppress
@@ -18,7 +18,7 @@ BODY = KeywordWeights({"body": 1.0})
 
 
 def add_vectors(folder):
-    """Give every chunk of an index a vector."""
+    """Store a vector for each chunk of an index."""
     with Writer.open(folder) as writer:
         writer.set_meta("fingerprint", "m", dimensions="2", model="m")
         writer.store_vectors(
@@ -29,7 +29,7 @@ def add_vectors(folder):
         )
 
 
-def test_new_vectors_leave_the_words_open_and_the_running_search_as_it_was(build, note, tmp_path):
+def test_new_vectors_keep_the_keyword_index_and_running_searches(build, note, tmp_path):
     store, _ = build(note("a.md", "apples"))
     before = open_snapshot(store, "")
     add_vectors(tmp_path / "index")
@@ -38,28 +38,28 @@ def test_new_vectors_leave_the_words_open_and_the_running_search_as_it_was(build
     assert (len(before.snapshot.vector), len(after.snapshot.vector)) == (0, 1)
 
 
-# ------------------------------------------------------------------ what is carried over
+# ------------------------------------------------------------------ updated snapshots
 
 WORDS = ("apples", "pears", "plums", "grow", "ripen")
 FIELDS = ("body", "headings", "title", "path")
 
 
 def embed(folder, share):
-    """Give some of the chunks that have no vector one of two dimensions."""
+    """Store vectors for a share of the pending chunks."""
     with Writer.open(folder) as writer:
         writer.set_meta("fingerprint", "m", dimensions="2", model="m")
         pending = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
-        chosen = pending[: int(len(pending) * share)]
+        selected = pending[: int(len(pending) * share)]
         writer.store_vectors(
             {
                 key: np.array([key[0], key[1] + 1], dtype=np.float32) / np.hypot(key[0], key[1] + 1)
-                for key in chosen
+                for key in selected
             }
         )
 
 
 def answers(opened):
-    """Return all that a snapshot says, as values."""
+    """Return the results of all kinds of reads from a snapshot."""
     snapshot = opened.snapshot
     weights = [KeywordWeights(dict.fromkeys(FIELDS, 1.0)), KeywordWeights({"code": 1.0})]
     terms = [[Term(word)] for word in WORDS] + [
@@ -93,25 +93,25 @@ def answers(opened):
     )
 
 
-def test_a_snapshot_that_was_carried_over_answers_as_one_opened_fresh(build, note, tmp_path):
+def test_updated_snapshot_equals_a_fresh_one(build, note, tmp_path):
     chance = random.Random(1)
     store, _ = build(*(note(f"n{n}.md", "apples grow", "pears") for n in range(30)))
-    carried = open_snapshot(store, "x")
+    updated = open_snapshot(store, "x")
     for step in range(10):
         paths = chance.sample([f"n{n}.md" for n in range(35)], 4)
-        written = [edited(note, path, chance) for path in paths[:2]]
-        build(*written, removed=tuple(paths[2:]) if chance.random() < 0.5 else ())
+        notes = [edited(note, path, chance) for path in paths[:2]]
+        build(*notes, removed=tuple(paths[2:]) if chance.random() < 0.5 else ())
         if chance.random() < 0.5:
             embed(tmp_path / "index", chance.random())
         if step % 5 == 4:
             with Writer.open(tmp_path / "index") as writer:
                 writer.merge_keyword()
-        carried = open_snapshot(store, "x", previous=carried)
-        assert answers(carried) == answers(open_snapshot(store, "x"))
+        updated = open_snapshot(store, "x", previous=updated)
+        assert answers(updated) == answers(open_snapshot(store, "x"))
 
 
 def edited(note, path, chance):
-    """Return a note of random words, headings and links."""
+    """Return a note with random words, headings and links."""
     paragraphs = [
         f"{chance.choice(('', 'Plums: '))}{' '.join(chance.choices(WORDS, k=3))}"
         for _ in range(chance.randrange(1, 4))
@@ -125,17 +125,17 @@ def edited(note, path, chance):
     )
 
 
-def test_a_word_of_many_texts_is_found_in_those_that_are_left(build, note):
+def test_frequent_word_is_found_in_remaining_documents(build, note):
     store, _ = build(*(note(f"{n}.md", " ".join(["apples"] * (1 + n % 3))) for n in range(300)))
     before = open_snapshot(store, "")
     build(removed=tuple(f"{n}.md" for n in range(100)))
     for opened in (open_snapshot(store, ""), open_snapshot(store, "", previous=before)):
-        found = opened.snapshot.keyword.search([Term("apples")], BODY, 500).hits
-        assert len(found) == opened.snapshot.keyword.chunk_frequency("apples") == 200
-        assert len({hit.score for hit in found}) == 3
+        hits = opened.snapshot.keyword.search([Term("apples")], BODY, 500).hits
+        assert len(hits) == opened.snapshot.keyword.chunk_frequency("apples") == 200
+        assert len({hit.score for hit in hits}) == 3
 
 
-def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path):
+def test_touched_document_has_its_new_time(build, note, tmp_path):
     state, parsed = note("a.md", "apples")
     store, _ = build((state, parsed))
     before = open_snapshot(store, "")
@@ -145,7 +145,7 @@ def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path
     assert open_snapshot(store, "", previous=before).catalog.documents[0].modified == 5.0
 
 
-def test_a_document_whose_commits_were_read_has_their_days(build, note, tmp_path):
+def test_document_has_the_days_of_its_commits(build, note, tmp_path):
     store, _ = build(note("a.md", "apples"))
     before = open_snapshot(store, "")
     with Writer.open(tmp_path / "index") as writer:
@@ -157,8 +157,8 @@ def test_a_document_whose_commits_were_read_has_their_days(build, note, tmp_path
 @pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="open files are counted through /proc"
 )
-def test_no_file_stays_open_that_nobody_searches_any_more(build, note, tmp_path):
-    store, places = build(note("a.md", "apples"))
+def test_unused_segment_files_are_closed(build, note, tmp_path):
+    store, paths = build(note("a.md", "apples"))
     opened, wrong = open_snapshot(store, ""), []
     for number in range(18):
         build(note(f"{number % 7}.md", f"apples {number}"))
@@ -168,26 +168,26 @@ def test_no_file_stays_open_that_nobody_searches_any_more(build, note, tmp_path)
         opened = open_snapshot(store, "", previous=opened)
         opened.snapshot.keyword.search([Term("apples", phrase=True)], BODY, 5)
         segments = len(opened.keyword.segments)
-        wrong += [found for found in (open_files(places),) if found != (segments, segments)]
+        wrong += [counts for counts in (open_files(paths),) if counts != (segments, segments)]
     assert wrong == []
 
 
-def open_files(places):
-    """Count the open files and the maps of a keyword view."""
+def open_files(paths):
+    """Count the open files and memory maps of a keyword index."""
     files = []
     for path in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed since it was listed: the one of the listing, too
+        with suppress(FileNotFoundError):  # closed since the listing
             files.append(str(path.readlink()))
     maps = Path("/proc/self/maps").read_text().splitlines()
-    return sum(str(places.segments_folder) in name for name in files), sum(
-        str(places.segments_folder) in line for line in maps
+    return sum(str(paths.segments_folder) in name for name in files), sum(
+        str(paths.segments_folder) in line for line in maps
     )
 
 
-# ------------------------------------------------------------------ a commit in the middle
+# ------------------------------------------------------------------ concurrent commits
 
 
-def test_texts_are_those_of_the_moment_whatever_is_committed_meanwhile(build, note):
+def test_texts_in_a_transaction_ignore_later_commits(build, note):
     store, _ = build(note("a.md", "apples", "pears"))
     with store.read_transaction():
         catalog = open_snapshot(store, "").catalog
@@ -196,50 +196,46 @@ def test_texts_are_those_of_the_moment_whatever_is_committed_meanwhile(build, no
     assert open_snapshot(store, "").catalog.chunks([0])[0].text == "plums"
 
 
-class EditedMeanwhile(Store):
-    """A store of which a document goes once it is known which chunks have a vector."""
+class EditedWhileLoading(Store):
+    """A store that loses a document after the keys of all chunks are read."""
 
     def fetch(self, sql, parameters=()):
-        """Return rows; once the keys of all chunks are read, remove a document."""
-        found = super().fetch(sql, parameters)
+        rows = super().fetch(sql, parameters)
         if sql == "SELECT key, id FROM chunks NOT INDEXED":
             with Writer.open(self.path.parent.parent) as writer:
                 writer.apply(Batch((), ("a.md",)), lambda _: lambda *_: None)
-        return found
+        return rows
 
 
-def test_vectors_that_are_loaded_are_of_one_moment(build, note, tmp_path):
-    _, places = build(note("a.md", "apples"), note("b.md", "pears"))
+def test_loaded_vectors_are_of_one_generation(build, note, tmp_path):
+    _, paths = build(note("a.md", "apples"), note("b.md", "pears"))
     add_vectors(tmp_path / "index")
-    store = EditedMeanwhile(places.store, read_only=True)
+    store = EditedWhileLoading(paths.store, read_only=True)
     before = [row for row, _, _ in store.chunk_rows()]
     assert load_vectors(store).rows().tolist() == before
     assert len(store.chunk_rows()) < len(before)
 
 
-class Storm(Store):
-    """A store into which somebody commits a note whenever its links are read."""
+class EditedWhileOpening(Store):
+    """A store that gets another commit whenever its links are read."""
 
     def linked_paths(self):
-        """Read the links, and commit a note more before anything else is read."""
-        found = super().linked_paths()
+        links = super().linked_paths()
         self.commit()
-        return found
+        return links
 
 
-def test_where_commits_come_faster_than_a_snapshot_opens_it_shows_the_one_at_which_it_began(
-    build, note, tmp_path
-):
-    _, places = build(note("a.md", "apples"))
-    storm = Storm(places.store, read_only=True)
-    storm.commit = lambda: None
-    opened = open_snapshot(storm, "")
+def test_snapshot_ignores_commits_while_it_opens(build, note, tmp_path):
+    _, paths = build(note("a.md", "apples"))
+    store = EditedWhileOpening(paths.store, read_only=True)
+    store.commit = lambda: None
+    opened = open_snapshot(store, "")
     for number in range(3):
         build(note(f"{number}.md", f"pears {number}"))
-        storm.commit = lambda number=number: build(note(f"late{number}.md", "apples"))
-        opened = open_snapshot(storm, "", previous=opened)
+        store.commit = lambda number=number: build(note(f"late{number}.md", "apples"))
+        opened = open_snapshot(store, "", previous=opened)
         assert opened.documents == 2 + 2 * number
-        assert not opened.is_current(storm)
+        assert not opened.is_current(store)
         assert len(opened.snapshot.keyword) == len(opened.snapshot.catalog)
         (hit,) = opened.snapshot.keyword.search([Term(str(number))], BODY, 5).hits
         assert opened.catalog.paths[hit.document] == f"{number}.md"

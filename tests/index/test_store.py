@@ -1,4 +1,4 @@
-"""The store keeps all of a transaction or nothing, and never mixes models."""
+"""The store: row ids, pending texts, packed vectors and errors."""
 
 from contextlib import closing
 
@@ -19,20 +19,20 @@ def unit(*values: float) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def test_row_ids_are_never_used_twice(tmp_path, note):
+def test_row_ids_are_never_reused(tmp_path, note):
     store = Store(tmp_path / "s")
-    seen = []
+    rows = []
     for text in ("one", "two"):
         with store.transaction():
             store.remove_documents(["a.md"])
             store.add_document(*note("a.md", text))
-        seen.append(store.chunk_rows()[0][0])
-    assert seen == [2, 4]
+        rows.append(store.chunk_rows()[0][0])
+    assert rows == [2, 4]
 
 
 @pytest.fixture
 def store(tmp_path):
-    """Return a store of the model m, with room for vectors beside it."""
+    """Return a store with the model "m", in a folder that can hold vectors."""
     (tmp_path / "index" / "1").mkdir(parents=True)
     with closing(Store(tmp_path / "index" / "1" / "s")) as store:
         with store.transaction():
@@ -40,7 +40,7 @@ def store(tmp_path):
         yield store
 
 
-def test_a_text_that_stands_twice_is_pending_once_and_gets_its_vector_in_both_places(store, note):
+def test_duplicate_text_is_embedded_once_for_both_chunks(store, note):
     with store.transaction():
         store.add_document(*note("a.md", "same", title="T"))
         store.add_document(*note("b.md", "same", title="T"))
@@ -57,7 +57,7 @@ def test_the_newest_documents_are_embedded_first(store, note):
     assert [store.chunks([row])[row].text for row in rows] == ["new", "old"]
 
 
-def test_a_text_without_a_vector_is_pending_also_when_its_vector_is_taken_away(store, note):
+def test_text_is_pending_without_a_vector_and_after_its_removal(store, note):
     with store.transaction():
         store.add_document(*note("a.md", "text"))
         store.add_document(*note("b.md", "new"))
@@ -68,15 +68,15 @@ def test_a_text_without_a_vector_is_pending_also_when_its_vector_is_taken_away(s
     assert (len(unique_keys(chunks_without_vector(store))), store.counts()) == (2, (2, 2, 0))
 
 
-def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
+def test_corrupted_pages_are_reported_in_one_sentence(tmp_path):
     store = Store(tmp_path / "index.sqlite3")
     with store.transaction():
         store.execute("PRAGMA writable_schema = ON")
         store.execute("UPDATE sqlite_master SET rootpage = 3 WHERE name = 'links'")
     store.close()
-    with pytest.raises(IndexDamagedError) as told:
+    with pytest.raises(IndexDamagedError) as error:
         Store(tmp_path / "index.sqlite3", read_only=True).verify()
-    assert str(told.value) == (
+    assert str(error.value) == (
         f"{tmp_path / 'index.sqlite3'} is damaged (its pages are corrupted): run "
         "`thumbindex index` to rebuild it from the notes."
     )
@@ -88,18 +88,16 @@ def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
 )
 def test_packing_a_vector_is_idempotent_and_nearly_lossless(rows):
     matrix = np.array(rows, dtype=np.float32) + np.float32(0.001)
-    kept = packed(matrix)
-    units = unpacked([row.tobytes() for row in kept])
-    right = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    assert np.array_equal(packed(kept), kept)
-    assert np.array_equal(packed(units), kept)
-    assert np.abs(units - right).max() <= 1 / 127
+    stored = packed(matrix)
+    units = unpacked([row.tobytes() for row in stored])
+    expected = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    assert np.array_equal(packed(stored), stored)
+    assert np.array_equal(packed(units), stored)
+    assert np.abs(units - expected).max() <= 1 / 127
 
 
 @pytest.mark.parametrize("group", [Store.read_transaction, Store.transaction])
-def test_where_memory_runs_out_among_reads_or_writes_the_file_is_not_called_damaged(
-    tmp_path, group
-):
+def test_memory_error_in_a_transaction_is_not_damage(tmp_path, group):
     store = Store(tmp_path / "s")
     with pytest.raises(MemoryError), group(store):
         raise MemoryError

@@ -1,4 +1,4 @@
-"""Several folders are asked as one, whatever state each of them is in."""
+"""A union of folders is searched like one folder."""
 
 import numpy as np
 import pytest
@@ -24,8 +24,8 @@ def two(second_embedder=None):
 
 
 def test_one_folder_is_its_own_union():
-    alone = memory_snapshot([document("a.md", "text")])
-    assert unite([alone]) is alone
+    snapshot = memory_snapshot([document("a.md", "text")])
+    assert unite([snapshot]) is snapshot
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_one_folder_is_its_own_union():
     [{"body": 1.0}, {"title": 2.0, "body": 1.0}, {"code": 1.0}],
     ids=["text", "title and text", "as written"],
 )
-def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_their_notes(fields):
+def test_union_scores_equal_those_of_one_merged_folder(fields):
     texts = [
         "apple pie",
         "apple and pear",
@@ -49,17 +49,17 @@ def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_t
         Term("tree", forms=(Term("plum", 0.5),)),
         Term("nowhere"),
     ]
-    weights = KeywordWeights(fields, b=0.0, coverage=0.5)  # how long texts are is each folder's own
-    found = [
-        each.keyword.search(terms, weights, 10).hits
-        for each in (
+    weights = KeywordWeights(fields, b=0.0, coverage=0.5)  # length statistics differ by folder
+    results = [
+        snapshot.keyword.search(terms, weights, 10).hits
+        for snapshot in (
             memory_snapshot(notes),
             unite([memory_snapshot(notes[:1]), memory_snapshot(notes[1:])]),
         )
     ]
     scores = [
         sorted(((round(hit.score, 5), round(hit.coverage, 5)) for hit in hits), reverse=True)
-        for hits in found
+        for hits in results
     ]
     assert scores[0] == scores[1]
     assert len(scores[0]) == len(
@@ -71,7 +71,7 @@ def test_words_are_as_rare_in_folders_searched_together_as_in_one_that_has_all_t
     )
 
 
-def test_a_note_with_a_rare_word_is_not_lost_in_a_small_folder_beside_a_large_one():
+def test_rare_word_in_a_small_folder_ranks_first():
     small = memory_snapshot([document("small.md", "# Small\n\nzebra decided.")])
     large = memory_snapshot(
         [
@@ -83,7 +83,7 @@ def test_a_note_with_a_rare_word_is_not_lost_in_a_small_folder_beside_a_large_on
     assert [hit.chunk for hit in hits][:1] == [0]
 
 
-def test_a_folder_without_vectors_beside_one_with_them_gives_missing_rows():
+def test_folder_without_vectors_returns_nan_rows():
     embedder, united = two()
     rows = united.vector.vectors([SECOND, ChunkId(0)])
     assert (rows.shape, np.isnan(rows).all(axis=1).tolist()) == (
@@ -99,7 +99,7 @@ def test_vectors_of_both_folders_are_searched():
     assert (len(united.vector), {hit.chunk for hit in hits}) == (3, {0, 1, SECOND})
 
 
-def test_links_stay_in_their_folder():
+def test_links_stay_within_their_folder():
     _, united = two()
     assert (
         united.graph.outgoing(DocumentId(0)),
@@ -108,13 +108,13 @@ def test_links_stay_in_their_folder():
     ) == ((1,), (0,), ())
 
 
-def test_a_folder_s_chunks_and_documents_come_behind_those_of_the_one_before_it():
+def test_ids_of_folders_are_concatenated():
     _, united = two()
     catalog = united.catalog
-    met = catalog.chunks_matching(TypedFilter("file", "c")) | catalog.chunks_matching(
+    matching = catalog.chunks_matching(TypedFilter("file", "c")) | catalog.chunks_matching(
         TypedFilter("file", "a")
     )
-    assert (catalog.every_nth(1, None), met.first(9)) == ([0, 1, SECOND], [0, SECOND])
+    assert (catalog.every_nth(1, None), matching.first(9)) == ([0, 1, SECOND], [0, SECOND])
     assert [catalog.documents[catalog.document_of(n)].path for n in (0, 1, SECOND)] == [
         "a.md",
         "b.md",

@@ -1,6 +1,4 @@
-"""A vector is kept as what it is, or not at all, once for all folders, and no longer than some
-folder has its text.
-"""
+"""Stored vectors: packing, sharing between folders, deletion and damage."""
 
 import shutil
 import sqlite3
@@ -28,21 +26,21 @@ from thumbindex.index.writer import MIN_VECTORS, Batch, Writer
 
 
 @pytest.mark.parametrize("length", [1e-44, 1e38])
-def test_a_vector_of_any_length_is_kept_as_where_it_points(length):
+def test_vector_of_any_length_keeps_its_direction(length):
     stored = packed(np.array([[0, -length, length]], dtype=np.float32))
     assert stored.tolist() == [[0, -127, 127]]
 
 
-# ------------------------------------------------------------------ one folder's
+# ------------------------------------------------------------------ one folder
 
 
 def embed(folder, fingerprint="m", seed=1):
-    """Give a vector to every text that lacks one; return how many did."""
+    """Store a random vector for each pending text; return their number."""
     with Writer.open(folder) as writer:
         writer.set_meta("fingerprint", fingerprint, dimensions="3", model=fingerprint)
-        chance = np.random.default_rng(seed)
+        generator = np.random.default_rng(seed)
         pending = [key for key, _ in unique_keys(chunks_without_vector(writer.store))]
-        writer.store_vectors({key: chance.normal(size=3) for key in pending})
+        writer.store_vectors({key: generator.normal(size=3) for key in pending})
     return len(pending)
 
 
@@ -58,9 +56,7 @@ def vectors_in(tmp_path, fingerprint="m"):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(
-    number, build, note, tmp_path
-):
+def test_vector_that_is_not_finite_is_refused_and_stays_pending(number, build, note, tmp_path):
     build(note("a.md", "apples"))
     with Writer.open(tmp_path / "index") as writer:
         writer.set_meta("fingerprint", "m")
@@ -70,14 +66,14 @@ def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(
         assert [key for key, _ in unique_keys(chunks_without_vector(writer.store))] == keys
 
 
-def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
-    _, places = build(
+def test_loading_all_vectors_equals_loading_each(build, note, tmp_path):
+    _, paths = build(
         note("a.md", *(f"apples {n}" for n in range(1001))),
         note("b.md", "pears"),
         note("c.md", "pears", title="b"),
     )
-    embed(places.folder)
-    with closing(Store(places.store, read_only=True)) as store:
+    embed(paths.folder)
+    with closing(Store(paths.store, read_only=True)) as store:
         rows, matrix = chunk_matrix(store, sorted(row for row in store.signed_row_ids() if row > 0))
         view = load_vectors(store)
     order = np.argsort(view.rows())
@@ -86,10 +82,10 @@ def test_the_vectors_of_all_chunks_are_those_of_each_one(build, note, tmp_path):
 
 
 def test_vectors_of_two_models_of_one_dimension_never_mix(build, note, tmp_path):
-    _, places = build(note("a.md", "text"))
-    embed(places.folder, "one")
+    _, paths = build(note("a.md", "text"))
+    embed(paths.folder, "one")
     assert (
-        embed(places.folder, "two"),
+        embed(paths.folder, "two"),
         vectors_in(tmp_path, "one"),
         vectors_in(tmp_path, "two"),
     ) == (1, 1, 1)
@@ -98,15 +94,13 @@ def test_vectors_of_two_models_of_one_dimension_never_mix(build, note, tmp_path)
 # ------------------------------------------------------------------ shared
 
 
-def test_a_text_that_another_folder_holds_is_not_embedded_again(build, note, tmp_path):
+def test_text_of_another_folder_is_not_embedded_again(build, note, tmp_path):
     build(note("a.md", "apples", "pears"))
     build(note("a.md", "apples", "plums"), folder="other")
     assert (embed(tmp_path / "index"), embed(tmp_path / "other"), vectors_in(tmp_path)) == (2, 1, 3)
 
 
-def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(
-    build, note, tmp_path
-):
+def test_deleting_an_index_deletes_vectors_unused_elsewhere(build, note, tmp_path):
     for name, text in (("index", "pears"), ("other", "plums")):
         build(note("a.md", "apples", text), folder=name)
         embed(tmp_path / name)
@@ -116,23 +110,21 @@ def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(
     assert list((tmp_path / "vectors").glob("*.sqlite3*")) == []
 
 
-def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_holds_it(
-    build, note, tmp_path
-):
+def test_erasure_deletes_vectors_except_those_used_by_another_folder(build, note, tmp_path):
     secret, shared = note("secret.md", "the word is mellon"), note("shared.md", "a text of both")
     build(secret, shared)
     build(shared, folder="other")
     embed(tmp_path / "index")
     embed(tmp_path / "other")
     with Writer.open(tmp_path / "index") as writer:
-        hidden = [
+        secret_rows = [
             row
             for row, chunk in writer.store.chunks(
                 [r for r in writer.store.signed_row_ids() if r > 0]
             ).items()
             if "mellon" in chunk.text
         ]
-        (vector,) = chunk_vectors(writer.store, hidden).values()
+        (vector,) = chunk_vectors(writer.store, secret_rows).values()
         erased = packed(vector[None]).tobytes()
         assert files_with(erased, tmp_path) != []
         paths = ("secret.md", "shared.md")
@@ -149,24 +141,22 @@ def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_ho
     )
 
 
-def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(
-    build, note, tmp_path
-):
-    _, places = build(note("a.md", "apples"))
-    embed(places.folder)
+def test_unreadable_index_blocks_the_deletion_of_vectors(build, note, tmp_path):
+    _, paths = build(note("a.md", "apples"))
+    embed(paths.folder)
     build(note("b.md", "pears"), folder="other")
     embed(tmp_path / "other")
-    whole = places.store.read_bytes()
-    places.store.write_bytes(b"damaged" * 1000)
+    intact = paths.store.read_bytes()
+    paths.store.write_bytes(b"damaged" * 1000)
     delete_index(IndexPaths(tmp_path / "other"))
     assert vectors_in(tmp_path) == 2
-    places.store.write_bytes(whole)
-    with Writer.open(places.folder) as writer:
+    paths.store.write_bytes(intact)
+    with Writer.open(paths.folder) as writer:
         finish_deleting_vectors(writer.paths.folder.parent)
-    assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
+    assert (vectors_in(tmp_path), embed(paths.folder)) == (1, 0)
 
 
-def test_vectors_not_in_use_are_deleted_when_they_are_most_of_all(build, note, tmp_path):
+def test_unused_vectors_are_deleted_if_they_outnumber_used_ones(build, note, tmp_path):
     build(note("a.md", *(f"apples {n}" for n in range(2 * MIN_VECTORS))))
     embed(tmp_path / "index")
     build(note("a.md", "pears"))
@@ -179,31 +169,32 @@ def test_vectors_not_in_use_are_deleted_when_they_are_most_of_all(build, note, t
     assert vectors_in(tmp_path) == 1
 
 
-def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path):
+def test_concurrent_processes_lose_no_vectors(tmp_path):
     path = vector_file(tmp_path, "m")
     program = (
         "import sys, numpy as np; from pathlib import Path; from thumbindex.index.vector_store "
         "import VectorStore\n"
-        "own = int(sys.argv[2])\n"
+        "process = int(sys.argv[2])\n"
         "for n in range(15):\n"
         "    store = VectorStore.open(Path(sys.argv[1]), 'm')\n"
-        "    store.add([bytes([own, n]), bytes([9, n])], np.array([[own, n + 1], [1, n]]))\n"
+        "    keys = [bytes([process, n]), bytes([9, n])]\n"
+        "    store.add(keys, np.array([[process, n + 1], [1, n]]))\n"
         "    store.close()"
     )
-    running = [
-        subprocess.Popen([sys.executable, "-c", program, str(path), str(own)]) for own in range(3)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), str(n)]) for n in range(3)
     ]
-    assert [each.wait() for each in running] == [0, 0, 0]
+    assert [process.wait() for process in processes] == [0, 0, 0]
     with closing(VectorStore(path, read_only=True)) as store:
         store.verify()
         assert store.count() == 3 * 15 + 15
 
 
-def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note, tmp_path):
-    _, places = build(note("a.md", "apples"))
-    embed(places.folder)
+def test_index_is_readable_without_its_vectors(build, note, tmp_path):
+    _, paths = build(note("a.md", "apples"))
+    embed(paths.folder)
     shutil.rmtree(tmp_path / "vectors")
-    with closing(Store(places.store, read_only=True)) as store:
+    with closing(Store(paths.store, read_only=True)) as store:
         assert (store.counts(), len(load_vectors(store).rows()), store.vectors) == (
             (1, 1, 0),
             0,
@@ -211,7 +202,7 @@ def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note,
         )
 
 
-def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
+def test_file_under_creation_is_not_damaged(tmp_path):
     def opened(path):
         while True:
             try:
@@ -219,7 +210,7 @@ def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
                 return ""
             except IndexDamagedError as error:
                 return str(error)
-            except StorageError:  # not there yet, or only just begun
+            except StorageError:  # missing, or being created
                 pass
 
     with ThreadPoolExecutor() as pool:
@@ -236,26 +227,24 @@ def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
 @pytest.mark.parametrize(
     "change", ["vector = x'7f0101'", "vector = x'7f'", "checksum = checksum + 1"]
 )
-def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_all_are_made_again(
-    change, build, note, tmp_path
-):
-    _, places = build(note("a.md", *(f"apples {n}" for n in range(900))))
-    embed(places.folder)
+def test_corrupted_vector_is_ignored_and_repair_embeds_all_again(change, build, note, tmp_path):
+    _, paths = build(note("a.md", *(f"apples {n}" for n in range(900))))
+    embed(paths.folder)
     with closing(sqlite3.connect(vector_file(tmp_path / "vectors", "m"))) as db:
         db.execute(f"UPDATE vectors SET {change} WHERE rowid = 700")
         db.commit()
-    with closing(Store(places.store, read_only=True)) as store:
+    with closing(Store(paths.store, read_only=True)) as store:
         assert len(load_vectors(store).rows()) == 899
-    assert "a vector is corrupted): its texts are embedded again" in repair_index(places)
+    assert "a vector is corrupted): its texts are embedded again" in repair_index(paths)
     assert (
-        embed(places.folder),
-        len(load_vectors(Store(places.store, read_only=True)).rows()),
+        embed(paths.folder),
+        len(load_vectors(Store(paths.store, read_only=True)).rows()),
     ) == (900, 900)
 
 
-def test_a_file_of_vectors_that_is_none_is_begun_anew(build, note, tmp_path):
-    _, places = build(note("a.md", "apples"))
-    embed(places.folder)
+def test_damaged_vector_file_is_replaced(build, note, tmp_path):
+    _, paths = build(note("a.md", "apples"))
+    embed(paths.folder)
     for path in (tmp_path / "vectors").iterdir():
         path.write_bytes(b"damaged" * 1000)
-    assert (embed(places.folder), vectors_in(tmp_path)) == (1, 1)
+    assert (embed(paths.folder), vectors_in(tmp_path)) == (1, 1)

@@ -1,4 +1,4 @@
-"""A changed view of vectors is as good as one that is made anew."""
+"""A changed copy of vectors equals a new one."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,7 @@ DIMENSIONS = 4
 
 
 def unit(row: int) -> bytes:
-    """Return a vector of length 1, as near as halves come to it: what is held is then what was
-    added.
-    """
+    """Return a unit vector rounded to half precision, so that storing it loses nothing."""
     vector = np.random.default_rng(row).normal(size=DIMENSIONS).astype(np.float32)
     return (vector / np.linalg.norm(vector)).astype(VECTOR_DTYPE).astype(np.float32).tobytes()
 
@@ -26,7 +24,7 @@ def view_of(rows: list[int]) -> FaissVectors:
     return FaissVectors(DIMENSIONS, len(rows), [(rows, units(rows))] if rows else [])
 
 
-def held(view: FaissVectors) -> dict[int, bytes]:
+def contents(view: FaissVectors) -> dict[int, bytes]:
     rows = view.rows()
     return {
         row: vector.tobytes()
@@ -41,32 +39,32 @@ def held(view: FaissVectors) -> dict[int, bytes]:
         st.tuples(st.sets(st.integers(1, 40)), st.sets(st.integers(1, 40), max_size=8)), max_size=8
     ),
 )
-def test_a_changed_view_holds_what_was_added_and_not_what_was_removed(
+def test_changed_vectors_contain_additions_without_removals(
     first: set[int], steps: list[tuple[set[int], set[int]]]
 ) -> None:
-    view, wanted = view_of(sorted(first)), {row: unit(row) for row in first}
-    for gone, added in steps:
-        wanted = {row: vector for row, vector in wanted.items() if row not in gone}
-        new = sorted(added - wanted.keys())
-        view = view.with_changes(np.array(sorted(gone), dtype=np.int64), new, units(new))
-        wanted |= {row: unit(row) for row in new}
+    view, expected = view_of(sorted(first)), {row: unit(row) for row in first}
+    for removed, added in steps:
+        expected = {row: vector for row, vector in expected.items() if row not in removed}
+        new = sorted(added - expected.keys())
+        view = view.with_changes(np.array(sorted(removed), dtype=np.int64), new, units(new))
+        expected |= {row: unit(row) for row in new}
     query = np.frombuffer(unit(7), dtype=np.float32)
     cosines = {
         row: float(query @ np.frombuffer(vector, dtype=np.float32))
-        for row, vector in wanted.items()
+        for row, vector in expected.items()
     }
     at, scores = view.search(query, 5)
-    assert held(view) == wanted
+    assert contents(view) == expected
     assert view.rows()[at].tolist() == sorted(cosines, key=lambda row: -cosines[row])[:5]
     assert scores == pytest.approx(sorted(cosines.values(), reverse=True)[:5], abs=1e-6)
-    of, near, alike = view.range_search(np.stack([query, -query]), -1.0, 5)
-    assert near[of == 0].tolist() == view.rows()[at].tolist()
-    assert alike[of == 0] == pytest.approx(scores, abs=1e-6)
-    assert near[of == 1].tolist() == sorted(cosines, key=lambda row: (cosines[row], row))[:5]
+    of, rows, near_cosines = view.range_search(np.stack([query, -query]), -1.0, 5)
+    assert rows[of == 0].tolist() == view.rows()[at].tolist()
+    assert near_cosines[of == 0] == pytest.approx(scores, abs=1e-6)
+    assert rows[of == 1].tolist() == sorted(cosines, key=lambda row: (cosines[row], row))[:5]
     assert all(cosine >= 0.2 for cosine in view.range_search(query.reshape(1, -1), 0.2, 5)[2])
 
 
-def test_a_view_of_which_fewer_vectors_were_read_than_there_are_chunks_holds_those() -> None:
+def test_fewer_vectors_than_announced_are_accepted() -> None:
     view = FaissVectors(DIMENSIONS, 3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
     assert (view.rows().tolist(), view.matrix_at(np.arange(2)).tolist()) == (
         [1, 2],
