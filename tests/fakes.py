@@ -1,4 +1,4 @@
-"""Models and indexes in memory, so that tests run offline in milliseconds."""
+"""In-memory models and indexes: tests run offline in milliseconds."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ from thumbindex.text import (
 
 
 class FakeEmbedder:
-    """Adds up one pseudo-random vector a word: texts that share words are alike, everywhere and
-    always the same.
+    """Sums one pseudo-random vector per word: texts with common words are similar.
+
+    The same text has the same vector on every machine.
     """
 
     name = "fake"
@@ -78,42 +79,44 @@ class FakeEmbedder:
         self.embedded = 0
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that are searched: shape (len(texts), dimensions)."""
+        """Embed passages: shape (len(texts), dimensions)."""
         self.embedded += len(texts)
         return np.array([self._embed(text) for text in texts], dtype=np.float32).reshape(
             len(texts), self.dimensions
         )
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a text that searches."""
+        """Embed a query."""
         self.embedded += 1
         return self._embed(text)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that search: shape (len(texts), dimensions)."""
+        """Embed queries: shape (len(texts), dimensions)."""
         return np.array([self.embed_query(text) for text in texts], dtype=np.float32).reshape(
             len(texts), self.dimensions
         )
 
     def _tokens(self, text: str) -> Matrix:
-        """Return one normalized vector a word: shape (words, dimensions)."""
-        # hash() differs from process to process; a digest does not
+        """Return one normalized vector per word: shape (words, dimensions)."""
+        # unlike hash(), a digest is the same in every process
         noise = [
             hashlib.shake_256(word.encode()).digest(self.dimensions)
             for word in words(text)[: self.window]
         ]
         rows = [
-            _normalized(np.frombuffer(each, dtype=np.uint8).astype(np.float32) - np.float32(127.5))
-            for each in noise
+            _normalized(
+                np.frombuffer(digest, dtype=np.uint8).astype(np.float32) - np.float32(127.5)
+            )
+            for digest in noise
         ]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def knows(self, word: str) -> bool:
-        """Know the words that were named when this was made."""
+        """Return whether a word is in `known`."""
         return word.casefold() in self.known
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts of more words than the window."""
+        """Count the texts with more words than the window."""
         return sum(len(words(text)) > self.window for text in texts)
 
     def _embed(self, text: str) -> Vector:
@@ -125,14 +128,17 @@ class FakeEmbedder:
 
 
 class FakeReranker:
-    """Scores a passage by the share of the query's words that it holds."""
+    """Scores a passage by its share of the query's words."""
 
     name = "fake"
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage for the query, in the passages' order: 0 to 1."""
-        wanted = set(words(query))
-        return [len(wanted & set(words(passage))) / max(1, len(wanted)) for passage in passages]
+        """Return a score from 0 to 1 for each passage."""
+        query_words = set(words(query))
+        return [
+            len(query_words & set(words(passage))) / max(1, len(query_words))
+            for passage in passages
+        ]
 
 
 def _normalized(vector: Vector) -> Vector:
@@ -148,9 +154,11 @@ class MemoryCatalog:
 
     def __init__(self, documents: Sequence[ParsedDocument]) -> None:
         self.parsed = sorted(documents, key=lambda each: (each.document.folder, each.document.path))
-        self.documents = tuple(each.document for each in self.parsed)
+        self.documents = tuple(parsed.document for parsed in self.parsed)
         self._all = [
-            (DocumentId(n), chunk) for n, each in enumerate(self.parsed) for chunk in each.chunks
+            (DocumentId(n), chunk)
+            for n, parsed in enumerate(self.parsed)
+            for chunk in parsed.chunks
         ]
 
     def __len__(self) -> int:
@@ -158,26 +166,26 @@ class MemoryCatalog:
 
     @property
     def sizes(self) -> Any:
-        """How many chunks each document has."""
-        return np.array([len(each.chunks) for each in self.parsed], dtype=np.int64)
+        """The number of chunks per document."""
+        return np.array([len(parsed.chunks) for parsed in self.parsed], dtype=np.int64)
 
     @property
     def ordinal_days(self) -> Any:
-        """Each document's day as an ordinal; 0 if none is known."""
+        """Each document's day as an ordinal; 0 if unknown."""
         days = map(day_of, self.documents)
         return np.array([day.toordinal() if day else 0 for day in days], dtype=np.int64)
 
     @property
     def languages(self) -> Mapping[str, int]:
-        """How many documents are in each language."""
+        """The number of documents per language."""
         return Counter(document.language for document in self.documents)
 
     def document_at(self, path: str) -> DocumentId | None:
         """Return the document at a path."""
-        return next((n for n, each in self.every_path() if each == path), None)
+        return next((n for n, document_path in self.every_path() if document_path == path), None)
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and the path of every document."""
+        """Yield the id and path of every document."""
         return ((n, document.path) for n, document in self.every_document())
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
@@ -185,12 +193,12 @@ class MemoryCatalog:
         return ((DocumentId(n), document) for n, document in enumerate(self.documents))
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
-        """Return the document that a chunk is part of."""
+        """Return a chunk's document."""
         return self._all[chunk][0]
 
     def chunk_ids(self, document: DocumentId) -> range:
         """Return the ids of a document's chunks."""
-        first = sum(len(each.chunks) for each in self.parsed[:document])
+        first = sum(len(parsed.chunks) for parsed in self.parsed[:document])
         return range(first, first + len(self.parsed[document].chunks))
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
@@ -198,7 +206,7 @@ class MemoryCatalog:
         return {n: self._all[n][1] for n in ids if n < len(self)}
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
-        """Return the parent of each chunk; one that no section is numbered for is missing."""
+        """Return the section of each chunk that has one."""
         chunks = self.chunks(ids).items()
         return {
             n: section
@@ -208,7 +216,7 @@ class MemoryCatalog:
         }
 
     def select(self, filters: Filters) -> Selection | None:
-        """Return the chunks that the filters let through; None when that is all of them."""
+        """Return the chunks that pass the filters; None without filters."""
         if filters == Filters():
             return None
         return self._of(lambda document: _passes(document, filters))
@@ -216,10 +224,10 @@ class MemoryCatalog:
     def _of(self, is_meant: Callable[[Document], bool]) -> Selection:
         return self.selection([is_meant(self.documents[document]) for document, _ in self._all])
 
-    def selection(self, held: Sequence[bool]) -> Selection:
-        """Return a selection, given for each chunk whether it is in it."""
+    def selection(self, mask: Sequence[bool]) -> Selection:
+        """Return a selection from a mask of chunks."""
         return Selection(
-            np.array(held, dtype=np.bool_),
+            np.array(mask, dtype=np.bool_),
             np.array([document for document, _ in self._all], dtype=np.int64),
         )
 
@@ -228,30 +236,30 @@ class MemoryCatalog:
         return self._of(lambda document: True)
 
     def only(self, chunks: Sequence[ChunkId]) -> Selection:
-        """Return some chunks as a selection."""
+        """Return a selection of the given chunks."""
         return self.selection([n in set(chunks) for n in range(len(self))])
 
     def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every so manieth chunk of a selection."""
+        """Return every n-th chunk of a selection."""
         every = self.everything() if within is None else within
         return every.first(len(self))[start::step]
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
-        """Return the chunks of the documents that meet a condition."""
+        """Return the chunks of documents that meet a condition."""
         return self._of(lambda document: _meets(document, condition))
 
     def has_match(self, condition: TypedFilter) -> bool:
-        """Tell whether a document meets a condition."""
-        return any(_meets(each, condition) for each in self.documents)
+        """Return whether any document meets a condition."""
+        return any(_meets(document, condition) for document in self.documents)
 
     def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or paths and directories, that are most like a value."""
+        """Return the tags, or paths and directories, most similar to a value."""
         if field == "title":
             return ()
         if field == "tag":
-            names = [tag for each in self.documents for tag in each.tags]
+            names = [tag for document in self.documents for tag in document.tags]
         else:
-            paths = [each.path for each in self.documents]
+            paths = [document.path for document in self.documents]
             directories = [
                 path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/"
             ]
@@ -259,38 +267,36 @@ class MemoryCatalog:
         return nearest(field, value, by_form(field, names))
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a name of these letters."""
+        """Return the documents with a name whose key is `letters`."""
         return [
             n
-            for n, each in self.every_document()
+            for n, document in self.every_document()
             if any(
                 name_key(name) == letters and (not name.isascii() or len(name) <= longest)
-                for name in names_of(each)
+                for name in names_of(document)
             )
         ]
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of these forms, and how many documents define each."""
-        every = Counter(
+        """Return the abbreviations with one of the forms, and their document counts."""
+        counts = Counter(
             abbreviation for document in self.documents for abbreviation in document.abbreviations
         )
         return {
-            each: count
-            for each, count in every.items()
-            if each.short in forms or form_key(each.long) in forms
+            abbreviation: count
+            for abbreviation, count in counts.items()
+            if abbreviation.short in forms or form_key(abbreviation.long) in forms
         }
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first chunk in a selection of each of its newest documents, and how many
-        documents it has.
-        """
+        """Return the first selected chunk of each newest document, and the document count."""
         first: dict[DocumentId, ChunkId] = {}
         for n in self.every_nth(1, within):
             first.setdefault(self.document_of(n), n)
         return [first[n] for n in newest_first(self.documents, first)[:limit]], len(first)
 
     def undated(self, within: Selection | None) -> int:
-        """Count the documents of a selection of which no day is known."""
+        """Count a selection's documents without a day."""
         return sum(
             day_of(self.documents[n]) is None
             for n in set(map(self.document_of, self.every_nth(1, within)))
@@ -298,7 +304,7 @@ class MemoryCatalog:
 
 
 class MemoryVectorIndex:
-    """VectorIndex over a matrix, by inner product."""
+    """Exact VectorIndex over a matrix."""
 
     def __init__(self, catalog: MemoryCatalog, matrix: Matrix) -> None:
         self._catalog = catalog
@@ -310,8 +316,8 @@ class MemoryVectorIndex:
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best chunks by cosine, ties by id."""
         cosines = inner_products(self._matrix, query)
-        found = [n for n in self._catalog.every_nth(1, within) if not np.isnan(cosines[n])]
-        best = sorted(found, key=lambda n: (-cosines[n], n))[:limit]
+        candidates = [n for n in self._catalog.every_nth(1, within) if not np.isnan(cosines[n])]
+        best = sorted(candidates, key=lambda n: (-cosines[n], n))[:limit]
         return tuple(
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n]))
             for rank, n in enumerate(best, 1)
@@ -323,17 +329,17 @@ class MemoryVectorIndex:
 
 
 class MemoryLinkGraph:
-    """LinkGraph over the documents' resolved links."""
+    """LinkGraph of the documents' resolved links."""
 
     def __init__(self, catalog: MemoryCatalog) -> None:
-        at = {each.path: DocumentId(n) for n, each in enumerate(catalog.documents)}
-        made = {
+        at = {document.path: DocumentId(n) for n, document in enumerate(catalog.documents)}
+        edges = {
             (DocumentId(n), at[link.resolved])
-            for n, each in enumerate(catalog.parsed)
-            for link in each.links
+            for n, document in enumerate(catalog.parsed)
+            for link in document.links
             if link.resolved in at
         }
-        self._edges = sorted((a, b) for a, b in made if a != b)
+        self._edges = sorted((a, b) for a, b in edges if a != b)
 
     def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that this one links to."""
@@ -345,19 +351,22 @@ class MemoryLinkGraph:
 
 
 class MemoryKeywordIndex:
-    """KeywordIndex that reads every text for every query, plurals folded: counts weighted by field
-    and rarity, long texts treated as short ones.
+    """KeywordIndex that scans every text for each query.
+
+    Folds plurals; scores counts by field weight and idf, without length normalization.
     """
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog = catalog
         self.languages = frozenset(
-            {each.document.language for each in catalog.parsed} & INFLECTED_LANGUAGES
+            {parsed.document.language for parsed in catalog.parsed} & INFLECTED_LANGUAGES
         )
         self._chunks = [
-            _fields(each.document, (chunk,)) for each in catalog.parsed for chunk in each.chunks
+            _fields(parsed.document, (chunk,))
+            for parsed in catalog.parsed
+            for chunk in parsed.chunks
         ]
-        self._documents = [_fields(each.document, each.chunks) for each in catalog.parsed]
+        self._documents = [_fields(parsed.document, parsed.chunks) for parsed in catalog.parsed]
 
     def search(
         self,
@@ -366,8 +375,9 @@ class MemoryKeywordIndex:
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Return the best chunks for any of the terms (phrases must match), and every matching
-        document's score.
+        """Return the best chunks for any of the terms, and every matching document's score.
+
+        Phrases must match.
         """
         allowed = [
             n for n in self._catalog.every_nth(1, within) if _holds_phrases(self._chunks[n], terms)
@@ -389,26 +399,27 @@ class MemoryKeywordIndex:
         )
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that hold all words of a text in any of the fields."""
-        wanted = [text] if "code" in fields else [_singular(word) for word in words(text)]
+        """Return the chunks that contain all words of a text in any of the fields."""
+        text_words = [text] if "code" in fields else [_singular(word) for word in words(text)]
         holds = [
-            bool(wanted) and all(any(word in own[name] for name in fields) for word in wanted)
-            for own in self._chunks
+            bool(text_words)
+            and all(any(word in fields_of_chunk[name] for name in fields) for word in text_words)
+            for fields_of_chunk in self._chunks
         ]
         return self._catalog.selection(holds)
 
     def chunks_with_phrase(self, text: str) -> Selection:
-        """Return the chunks that hold a phrase."""
+        """Return the chunks that contain a phrase."""
         return self._catalog.selection(
             [_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks]
         )
 
     def chunk_frequency(self, word: str) -> int:
-        """Return the number of chunks that hold the word as written."""
+        """Return the number of chunks that contain the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
 
     def phrase_frequency(self, text: str) -> int:
-        """Return the number of chunks with a phrase in their text."""
+        """Return the number of chunks whose text contains a phrase."""
         form = [_singular(word) for word in words(text)]
         return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
 
@@ -423,13 +434,13 @@ class MemoryKeywordIndex:
 
 
 class NoDuplicates(Duplicates):
-    """Knows of none."""
+    """Duplicates of an index without any."""
 
     def repeats(self) -> None:
         """Return None."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return the same for all."""
+        """Return the same salience for all chunks."""
         return np.full(len(chunks), 0.5)
 
     def copies(self, chunk: ChunkId) -> tuple[()]:
@@ -445,14 +456,15 @@ def memory_snapshot(
     embedder: Embedder | None = None,
     pending: Sequence[str] = (),
 ) -> Snapshot:
-    """Return a snapshot in memory; without an embedder no chunk has a vector, nor have those at
-    `pending` paths.
+    """Return an in-memory snapshot.
+
+    Chunks have vectors if there is an embedder, except those at `pending` paths.
     """
     catalog = MemoryCatalog(documents)
     texts = [
         embedded_text(chunk.heading_path, chunk.text)
-        for each in catalog.parsed
-        for chunk in each.chunks
+        for parsed in catalog.parsed
+        for chunk in parsed.chunks
     ]
     if embedder is None:
         matrix = np.full((len(texts), 1), np.nan, dtype=np.float32)
@@ -472,8 +484,9 @@ _KINDS = {"```": BlockKind.CODE, "|": BlockKind.TABLE, "- ": BlockKind.LIST}
 def document(
     path: str, markdown: str, *, links: Sequence[str] = (), **facts: Any
 ) -> ParsedDocument:
-    """Make a parsed document of simple Markdown: a section a heading, a chunk a block; `links` are
-    paths that it leads to.
+    """Parse simple Markdown: one section per heading, one chunk per block.
+
+    `links` are the paths that the document links to.
     """
     lines = markdown.splitlines()
     title = facts.pop("title", "") or next(
@@ -504,8 +517,12 @@ def document(
             chunks.append(
                 Chunk(len(chunks), ordinal, kind, heading, first, last, text, language=language)
             )
-    made = tuple(Link(LinkKind.WIKILINK, target, "", target, 1, target) for target in links)
-    return ParsedDocument(Document(path, title, **facts), tuple(sections), tuple(chunks), made)
+    document_links = tuple(
+        Link(LinkKind.WIKILINK, target, "", target, 1, target) for target in links
+    )
+    return ParsedDocument(
+        Document(path, title, **facts), tuple(sections), tuple(chunks), document_links
+    )
 
 
 def _blocks(lines: Sequence[str], start: int) -> list[tuple[int, list[str]]]:
@@ -528,8 +545,8 @@ def _passes(document: Document, filters: Filters) -> bool:
         and document.path not in filters.without
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
         and all(
-            any(f"{fold(tag)}/".startswith(f"{fold(wanted)}/") for tag in document.tags)
-            for wanted in tags
+            any(f"{fold(tag)}/".startswith(f"{fold(filter_tag)}/") for tag in document.tags)
+            for filter_tag in tags
         )
         and (
             filters == replace(filters, since=None, until=None)
@@ -539,16 +556,16 @@ def _passes(document: Document, filters: Filters) -> bool:
 
 
 def _meets(document: Document, condition: TypedFilter) -> bool:
-    wanted, path = fold_line(condition.value), fold_line(document.path)
+    value, path = fold_line(condition.value), fold_line(document.path)
     if condition.field == "tag":
-        return any(f"{fold(tag)}/".startswith(f"{wanted}/") for tag in document.tags)
+        return any(f"{fold(tag)}/".startswith(f"{value}/") for tag in document.tags)
     if condition.field == "title":
         return any(
             f" {' '.join(words(condition.value))} " in f" {' '.join(words(name))} "
             for name in (document.title, *document.aliases)
         )
     path = path.rpartition("/")[2] if condition.field == "file" else path
-    return fnmatchcase(path, wanted) if "*" in wanted else wanted.removeprefix("./") in path
+    return fnmatchcase(path, value) if "*" in value else value.removeprefix("./") in path
 
 
 def _is_between(day: date | None, filters: Filters) -> bool:
@@ -568,9 +585,10 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
         "body": "\n".join(strip_markup(chunk.text) for chunk in chunks),
     }
     names = [name for chunk in chunks for name in identifiers(chunk.text)]
-    code = [each for whole, parts in names for each in (whole, *parts) if each not in STOP_WORDS]
-    # The characters that are words inside pairs stand behind the words, where no phrase runs into
-    # them.
+    code = [
+        each for full_name, parts in names for each in (full_name, *parts) if each not in STOP_WORDS
+    ]
+    # single CJK characters follow the words, so that no phrase runs into them
     characters = {
         name: [word for word in words_with_positions(text)[0] if len(word) == 1 and has_cjk(word)]
         for name, text in texts.items()
@@ -586,7 +604,7 @@ def _singular(word: str) -> str:
 
 
 def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bool:
-    texts = [f" {' '.join(found)} " for name, found in fields.items() if name != "code"]
+    texts = [f" {' '.join(field_words)} " for name, field_words in fields.items() if name != "code"]
     phrases = [
         " ".join(_singular(word) for word in words(term.text)) for term in terms if term.phrase
     ]
@@ -596,9 +614,9 @@ def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bo
 def _scores(
     units: Sequence[Mapping[str, list[str]]], terms: Sequence[Term], weights: KeywordWeights
 ) -> dict[int, tuple[float, float]]:
-    """Return score and the share of the idf by unit."""
-    found: dict[int, tuple[float, float]] = {}
-    asked = 0.0
+    """Return the score and the share of idf by unit."""
+    scores: dict[int, tuple[float, float]] = {}
+    total_idf = 0.0
 
     def form_of(text: str) -> list[str]:
         return [text] if "code" in weights.fields else [_singular(word) for word in words(text)]
@@ -606,21 +624,21 @@ def _scores(
     for term in terms:
         for word in dict.fromkeys(form_of(term.text)):
             counts = _weighted_counts(units, [word], weights)
-            for other in term.forms:
-                others = _weighted_counts(units, form_of(other.text), weights)
+            for form in term.forms:
+                form_counts = _weighted_counts(units, form_of(form.text), weights)
                 counts = [
-                    own + other.weight * more for own, more in zip(counts, others, strict=True)
+                    own + form.weight * more for own, more in zip(counts, form_counts, strict=True)
                 ]
             frequency = sum(count > 0 for count in counts)
             idf = term.weight * log(1 + (len(units) - frequency + 0.5) / (frequency + 0.5))
-            asked += idf
+            total_idf += idf
             for n in (n for n, count in enumerate(counts) if count):
-                score, share = found.get(n, (0.0, 0.0))
-                found[n] = (
+                score, share = scores.get(n, (0.0, 0.0))
+                scores[n] = (
                     score + idf * counts[n] / (counts[n] + 1),
                     share + idf,
                 )
-    return {n: (score, share / asked) for n, (score, share) in found.items()}
+    return {n: (score, share / total_idf) for n, (score, share) in scores.items()}
 
 
 def _weighted_counts(

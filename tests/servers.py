@@ -1,6 +1,4 @@
-"""Real servers in processes of their own, asked over pipes or HTTP: what is seen here is what a
-client sees.
-"""
+"""Start real server processes and call them over pipes or HTTP, as a client does."""
 
 from __future__ import annotations
 
@@ -21,25 +19,21 @@ from thumbindex.errors import ThumbindexError
 from thumbindex.index.files import VECTORS_FOLDER
 
 ANSWER_SECONDS = 60.0
-"""The longest wait for an answer: as long as patient clients wait."""
+"""Maximum wait for an answer."""
 
 END_SECONDS = 10.0
-"""The longest wait for a server's end when its input has ended: five times what it promises."""
+"""Maximum wait for a server to exit after its input ends: five times the promised time."""
 
 START_SECONDS = 300.0
-"""The longest wait until edits are followed and no vector is missing: ten thousand notes take
-less.
-"""
+"""Maximum wait until the server indexes edits and no vector is missing."""
 
 WARM_SECONDS = 3.0
-"""After its first answers a server still loads its model: what is looked at is a server that has
-been up for a while.
-"""
+"""Pause after the first answers, while a server still loads its model."""
 
 # -P: the working directory may be a vault, whose files must never be imported.
 THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
 SERVE = (*THUMBINDEX, "serve")
-# A free port.
+# port 0: a free port
 SERVE_HTTP = (*SERVE, "--http", "--port", "0")
 
 CLIENT = {"name": "thumbindex tests", "version": "1"}
@@ -51,17 +45,14 @@ META = {
 _ENDED = {"error": {"message": "the server has ended"}}
 
 Call = Callable[..., dict[str, Any]]
-"""Calls a tool by its name and arguments; returns its structured answer.
+"""Calls a tool by name and arguments; returns its structured answer.
 
-Raises ThumbindexError where the server refuses.
+Raises ThumbindexError if the server refuses.
 """
 
 
 class ServerProcess:
-    """`thumbindex serve` with some options over stdio, initialized and ended by the `with`.
-
-    Any number of threads may ask at once.
-    """
+    """A context manager that runs `thumbindex serve` over stdio. Safe to call from threads."""
 
     def __init__(
         self,
@@ -69,16 +60,16 @@ class ServerProcess:
         program: Sequence[str] = SERVE,
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
-        said: BinaryIO | None = None,  # takes what it writes to standard error
+        stderr: BinaryIO | None = None,
     ) -> None:
         pipes = {
             "stdin": subprocess.PIPE,
             "stdout": subprocess.PIPE,
-            "stderr": said or subprocess.DEVNULL,
+            "stderr": stderr or subprocess.DEVNULL,
         }
         self.process = subprocess.Popen([*program, *options], env=environment, cwd=folder, **pipes)
         self._numbers = count(1)
-        self._waiting: dict[int, Future[dict[str, Any]]] = {}  # by the number of the request
+        self._waiting: dict[int, Future[dict[str, Any]]] = {}  # by request id
         self._ended = False
         self._lock = threading.Lock()
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -89,7 +80,7 @@ class ServerProcess:
             self.initialize()
             self.request("tools/list", {})
         except BaseException:
-            self.process.kill()  # no `with` will end what it never entered
+            self.process.kill()  # __exit__ does not run if __enter__ fails
             self.end()
             raise
         return self
@@ -103,7 +94,7 @@ class ServerProcess:
         self.end()
 
     def initialize(self) -> None:
-        """Shake hands."""
+        """Perform the MCP handshake."""
         self.request(
             "initialize",
             {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT},
@@ -113,7 +104,7 @@ class ServerProcess:
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool; return its structured answer.
 
-        Raises ThumbindexError where the server refuses.
+        Raises ThumbindexError if the server refuses.
         """
         result = self.request("tools/call", {"name": tool, "arguments": arguments})
         if result.get("isError"):
@@ -122,24 +113,24 @@ class ServerProcess:
         return answer
 
     def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask and wait for the answer, whatever others ask meanwhile.
+        """Send a request and wait for its result.
 
-        Raises ThumbindexError where none comes, or it is an error.
+        Raises ThumbindexError for an error, or if no answer comes.
         """
-        coming: Future[dict[str, Any]] = Future()
+        future: Future[dict[str, Any]] = Future()
         with self._lock:
-            number = next(self._numbers)
-            self._waiting[number] = coming
+            id_ = next(self._numbers)
+            self._waiting[id_] = future
             if self._ended:
-                coming.set_result(_ENDED)
+                future.set_result(_ENDED)
         try:
-            self._write({"id": number, "method": method, "params": params})
-            answer = coming.result(ANSWER_SECONDS)
+            self._write({"id": id_, "method": method, "params": params})
+            answer = future.result(ANSWER_SECONDS)
         except TimeoutError:
             raise ThumbindexError(f"{method}: no answer within {ANSWER_SECONDS:g} s") from None
         finally:
             with self._lock:
-                self._waiting.pop(number, None)
+                self._waiting.pop(id_, None)
         if "error" in answer:
             raise ThumbindexError(f"{method}: {answer['error'].get('message')}")
         result: dict[str, Any] = answer["result"]
@@ -158,26 +149,26 @@ class ServerProcess:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             answer = json.loads(line)
-            # a notification, or a request of the server's own, is no answer
+            # skip notifications and the server's own requests
             if "method" not in answer:
                 with self._lock:
-                    coming = self._waiting.pop(answer.get("id"), None)
-                if coming is not None:
-                    coming.set_result(answer)
+                    future = self._waiting.pop(answer.get("id"), None)
+                if future is not None:
+                    future.set_result(answer)
         with self._lock:
             self._ended = True
-            left, self._waiting = self._waiting, {}
-        for coming in left.values():
-            coming.set_result(_ENDED)
+            unanswered, self._waiting = self._waiting, {}
+        for future in unanswered.values():
+            future.set_result(_ENDED)
 
     def end(self) -> None:
-        """End its input and wait for its end; kill it where that does not come.
+        """Close the server's input and wait for its exit.
 
-        Raises ThumbindexError then.
+        Kills the server and raises ThumbindexError if it does not exit in time.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        with suppress(OSError):  # it has ended with something unread
+        with suppress(OSError):  # the server exited with unread input
             self.process.stdin.close()
         try:
             self.process.wait(END_SECONDS)
@@ -193,8 +184,9 @@ class ServerProcess:
 
 
 class LineProcess:
-    """A program that says "ready", is told jobs as JSON, a line each, and answers in lines; it ends
-    with its input.
+    """A program that prints "ready", then reads one JSON job per line and answers each by a line.
+
+    It exits when its input ends.
     """
 
     def __init__(
@@ -206,19 +198,19 @@ class LineProcess:
         assert self.line() == "ready"
 
     def ask(self, job: Mapping[str, Any]) -> str:
-        """Give it a job; return the first line that it says."""
+        """Send a job; return the first line of the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return self.line()
 
     def line(self) -> str:
-        """Return the next line that it says; an empty one where it has ended."""
+        """Return the next line; empty if the program has exited."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
     def close(self) -> None:
-        """End its input and wait for its end."""
+        """Close the input and wait for the program to exit."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -227,22 +219,18 @@ class LineProcess:
 
 
 def index_folder(index: Path) -> Path | None:
-    """Return the one folder's index in a directory of indexes; None where none has begun."""
-    found = (
+    """Return the only index in an index directory; None if there is none yet."""
+    folders = (
         [path for path in index.iterdir() if path.is_dir() and path.name != VECTORS_FOLDER]
         if index.is_dir()
         else []
     )
-    assert len(found) <= 1, found
-    return found[0] if found else None
+    assert len(folders) <= 1, folders
+    return folders[0] if folders else None
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs.
-
-    One that has ended stays in /proc until its parent, or whoever took it over, asks for its exit
-    code.
-    """
+    """Return whether a process is running; zombies are not."""
     try:
         return (
             Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
@@ -253,23 +241,18 @@ def is_alive(pid: int) -> bool:
 
 
 def children_of(process: int) -> list[int]:
-    """Return the processes that a process started and that are still there, the eldest first; none
-    where it is gone itself.
-
-    Linux only.
-    """
-    found: list[int] = []
+    """Return the running children of a process, oldest first (Linux only)."""
+    children: list[int] = []
     for task in Path(f"/proc/{process}/task").glob("*"):
-        with suppress(OSError):  # a thread that has just ended
-            found += map(int, (task / "children").read_text(encoding="ascii").split())
-    return sorted(found)
+        with suppress(OSError):  # the thread has just ended
+            children += map(int, (task / "children").read_text(encoding="ascii").split())
+    return sorted(children)
 
 
 def peak() -> float:
-    """Return the most memory that this process has held, in megabytes; `getrusage` would begin with
-    what its parent held.
+    """Return this process's peak memory in megabytes (Linux only).
 
-    Linux only.
+    `getrusage` would include its parent's memory.
     """
     (line,) = (
         line
@@ -282,23 +265,23 @@ def peak() -> float:
 @contextmanager
 def http_server(
     options: Sequence[str],
-    said: BinaryIO | None = None,  # takes what it writes to standard error
+    stderr: BinaryIO | None = None,
 ) -> Iterator[tuple[str, int]]:
-    """Start a server on a free port; yield its address and its process id.
+    """Start an HTTP server on a free port; yield its URL and process id.
 
-    Raises ThumbindexError where it does not begin.
+    Raises ThumbindexError if it does not start.
     """
     with subprocess.Popen(
         [*SERVE_HTTP, *options],
         stdout=subprocess.PIPE,
-        stderr=said or subprocess.DEVNULL,
+        stderr=stderr or subprocess.DEVNULL,
         text=True,
     ) as process:
         assert process.stdout is not None
         try:
             url = process.stdout.readline().strip()
             if not url:
-                raise ThumbindexError("the server ended before it said where it listens")
+                raise ThumbindexError("the server exited before it printed its URL")
             yield url, process.pid
         finally:
             process.terminate()
@@ -309,19 +292,19 @@ def http_server(
 
 @contextmanager
 def http_client(url: str) -> Iterator[Call]:
-    """Yield what calls the tools of a server over HTTP, by a connection of its own."""
-    # Imported here: a process whose memory is measured does not pay for it.
+    """Yield a function that calls a server's tools over its own HTTP connection."""
+    # imported late: it would count in memory measurements
     import httpx2
 
-    # no proxy stands between a machine and itself
+    # trust_env=False: use no proxy for localhost
     with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as http:
 
         def call(tool: str, **arguments: Any) -> dict[str, Any]:
-            about = {
+            headers = {
                 "Accept": "application/json, text/event-stream",
                 "MCP-Protocol-Version": "2026-07-28",
             }
-            asked = {
+            request = {
                 "jsonrpc": "2.0",
                 "id": 1,
                 "method": "tools/call",
@@ -329,10 +312,11 @@ def http_client(url: str) -> Iterator[Call]:
             }
             try:
                 response = http.post(
-                    url, headers={**about, "Mcp-Method": "tools/call", "Mcp-Name": tool}, json=asked
+                    url,
+                    headers={**headers, "Mcp-Method": "tools/call", "Mcp-Name": tool},
+                    json=request,
                 )
-                # an answer that takes long comes as an event, after others that keep the connection
-                # open
+                # a slow answer is the last event, after keep-alive events
                 events = [
                     line.removeprefix("data:")
                     for line in response.text.split("\n")
@@ -359,51 +343,50 @@ def http_client(url: str) -> Iterator[Call]:
 def await_start(
     call: Call, folder: Path, seconds: float = START_SECONDS, vectors: bool = True
 ) -> None:
-    """Wait until edits are followed, and all vectors made if there are to be any. The first edit is
-    seen when the server's child has started and looked the folder through.
+    """Wait until the server indexes edits and, with `vectors`, has all vectors.
 
-    Raises ThumbindexError where that takes longer than `seconds`.
+    Raises ThumbindexError after `seconds`.
     """
     path, until = folder / "started.md", time.monotonic() + seconds
     path.write_text("# Started\n\nmarkstarted\n", encoding="utf-8")
-    complaints = (
+    conditions = (
         (
             lambda: is_found(call, "markstarted"),
-            f"{path} was not found within {seconds:g} s: the server follows no edits.",
+            f"{path} was not found within {seconds:g} s: the server does not index edits.",
         ),
         (
             lambda: not vectors or has_all_vectors(call, folder.name),
-            f"vectors were still missing after {seconds:g} s: the server does not fill them in.",
+            f"vectors were still missing after {seconds:g} s: the server does not embed notes.",
         ),
     )
-    for is_so, complaint in complaints:
-        while not is_so():
+    for is_met, message in conditions:
+        while not is_met():
             if time.monotonic() >= until:
-                raise ThumbindexError(complaint)
+                raise ThumbindexError(message)
             time.sleep(0.1)
     time.sleep(WARM_SECONDS)
 
 
-def is_found(call: Call, mark: str, **narrowed: Any) -> bool:
-    """Tell whether a word is in the first passage that is found for it."""
+def is_found(call: Call, mark: str, **filters: Any) -> bool:
+    """Return whether the first passage for a word contains it."""
     return any(
         mark in result["text"]
-        for result in call("query", query=f'"{mark}"', limit=1, **narrowed)["results"]
+        for result in call("query", query=f'"{mark}"', limit=1, **filters)["results"]
     )
 
 
 def has_all_vectors(call: Call, folder: str) -> bool:
-    """Tell whether no chunk of a folder lacks its vector."""
+    """Return whether every chunk of a folder has its vector."""
     return any(
-        each["folder"] == folder and each["index"]["pending"] == 0
-        for each in call("status")["folders"]
+        status["folder"] == folder and status["index"]["pending"] == 0
+        for status in call("status")["folders"]
     )
 
 
 def await_meaning(call: Call, question: str, seconds: float = ANSWER_SECONDS) -> None:
-    """Ask until an answer comes by meaning: loading a model takes seconds.
+    """Query until vector search finds something: loading a model takes seconds.
 
-    Raises ThumbindexError where none does.
+    Raises ThumbindexError after `seconds`.
     """
     until = time.monotonic() + seconds
     while not any(
@@ -412,7 +395,7 @@ def await_meaning(call: Call, question: str, seconds: float = ANSWER_SECONDS) ->
     ):
         if time.monotonic() > until:
             raise ThumbindexError(
-                f"No answer came by meaning within {seconds:g} s: has the index vectors "
-                "(`thumbindex status`)?"
+                f"Vector search found nothing within {seconds:g} s: check that the index has "
+                "vectors (`thumbindex status`)."
             )
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A small vault, indexed with the shipped fakes, as the server and the command line see it."""
+"""Fixtures: a small vault indexed with fake models, its server, and its command line."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,7 +49,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def open_fake() -> Callable[[OpenOptions], Library]:
-    """Open as the command line does, with the fakes for models."""
+    """Opens a library as the command line does, with fake models."""
 
     def open_it(opening: OpenOptions) -> Library:
         return Library.open(
@@ -88,7 +88,7 @@ def run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Result]:
-    """Run a command over the indexed vault."""
+    """Runs a command over the indexed vault."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
     def run_it(
@@ -105,7 +105,7 @@ def run(
 def run_in(
     open_fake: Callable[[OpenOptions], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Result]:
-    """Run a command over a folder of the test's own, with its index in `tmp_path`."""
+    """Runs a command over a given folder, with its index in `tmp_path`."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
     def run_it(

@@ -1,4 +1,4 @@
-"""Notes that are rewritten, cut short and deleted while they are read, or that keep their time."""
+"""Notes that change while they are read, or whose times do not change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dump import dump
 from folders import open_library
 
 
-def test_an_index_of_notes_that_change_while_they_are_read_ends_as_a_fresh_build(
+def test_index_of_restless_notes_equals_a_fresh_build(
     tmp_path: Path,
 ) -> None:
     vault, chance, stop = tmp_path / "vault", random.Random(5), threading.Event()
@@ -23,7 +23,7 @@ def test_an_index_of_notes_that_change_while_they_are_read_ends_as_a_fresh_build
     def write() -> None:
         while not stop.is_set():
             path = chance.choice(paths)
-            with path.open("w", encoding="utf-8") as file:  # empties it first
+            with path.open("w", encoding="utf-8") as file:  # empties the file first
                 for _ in range(chance.randrange(1, 30)):
                     file.write(f"# Part {chance.random()}\n\n{chance.choice(paths).stem}\n\n")
                     file.flush()
@@ -39,8 +39,8 @@ def test_an_index_of_notes_that_change_while_they_are_read_ends_as_a_fresh_build
         while time.monotonic() < end:
             with open_library(vault) as library:
                 library.index()
-                found = library.query("apples in the cellar").passages
-            assert found[0].path == "apples.md"
+                passages = library.query("apples in the cellar").passages
+            assert passages[0].path == "apples.md"
     finally:
         stop.set()
         writer.join()
@@ -53,7 +53,7 @@ def test_an_index_of_notes_that_change_while_they_are_read_ends_as_a_fresh_build
     assert dumps[0] == dumps[1]
 
 
-def test_an_edit_that_keeps_its_length_and_its_time_is_found(tmp_path: Path) -> None:
+def test_edit_with_same_size_and_time_is_indexed(tmp_path: Path) -> None:
     vault, now = tmp_path / "vault", time.time()
     vault.mkdir()
     for when in (now - 3600, now + 3600, now + 400 * 365 * 86400):

@@ -1,6 +1,4 @@
-"""Citations that last: an address leads to its passage after edits and moves, and `verify` says
-what became of a quotation.
-"""
+"""Addresses that find their passages after edits and moves, and `verify` of quotations."""
 
 from __future__ import annotations
 
@@ -65,24 +63,20 @@ def budget(library: Library) -> str:
     st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Cf", "Cn"))),
     st.sampled_from(["", "1a2b3c4d"]),
 )
-def test_an_address_gives_back_what_it_was_made_of(
-    folder: str, path: str, heading: str, digest: str
-) -> None:
-    written = format_address(folder, path, heading, digest)
-    assert parse_address(written) == PassageAddress(folder, path, heading, digest)
-    assert not any(each.isspace() or each in "\"'()[]<>" for each in written)
+def test_address_round_trips(folder: str, path: str, heading: str, digest: str) -> None:
+    address = format_address(folder, path, heading, digest)
+    assert parse_address(address) == PassageAddress(folder, path, heading, digest)
+    assert not any(character.isspace() or character in "\"'()[]<>" for character in address)
 
 
-def test_an_address_leads_to_its_heading_where_the_text_has_changed(
-    library: Library, vault: Path
-) -> None:
+def test_address_finds_its_heading_after_the_text_changed(library: Library, vault: Path) -> None:
     address = budget(library)
     write(vault / "plans.md", NOTES["plans.md"].replace("4,000", "5,000"))
     assert "5,000" in library.read(address).text
 
 
 @pytest.mark.parametrize("change", ["gone", "private"])
-def test_an_address_of_a_private_note_and_of_one_that_is_gone_lead_nowhere(
+def test_address_of_a_private_or_deleted_note_is_unknown(
     library: Library, vault: Path, change: str
 ) -> None:
     address = budget(library)
@@ -101,8 +95,8 @@ def test_an_address_of_a_private_note_and_of_one_that_is_gone_lead_nowhere(
 SPENDS = "The team spends 4,000 euros a month on servers."
 
 
-def checked(library: Library, text: str) -> CitationCheck:
-    """Return what became of the one citation in a text."""
+def verify_one(library: Library, text: str) -> CitationCheck:
+    """Verify the only citation in a text."""
     (check,) = library.verify(text).citations
     return check
 
@@ -130,10 +124,8 @@ def states(library: Library, text: str) -> list[tuple[str, str, str]]:
         f'obsidian://open?vault=notes&file=plans%23Budget "{SPENDS}"',
     ],
 )
-def test_a_quotation_is_found_beside_its_citation_however_that_is_written(
-    library: Library, text: str
-) -> None:
-    check = checked(library, text)
+def test_quotation_is_verified_with_every_form_of_citation(library: Library, text: str) -> None:
+    check = verify_one(library, text)
     assert (check.state, check.path, (check.start_line, check.end_line)) == (
         "there",
         "plans.md",
@@ -151,10 +143,10 @@ def test_a_quotation_is_found_beside_its_citation_however_that_is_written(
         "servers. It is not allowed",
     ],
 )
-def test_white_space_emphasis_case_quotes_and_what_is_left_out_are_no_difference(
+def test_whitespace_emphasis_case_and_ellipsis_do_not_change_a_quotation(
     library: Library, quotation: str
 ) -> None:
-    assert checked(library, f'plans.md#Budget (lines 5-8): "{quotation}"').state == "there"
+    assert verify_one(library, f'plans.md#Budget (lines 5-8): "{quotation}"').state == "there"
 
 
 @pytest.mark.parametrize(
@@ -166,30 +158,30 @@ def test_white_space_emphasis_case_quotes_and_what_is_left_out_are_no_difference
         ("The team spends -4,000 euros a month on servers", "`-4,000` against `4,000`"),
     ],
 )
-def test_a_quotation_in_other_words_is_changed_and_the_words_are_told(
+def test_changed_quotation_reports_the_words_that_differ(
     library: Library, quotation: str, differs: str
 ) -> None:
-    check = checked(library, f'plans.md#Budget (lines 5-8): "{quotation}"')
+    check = verify_one(library, f'plans.md#Budget (lines 5-8): "{quotation}"')
     assert (check.state, check.differs, check.path) == ("changed", differs, "plans.md")
     assert check.text in NOTES["plans.md"]
 
 
-def test_a_link_in_a_quotation_is_no_citation(library: Library, vault: Path) -> None:
+def test_link_inside_a_quotation_is_not_a_citation(library: Library, vault: Path) -> None:
     write(
         vault / "see.md",
         "# See\n\nAll of it stands in the [[tea]] note, or in [plans](plans.md) for others.\n",
     )
     library.index()
-    said = "stands in the [[tea]] note, or in [plans](plans.md) for others"
+    quote = "stands in the [[tea]] note, or in [plans](plans.md) for others"
     for text in (
-        f'"{said}" (see.md (line 3))',
-        f"> {said}\n\nsee.md (line 3)",
-        f"> {said}\n> — [[see]]",
+        f'"{quote}" (see.md (line 3))',
+        f"> {quote}\n\nsee.md (line 3)",
+        f"> {quote}\n> — [[see]]",
     ):
-        assert checked(library, text).state == "there"
+        assert verify_one(library, text).state == "there"
 
 
-def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) -> None:
+def test_quotation_is_paired_with_the_citation_that_contains_it(library: Library) -> None:
     text = (
         f'"{SPENDS}" (plans.md#Budget (line 7)), and tea.md (line 3) says "brewed at 80 °C". '
         'tea.md#Tea also has "for two minutes".'
@@ -201,7 +193,7 @@ def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) ->
     ]
 
 
-def test_a_quotation_belongs_to_its_own_citation_and_not_to_the_paragraph_before(
+def test_quotation_is_not_paired_with_the_previous_paragraph(
     library: Library,
 ) -> None:
     text = (
@@ -227,22 +219,20 @@ def test_a_quotation_belongs_to_its_own_citation_and_not_to_the_paragraph_before
         ),
     ],
 )
-def test_a_citation_without_a_quotation_is_looked_up_and_what_never_was_is_never_there(
-    library: Library, text: str, reason: str
-) -> None:
+def test_citation_without_a_quotation_is_checked(library: Library, text: str, reason: str) -> None:
     checks = library.verify(text).citations
     assert {(check.state, check.reason) for check in checks} == {
         ("never_there" if reason else "there", reason)
     }
 
 
-def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
+def test_moved_quotation_reports_its_new_lines(library: Library, vault: Path) -> None:
     cited = f'plans.md#Budget (line 7): "{SPENDS}"'
     write(
         vault / "plans.md",
         NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Money"),
     )
-    check = checked(library, cited)  # the index knows nothing of it yet
+    check = verify_one(library, cited)  # not indexed yet
     assert (check.state, check.now, check.reason) == (
         "moved",
         "plans.md#Money (line 11)",
@@ -252,7 +242,7 @@ def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
         vault / "plans.md",
         NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"),
     )
-    check = checked(library, cited)
+    check = verify_one(library, cited)
     assert (check.state, check.now, check.reason) == (
         "moved",
         "plans.md#Budget (line 11)",
@@ -265,21 +255,21 @@ def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
     ("cited", "state"),
     [("plans.md:5", "there"), ("plans.md:1", "moved"), ("plans.md (lines 5-6)", "moved")],
 )
-def test_one_line_is_where_a_passage_begins_as_the_terminal_prints_it_and_several_are_those_alone(
+def test_single_cited_line_covers_its_section_but_a_range_is_exact(
     library: Library, cited: str, state: str
 ) -> None:
-    assert checked(library, f'{cited} says "{SPENDS}"').state == state
+    assert verify_one(library, f'{cited} says "{SPENDS}"').state == state
 
 
 @pytest.mark.parametrize("quoted", [True, False])
-def test_a_renamed_note_is_found_by_the_digest_and_by_what_is_quoted(
+def test_renamed_note_is_found_by_digest_and_by_quotation(
     library: Library, vault: Path, quoted: bool
 ) -> None:
     cited = f'plans.md#Budget (line 7): "{SPENDS}"' if quoted else budget(library)
     (vault / "archive").mkdir()
     (vault / "plans.md").rename(vault / "archive/2025.md")
     library.index()
-    check = checked(library, cited)
+    check = verify_one(library, cited)
     assert (check.state, check.path, check.reason) == (
         "moved",
         "archive/2025.md",
@@ -288,20 +278,22 @@ def test_a_renamed_note_is_found_by_the_digest_and_by_what_is_quoted(
     assert check.now.startswith("archive/2025.md#Budget (line")
 
 
-def test_a_passage_that_is_nowhere_is_gone_where_its_address_has_a_digest_of_it(
+def test_missing_passage_is_gone_only_if_its_address_has_a_digest(
     library: Library, vault: Path
 ) -> None:
     address = budget(library)
     (vault / "plans.md").unlink()
     library.index()
     assert (
-        checked(library, address).state == checked(library, f'{address} "{SPENDS}"').state == "gone"
+        verify_one(library, address).state
+        == verify_one(library, f'{address} "{SPENDS}"').state
+        == "gone"
     )
-    assert checked(library, f'plans.md#Budget (line 7) "{SPENDS}"').state == "never_there"
+    assert verify_one(library, f'plans.md#Budget (line 7) "{SPENDS}"').state == "never_there"
 
 
 @pytest.mark.parametrize("change", ["gone", "private"])
-def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
+def test_private_note_is_verified_like_a_deleted_one(
     library: Library, vault: Path, change: str
 ) -> None:
     text = (
@@ -332,11 +324,11 @@ def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(
         "\n> x\n" * 16_000,
     ],
 )
-def test_a_hostile_draft_is_answered_in_seconds(library: Library, text: str) -> None:
+def test_hostile_draft_is_verified_in_seconds(library: Library, text: str) -> None:
     began = time.perf_counter()
-    found = library.verify(text[:100_000])
+    verification = library.verify(text[:100_000])
     assert time.perf_counter() - began < 10
-    assert len(found.citations) <= 200
+    assert len(verification.citations) <= 200
 
 
 @given(
@@ -349,29 +341,29 @@ def test_a_hostile_draft_is_answered_in_seconds(library: Library, text: str) -> 
     ),
     st.data(),
 )
-def test_every_part_of_a_note_is_found_in_it_on_its_line(
+def test_every_line_of_a_note_is_found_as_a_quotation(
     written: list[str], data: st.DataObject
 ) -> None:
     lines = [" ".join(written[at : at + 5]) for at in range(0, len(written), 5)]
     at = data.draw(st.integers(0, len(lines) - 1))
     note, parts = tokenize_note("\n\n".join(lines)), quotation_parts(lines[at])
-    spans = {note.span_lines(each) for each in find_quotation(parts, note)}
+    spans = {note.span_lines(span) for span in find_quotation(parts, note)}
     assert not parts or (2 * at + 1, 2 * at + 1) in spans
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.sampled_from('ab.md#()[]"“”>|` \n12-:/lines plan'), max_size=200))
-def test_no_text_breaks_it(library: Library, text: str) -> None:
-    found = library.verify(text)
-    assert all(citation.citation for citation in found.citations)
+def test_verify_accepts_any_text(library: Library, text: str) -> None:
+    verification = library.verify(text)
+    assert all(citation.citation for citation in verification.citations)
 
 
-# ---------------------------------------------------- several folders, and drafts that ask for much
+# ------------------------------------------------------------------ several folders
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Library]:
-    """Two folders with a note of one path, of which only the second says what is quoted."""
+    """Two folders with a note at the same path; only the second note contains the quotation."""
     kites = "# Kites\n\nA kite needs wind, a string and a field without trees.\n"
     boats = "# Boats\n\nThe boat leaves the harbor at nine in the morning, rain or shine.\n"
     write_notes(tmp_path, {"a/x.md": kites, "b/x.md": boats})
@@ -391,23 +383,23 @@ QUOTED = '"The boat leaves the harbor at nine in the morning" '
         ("(a: x.md (line 3))", "moved"),
     ],
 )
-def test_a_quotation_is_found_in_the_one_of_two_notes_of_a_path_that_says_it(
+def test_quotation_selects_among_notes_with_the_same_path(
     two: Library, cited: str, state: str
 ) -> None:
-    (found,) = two.verify(QUOTED + cited).citations
-    assert (found.state, found.folder) == (state, "b")
+    (check,) = two.verify(QUOTED + cited).citations
+    assert (check.state, check.folder) == (state, "b")
 
 
 @pytest.mark.parametrize("scheme", ["file://{root}/x.md", "vscode://file{root}/x.md:3"])
-def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_alone(
+def test_editor_link_is_resolved_only_for_local_callers(
     two: Library, tmp_path: Path, scheme: str
 ) -> None:
     link = scheme.format(root=(tmp_path / "b").as_posix())
-    (near,), (far,) = (
+    (local,), (remote,) = (
         two.verify(QUOTED + link).citations,
         two.without_local_paths().verify(f"See {link} for kites.").citations,
     )
-    assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
+    assert (local.state, local.folder, remote.state) == ("there", "b", "never_there")
 
 
 @pytest.mark.parametrize(
@@ -421,21 +413,17 @@ def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_al
         "[a](https://example.org/x.md) `c.py:12`",
     ],
 )
-def test_a_link_that_an_example_shows_or_that_leads_to_no_note_is_no_citation(
-    library: Library, shown: str
-) -> None:
+def test_example_links_and_attachments_are_not_citations(library: Library, shown: str) -> None:
     assert library.verify(f"Write it like this:\n\n{shown}\n").citations == ()
 
 
-def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(
-    two: Library, tmp_path: Path
-) -> None:
+def test_remote_caller_learns_no_directory_names(two: Library, tmp_path: Path) -> None:
     for vault in (tmp_path.parent.name, "no such directory"):
         link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
         checks = two.without_local_paths().verify(f"See {link} for it.").citations
         assert [check.state for check in checks] == ["never_there"]
 
 
-def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:
-    (found,) = library.verify("See tea.md (lines 1-999).").citations
-    assert (found.state, found.end_line, found.reason) == ("changed", 3, "the note has 3 lines")
+def test_cited_lines_past_the_end_are_reported(library: Library) -> None:
+    (check,) = library.verify("See tea.md (lines 1-999).").citations
+    assert (check.state, check.end_line, check.reason) == ("changed", 3, "the note has 3 lines")

@@ -1,4 +1,4 @@
-"""The owner decides about clusters. Decisions survive reindexing, and outdated ones are listed."""
+"""The owner's decisions about duplicate clusters."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,21 +43,21 @@ def library(vault: Path) -> Iterator[Library]:
 
 
 def clusters(library: Library, *, grey: bool = True) -> dict[tuple[str, ...], Cluster]:
-    """Return the clusters by the paths where their texts stand."""
+    """Return the clusters by the paths of their texts."""
     return {
-        tuple(sorted(text.path for text in found.texts)): found
-        for found in library.duplicates(grey=grey).clusters
+        tuple(sorted(text.path for text in cluster.texts)): cluster
+        for cluster in library.duplicates(grey=grey).clusters
     }
 
 
-def test_clusters_of_one_text_come_first_and_those_to_be_decided_on_demand(
+def test_grey_clusters_are_listed_last_and_on_request(
     library: Library,
 ) -> None:
     assert list(clusters(library)) == [("a.md", "b.md"), ("new/d.md", "old/c.md")]
     assert list(clusters(library, grey=False)) == [("a.md", "b.md")]
 
 
-def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) -> None:
+def test_cluster_reports_rule_difference_places_and_dates(library: Library) -> None:
     same, grey = clusters(library).values()
     assert (same.zone, same.rule, same.differs, same.verdict) == (
         "same",
@@ -72,31 +72,29 @@ def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) 
     assert set(grey.differs.split(" against ")) == {"`30 day`", "`90 day`"}
 
 
-def test_notes_of_two_releases_are_alike_and_contradict_nothing(
-    library: Library, vault: Path
-) -> None:
+def test_release_notes_are_grey_without_a_difference(library: Library, vault: Path) -> None:
     paths = ("1.5.8.md", "1.6.0.md")
     for path, days in zip(paths, (40, 50), strict=True):
         write(vault / path, f"# Retention\n\n{RETENTION.format(days)}\n")
     library.index()
-    found = clusters(library)
-    assert (found[paths].zone, found[paths].differs) == ("grey", "")
-    assert found["new/d.md", "old/c.md"].differs
+    by_paths = clusters(library)
+    assert (by_paths[paths].zone, by_paths[paths].differs) == ("grey", "")
+    assert by_paths["new/d.md", "old/c.md"].differs
 
 
-def test_an_automatic_decision_is_taken_back_in_one_step(library: Library) -> None:
+def test_owner_overrides_an_automatic_decision(library: Library) -> None:
     same = clusters(library)["a.md", "b.md"]
     assert library.decisions().decide(same.id[:4], "apart").verdict == "apart"
     assert library.duplicates().merged == 0
 
 
-def test_a_decision_survives_reindexing_and_a_rebuilt_index(library: Library) -> None:
+def test_decision_survives_a_rebuild(library: Library) -> None:
     library.decisions().decide(clusters(library)["a.md", "b.md"].id, "apart")
     library.index(rebuild=True)
     assert clusters(library)["a.md", "b.md"].verdict == "apart"
 
 
-def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -> None:
+def test_decision_survives_moving_a_note(library: Library, vault: Path) -> None:
     library.decisions().decide(clusters(library)["new/d.md", "old/c.md"].id, "apart")
     (vault / "new/d.md").rename(vault / "moved.md")
     library.index()
@@ -104,17 +102,17 @@ def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -
     assert library.duplicates().outdated_decisions == ()
 
 
-def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
+def test_decisions_never_write_to_notes(library: Library, vault: Path) -> None:
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")}
-    for each in clusters(library).values():
-        library.decisions().decide(each.id, "same")
-        library.decisions().decide(each.id, None)
+    for cluster in clusters(library).values():
+        library.decisions().decide(cluster.id, "same")
+        library.decisions().decide(cluster.id, None)
     assert {
         path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")
     } == before
 
 
-def test_a_folder_without_an_index_says_what_to_do(vault: Path, tmp_path: Path) -> None:
+def test_duplicates_of_an_unindexed_folder_say_to_index_it(vault: Path, tmp_path: Path) -> None:
     with (
         open_library(vault) as library,
         pytest.raises(UsageError, match="run `thumbindex index`"),

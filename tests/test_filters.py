@@ -1,6 +1,4 @@
-"""Filters typed in a query, names near those that no note has, and lists of notes without a
-question, as whoever uses the library meets them.
-"""
+"""Filters typed in a query or passed as arguments, suggested names, and lists of notes."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -63,9 +61,7 @@ def library(vault: Path) -> Iterator[Library]:
         ("budget tag:project -draft", {"plan"}),
     ],
 )
-def test_a_filter_typed_in_a_query_narrows_it(
-    library: Library, query: str, paths: set[str]
-) -> None:
+def test_typed_filter_narrows_a_query(library: Library, query: str, paths: set[str]) -> None:
     answer = library.query(query, limit=10)
     assert {
         passage.path.rpartition("/")[2].removesuffix(".md") for passage in answer.passages
@@ -94,11 +90,11 @@ def test_a_filter_typed_in_a_query_narrows_it(
         'budget "no such phrase"',
     ],
 )
-def test_an_ordinary_question_has_no_filters(library: Library, query: str) -> None:
+def test_ordinary_query_has_no_filters(library: Library, query: str) -> None:
     assert library.query(query).filters == ()
 
 
-def test_a_query_of_filters_alone_lists_the_notes_newest_first(library: Library) -> None:
+def test_query_of_filters_only_lists_notes_newest_first(library: Library) -> None:
     answer = library.query("-tag:project/old", limit=2)
     assert [passage.path for passage in answer.passages] == ["Areas/plan.md", "Tools/flags.md"]
     assert (answer.answerable, answer.confidence_level, answer.listed) == (True, "high", 3)
@@ -112,7 +108,7 @@ def test_a_query_of_filters_alone_lists_the_notes_newest_first(library: Library)
         ("-garden -lookbehind -draft", ["Tools/flags.md", "Tools/minus.md"]),
     ],
 )
-def test_a_query_of_exclusions_alone_lists_the_notes_that_are_left(
+def test_query_of_exclusions_only_lists_the_remaining_notes(
     library: Library, query: str, paths: list[str]
 ) -> None:
     answer = library.query(query)
@@ -123,7 +119,7 @@ def test_a_query_of_exclusions_alone_lists_the_notes_that_are_left(
     ("query", "left_out"),
     [("garden -lookbehind", "lookbehind"), ('garden -"oat milk"', "oat milk")],
 )
-def test_what_is_left_out_and_stands_in_no_note_is_not_searched_for(
+def test_excluding_an_absent_word_changes_nothing(
     library: Library, query: str, left_out: str
 ) -> None:
     answer, plain = library.query(query), library.query("garden")
@@ -133,7 +129,7 @@ def test_what_is_left_out_and_stands_in_no_note_is_not_searched_for(
     ]
 
 
-def test_a_phrase_that_no_passage_holds_is_named_and_searched_for_as_words(
+def test_missing_phrase_is_reported_and_searched_as_words(
     library: Library,
 ) -> None:
     answer = library.query('budget "no such phrase"')
@@ -146,21 +142,21 @@ def test_a_phrase_that_no_passage_holds_is_named_and_searched_for_as_words(
     ]
 
 
-def test_a_filter_is_read_once_and_of_many_the_first_sixteen() -> None:
+def test_duplicate_filters_count_once_and_sixteen_at_most() -> None:
     snapshot = memory_snapshot([document(f"{n}.md", f"# N{n}", tags=(f"t{n}",)) for n in range(20)])
-    read = parse_filters(" ".join(["tag:t0"] * 30 + [f"tag:t{n}" for n in range(20)]), snapshot)
-    assert [each.value for each in read.filters] == [f"t{n}" for n in range(16)]
-    assert read.text == "tag:t16 tag:t17 tag:t18 tag:t19"
+    parsed = parse_filters(" ".join(["tag:t0"] * 30 + [f"tag:t{n}" for n in range(20)]), snapshot)
+    assert [filter_.value for filter_ in parsed.filters] == [f"t{n}" for n in range(16)]
+    assert parsed.text == "tag:t16 tag:t17 tag:t18 tag:t19"
     assert (
         parse_filters("tag:t30 tag:t30", snapshot).unmet == parse_filters("tag:t30", snapshot).unmet
     )
 
 
-def test_a_note_whose_name_looks_like_a_filter_is_found_by_it(library: Library) -> None:
+def test_note_with_a_name_like_a_filter_is_found(library: Library) -> None:
     assert library.query("-budget").passages[0].path == "Tools/minus.md"
 
 
-def test_a_note_is_found_by_its_place_on_the_disk_as_it_is_copied_from_another_program(
+def test_note_is_found_by_its_absolute_path_or_file_url(
     library: Library, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(vault.parent))
@@ -181,7 +177,7 @@ def test_a_note_is_found_by_its_place_on_the_disk_as_it_is_copied_from_another_p
         )
 
 
-def test_an_unknown_tag_names_the_nearest_and_is_searched_for_as_words(library: Library) -> None:
+def test_unknown_tag_suggests_names_and_is_searched_as_words(library: Library) -> None:
     answer = library.query("budget tag:projct")
     assert answer.unmet == (
         UnmetFilter("tag", "projct", ("project", "Project/Old"), as_words=True),
@@ -189,7 +185,7 @@ def test_an_unknown_tag_names_the_nearest_and_is_searched_for_as_words(library: 
     assert not answer.filters
 
 
-def test_an_unknown_tag_alone_finds_nothing_and_names_the_nearest(library: Library) -> None:
+def test_unknown_tag_alone_finds_nothing_and_suggests_names(library: Library) -> None:
     answer = library.query("tag:projct")
     assert (answer.answerable, answer.passages, answer.filters) == (
         False,
@@ -199,7 +195,7 @@ def test_an_unknown_tag_alone_finds_nothing_and_names_the_nearest(library: Libra
     assert answer.unmet[0].nearest[0] == "project"
 
 
-def test_an_unknown_tag_or_path_that_is_given_names_the_nearest(library: Library) -> None:
+def test_unknown_tag_or_path_argument_suggests_names(library: Library) -> None:
     assert library.query("budget", tag=["#projct"]).unmet[0].nearest[0] == "project"
     assert library.query("budget", path=["Area/**"]).unmet == (
         UnmetFilter("path", "Area/**", ("Areas/",)),
@@ -207,7 +203,7 @@ def test_an_unknown_tag_or_path_that_is_given_names_the_nearest(library: Library
     assert library.query("budget", tag=["project"], path=["Areas/**"]).unmet == ()
 
 
-def test_a_tag_of_a_note_that_has_become_private_is_not_named(vault: Path) -> None:
+def test_tag_of_a_newly_private_note_is_not_suggested(vault: Path) -> None:
     secret = vault.parent / "other" / "secret.md"
     secret.parent.mkdir()
     secret.write_text("# Secret\n\n#layoffs next week.\n", encoding="utf-8")
@@ -221,7 +217,7 @@ def test_a_tag_of_a_note_that_has_become_private_is_not_named(vault: Path) -> No
         assert library.listing(tag=["layoff"]).unmet[0].nearest == ()
 
 
-def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_is_indexed_again(
+def test_newly_private_note_is_hidden_before_the_next_run(
     tmp_path: Path,
 ) -> None:
     secret, spring = tmp_path / "vault/secret plan.md", date(2026, 3, 1)
@@ -233,7 +229,7 @@ def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_
     with open_library(secret.parent) as library:
         library.index()
 
-        def said() -> list[object]:
+        def outputs() -> list[object]:
             texts = ("secret plan", "the layoffs", "tag:layoffs", "path:.md")
             answers = [
                 library.query(text, explain=explain) for text in texts for explain in (False, True)
@@ -243,7 +239,7 @@ def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_
                 library.query("plan", path=["secret plam"]),
                 library.query('path:"secret plam"'),
             ]
-            shown = [
+            answer_fields = [
                 (answer.passages, answer.undated, answer.listed, answer.unmet, answer.trace)
                 for answer in answers
             ]
@@ -253,14 +249,17 @@ def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_
                 library.listing(path=["secret plam"]),
                 library.listing(),
             ]
-            return [*shown, *lists, library.outline(), library.related("open.md")]
+            return [*answer_fields, *lists, library.outline(), library.related("open.md")]
 
-        assert [at for at, each in enumerate(said()) if "secret plan" not in repr(each)] == [8, 12]
+        assert [at for at, output in enumerate(outputs()) if "secret plan" not in repr(output)] == [
+            8,
+            12,
+        ]
         assert library.query("path:.md").listed == 2
         secret.write_text(
             "---\nprivate: true\n---\n# Secret plan\n\nThe #layoffs.\n", encoding="utf-8"
         )
-        assert [each for each in said() if "secret plan" in repr(each)] == []
+        assert [output for output in outputs() if "secret plan" in repr(output)] == []
         assert library.query("path:.md").listed == 1
         assert (library.listing(since=spring).undated, len(library.listing().notes)) == (0, 1)
         assert library.listing(tag=["layoffs"]).unmet == (UnmetFilter("tag", "layoffs"),)
@@ -268,19 +267,19 @@ def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_
             library.read("secret plan.md")
 
 
-def test_who_may_see_one_folder_hears_of_no_tag_of_another(tmp_path: Path) -> None:
+def test_only_suggests_no_tag_of_another_folder(tmp_path: Path) -> None:
     for name, tag in (("mine", "holiday"), ("theirs", "salaries")):
         (tmp_path / name).mkdir()
         write(tmp_path / name / "note.md", f"# Note\n\nAbout #{tag}.\n")
     with open_library(tmp_path / "mine", tmp_path / "theirs") as both:
         both.index()
-        one = both.only({"mine"})
+        mine = both.only({"mine"})
         assert both.query("tag:salary").unmet[0].nearest == ("salaries",)
-        assert one.query("tag:salary").unmet[0].nearest == ()
-        assert [note.folder for note in one.listing().notes] == ["mine"]
+        assert mine.query("tag:salary").unmet[0].nearest == ()
+        assert [note.folder for note in mine.listing().notes] == ["mine"]
 
 
-def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(
+def test_date_filter_counts_undated_notes(
     tmp_path: Path,
 ) -> None:
     notes = {
@@ -299,11 +298,11 @@ def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(
         assert library.query("the budget").undated == 0
 
 
-def test_an_answer_over_mcp_has_the_day_of_each_passage_where_one_is_known(
+def test_mcp_answer_has_dates_of_passages(
     library: Library,
 ) -> None:
     reply = reply_query(library, {"query": "budget of the garden"})
-    assert {each["path"]: each["date"] for each in reply.structured["results"]}[
+    assert {result["path"]: result["date"] for result in reply.structured["results"]}[
         "Areas/plan.md"
     ] == "2026-03-01"
     assert "\n(dated 2026-03-01)\n" in reply.text
@@ -311,7 +310,7 @@ def test_an_answer_over_mcp_has_the_day_of_each_passage_where_one_is_known(
     assert [entry["date"] for entry in entries] == ["2026-03-01", "2020-01-01"]
 
 
-def test_why_says_which_typed_filter_kept_a_note_out(library: Library) -> None:
-    told = library.why("Tools/flags.md", "budget tag:project")
-    assert (told.outcome, told.query) == ("filtered", "budget tag:project")
-    assert "the query asks for tag 'project'" in told.reason
+def test_why_names_the_typed_filter_that_excludes_a_note(library: Library) -> None:
+    report = library.why("Tools/flags.md", "budget tag:project")
+    assert (report.outcome, report.query) == ("filtered", "budget tag:project")
+    assert "the query asks for tag 'project'" in report.reason

@@ -1,5 +1,6 @@
-"""A folder's own `thumbindex.toml` may come from anyone: what is wrong with it is told, shows no
-note that it hides, and harms no other folder.
+"""A folder's own `thumbindex.toml` may come from anyone.
+
+An invalid one is reported, exposes no private note, and affects no other folder.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ NOT_UNDERSTOOD = {
     "5,000 brackets": (f"x = {'[' * 5_000}\n", "too many nested brackets"),
     "400 lines of 900 parts": (PARTS, "more than 8,000 bytes"),
     "4 lines of 900 parts": ("\n".join(PARTS.split("\n")[:4]), "unknown key `a0`"),
-    "800 keys that nobody knows": (MANY_KEYS, "unknown key `k0`"),
-    "another byte than UTF-8": (b"# caf\xe9\n", "not UTF-8 at byte 5"),
+    "800 unknown keys": (MANY_KEYS, "unknown key `k0`"),
+    "invalid UTF-8": (b"# caf\xe9\n", "not UTF-8 at byte 5"),
     "no TOML": ("[query\n", ":1: not valid TOML"),
 }
 WRONG = {
@@ -48,11 +49,14 @@ WRONG = {
         "[query]\nlimit = 'three'\n",
         ": `query.limit` must be a whole number, not 'three'",
     ),
-    "a stage that there is none of": (
+    "an unknown stage": (
         "[query]\nskip = ['fuze']\n",
         ": `query.skip` cannot be 'fuze': did you mean `fuse`?",
     ),
-    "an order that cannot be": ("[query.confidence]\nlow_below = 0.05\n", "must not be above"),
+    "thresholds in the wrong order": (
+        "[query.confidence]\nlow_below = 0.05\n",
+        "must not be above",
+    ),
     "a model": (
         "[encode.embed]\nmodel = 'evil/model'\n",
         ": `encode.embed.model` may not be set in a folder's own",
@@ -71,7 +75,7 @@ def write(path: Path, text: str | bytes) -> None:
 
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
-    """Return a folder whose own file is to be wrong, and another one whose own file is right."""
+    """A folder for an invalid settings file, and another folder with a valid one."""
     mine, strange = tmp_path / "mine", tmp_path / "strange"
     write(mine / "fruit.md", "# Fruit\n\nApples keep in a cool cellar.\n")
     write(mine / "day.md", "# Day\n\nApples of nobody's business.\n")
@@ -88,36 +92,38 @@ def opened(places: tuple[Path, Path]) -> Iterator[Callable[..., Library]]:
         )
 
 
-def found(library: Library, query: str = "apples") -> set[str]:
+def found_paths(library: Library, query: str = "apples") -> set[str]:
     return {passage.path for passage in library.query(query, limit=20).passages}
 
 
-def told(library: Library) -> dict[str, list[str]]:
+def problems(library: Library) -> dict[str, list[str]]:
     return {
-        each.folder: [f"{problem.path}: {problem.reason}" for problem in each.skipped]
-        for each in library.status()
+        folder_status.folder: [
+            f"{problem.path}: {problem.reason}" for problem in folder_status.skipped
+        ]
+        for folder_status in library.status()
     }
 
 
-# ------------------------------------------------------------------ a file that is wrong
+# ------------------------------------------------------------------ invalid files
 
 
 @pytest.mark.parametrize("name", [*NOT_UNDERSTOOD, *WRONG])
-def test_a_wrong_file_sets_nothing_and_keeps_new_notes_out_only_if_it_is_not_understood(
+def test_invalid_file_is_ignored_and_blocks_indexing_only_if_unparsable(
     places: tuple[Path, Path], opened: Callable[..., Library], name: str
 ) -> None:
     text, says = {**NOT_UNDERSTOOD, **WRONG}[name]
     write(places[0] / "thumbindex.toml", text)
     library = opened()
     report = library.index()
-    (problem,) = told(library)["strange"]
+    (problem,) = problems(library)["strange"]
     assert problem.startswith("thumbindex.toml")
     assert says in problem
     assert len(problem) < 400
-    assert problem in [f"{each.path}: {each.reason}" for each in report.skipped]
-    assert told(library)["mine"] == []
-    # The other folder's own file still holds.
-    assert found(library) == ({"fruit.md", "pie.md"} if name in WRONG else {"fruit.md"})
+    assert problem in [f"{skipped.path}: {skipped.reason}" for skipped in report.skipped]
+    assert problems(library)["mine"] == []
+    # the other folder's file still applies
+    assert found_paths(library) == ({"fruit.md", "pie.md"} if name in WRONG else {"fruit.md"})
     assert library.only(["strange"]).config == library.config
 
 
@@ -131,34 +137,36 @@ LINKS = {
 
 
 @pytest.mark.parametrize("kind", [*LINKS, "a pipe", "a folder", "300 MB"])
-def test_what_is_no_file_of_the_folder_or_too_large_is_told_and_keeps_new_notes_out(
+def test_links_devices_and_huge_files_block_indexing(
     places: tuple[Path, Path],
     opened: Callable[..., Library],
     tmp_path: Path,
     kind: str,
 ) -> None:
-    own = places[0] / "thumbindex.toml"
+    settings_file = places[0] / "thumbindex.toml"
     write(tmp_path / "elsewhere.toml", '[corpus.private]\nglobs = ["pie.md"]\n')
     write(places[0] / "sub/own.toml", '[corpus.private]\nglobs = ["pie.md"]\n')
     if kind in LINKS:
-        own.symlink_to(LINKS[kind])
+        settings_file.symlink_to(LINKS[kind])
     elif kind == "a pipe":
-        os.mkfifo(own)
+        os.mkfifo(settings_file)
     elif kind == "a folder":
-        own.mkdir()
+        settings_file.mkdir()
     else:
-        with own.open("wb") as file:
+        with settings_file.open("wb") as file:
             file.truncate(300_000_000)
     library = opened()
     library.index()
-    assert [each.partition(":")[0] for each in told(library)["strange"]] == ["thumbindex.toml"]
-    assert found(library) == {"fruit.md"}
+    assert [reported.partition(":")[0] for reported in problems(library)["strange"]] == [
+        "thumbindex.toml"
+    ]
+    assert found_paths(library) == {"fruit.md"}
 
 
-# ------------------------------------------------------------------ what it keeps private
+# ------------------------------------------------------------------ privacy
 
 
-def test_what_a_wrong_file_keeps_private_stays_private(
+def test_invalid_file_still_keeps_its_notes_private(
     places: tuple[Path, Path], opened: Callable[..., Library]
 ) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
@@ -169,45 +177,45 @@ def test_what_a_wrong_file_keeps_private_stays_private(
     )
     library = opened()
     library.index()
-    assert found(library) == {"fruit.md", "pie.md"}
-    assert "unknown key `query.limt`" in told(library)["strange"][0]
+    assert found_paths(library) == {"fruit.md", "pie.md"}
+    assert "unknown key `query.limt`" in problems(library)["strange"][0]
 
 
 @pytest.mark.parametrize("line", ['exclude = ["diary.md"]', 'include = ["pie.md"]'])
-def test_what_a_wrong_file_leaves_out_stays_out(
+def test_invalid_file_still_excludes_its_notes(
     places: tuple[Path, Path], opened: Callable[..., Library], line: str
 ) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
     write(places[0] / "thumbindex.toml", f"[query]\nlimt = 3\n[corpus]\n{line}\n")
     library = opened()
     library.index()
-    assert found(library) == {"fruit.md", "pie.md"}
+    assert found_paths(library) == {"fruit.md", "pie.md"}
 
 
-CLOSED = {
-    "no TOML": '[corpus.private\nglobs = ["diary.md"]\n',
-    "a table of another name": '[corpus.privat]\nglobs = ["diary.md"]\n',
-    "a key of another name": '[corpus.private]\nglob = ["diary.md"]\n',
-    "no list": '[corpus.private]\nglobs = "diary.md"\n',
-    "no table": '[corpus]\nprivate = ["diary.md"]\n',
+BLOCKING = {
+    "invalid TOML": '[corpus.private\nglobs = ["diary.md"]\n',
+    "a misspelled table": '[corpus.privat]\nglobs = ["diary.md"]\n',
+    "a misspelled key": '[corpus.private]\nglob = ["diary.md"]\n',
+    "a string instead of a list": '[corpus.private]\nglobs = "diary.md"\n',
+    "a list instead of a table": '[corpus]\nprivate = ["diary.md"]\n',
     "UTF-16": '[corpus.private]\nglobs = ["diary.md"]\n'.encode("utf-16"),
-    "escapes, no TOML": '[corpus."\\u0070rivate"]\n"\\u0067lobs" = ["diary.md"]\n[query\n',
-    "behind the limit": f'{"#" * 100_000}\n[corpus.private]\nglobs = ["diary.md"]\n',
+    "escapes, invalid TOML": '[corpus."\\u0070rivate"]\n"\\u0067lobs" = ["diary.md"]\n[query\n',
+    "beyond the size limit": f'{"#" * 100_000}\n[corpus.private]\nglobs = ["diary.md"]\n',
     "below another table": '[query]\nlimit = 3\nprivate.globs = ["diary.md"]\n',
-    "left out by no list": '[corpus]\nexclude = "diary.md"\n',
+    "exclude is no list": '[corpus]\nexclude = "diary.md"\n',
 }
 
 
-@pytest.mark.parametrize("name", CLOSED)
-def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_taken_in_until_mended(
+@pytest.mark.parametrize("name", BLOCKING)
+def test_unreadable_privacy_file_blocks_indexing_of_new_notes(
     places: tuple[Path, Path], opened: Callable[..., Library], name: str
 ) -> None:
-    own = places[0] / "thumbindex.toml"
+    settings_file = places[0] / "thumbindex.toml"
     write(places[0] / "leaf.md", "# Leaf\n\nApples have leaves.\n")
     write(places[0] / "diary.md", "# Diary\n\nApples were sour. #secret\n")
-    write(own, '[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
+    write(settings_file, '[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
     opened().index()
-    write(own, CLOSED[name])
+    write(settings_file, BLOCKING[name])
     write(places[0] / "new.md", "# New\n\nApples bloom.\n")
     write(places[0] / "pie.md", "# Pie\n\nApples are mine alone. #secret\n")
     library = opened()
@@ -217,20 +225,23 @@ def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_take
     assert library.read("leaf.md").text.startswith("# Leaf")
     library.index()
     library.index(rebuild=True)
-    assert found(library) == {"fruit.md", "leaf.md"}
-    assert found(library, "sour diary mine alone bloom") <= {"fruit.md", "leaf.md"}
-    assert "New and changed notes stay out until you correct it" in told(library)["strange"][0]
+    assert found_paths(library) == {"fruit.md", "leaf.md"}
+    assert found_paths(library, "sour diary mine alone bloom") <= {"fruit.md", "leaf.md"}
+    assert "New and changed notes stay out until you correct it" in problems(library)["strange"][0]
     assert library.why("new.md", "apples").reason == library.opened[1].config.folder_file_error
     freshness = library.query("apples", wait_fresh=5).freshness
     assert freshness is not None
     assert freshness.fresh
-    write(own, '[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
-    mended = opened()
-    mended.index()
-    assert (found(mended), told(mended)["strange"]) == ({"fruit.md", "leaf.md", "new.md"}, [])
+    write(settings_file, '[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
+    repaired = opened()
+    repaired.index()
+    assert (found_paths(repaired), problems(repaired)["strange"]) == (
+        {"fruit.md", "leaf.md", "new.md"},
+        [],
+    )
 
 
-def test_a_right_glob_holds_beside_one_that_is_refused(
+def test_valid_glob_applies_beside_an_invalid_one(
     places: tuple[Path, Path], opened: Callable[..., Library]
 ) -> None:
     write(places[0] / "diary/day.md", "# Day\n\nApples were sour.\n")
@@ -241,29 +252,29 @@ def test_a_right_glob_holds_beside_one_that_is_refused(
         f'[corpus.private]\nglobs = ["diary/**", "./x/**", "{absolute}"]\n',
     )
     library = opened()
-    assert found(library) == {"fruit.md", "pie.md"}
-    assert "'./x/**' contains" in told(library)["strange"][0]
+    assert found_paths(library) == {"fruit.md", "pie.md"}
+    assert "'./x/**' contains" in problems(library)["strange"][0]
 
 
-def test_an_open_library_takes_nothing_new_in_once_the_file_has_become_wrong(
+def test_open_library_stops_indexing_when_the_file_becomes_invalid(
     places: tuple[Path, Path], opened: Callable[..., Library]
 ) -> None:
-    own = places[0] / "thumbindex.toml"
-    write(own, '[corpus.private]\nglobs = ["diary*.md"]\n')
+    settings_file = places[0] / "thumbindex.toml"
+    write(settings_file, '[corpus.private]\nglobs = ["diary*.md"]\n')
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
     library = opened()
     library.index()
-    write(own, f'{NUMBER}[corpus.private]\nglobs = ["diary*.md"]\n')
+    write(settings_file, f'{NUMBER}[corpus.private]\nglobs = ["diary*.md"]\n')
     write(places[0] / "diary 2.md", "# Diary\n\nApples were sweet.\n")
     write(places[0] / "new.md", "# New\n\nApples bloom.\n")
     time.sleep(PRIVACY_CHECK_SECONDS)
-    for each in (library, opened()):
-        each.index()
-        assert found(each) == {"fruit.md", "pie.md"}
-        assert "too many digits" in told(each)["strange"][0]
+    for some_library in (library, opened()):
+        some_library.index()
+        assert found_paths(some_library) == {"fruit.md", "pie.md"}
+        assert "too many digits" in problems(some_library)["strange"][0]
 
 
-def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(
+def test_folder_file_cannot_weaken_the_users_privacy_rules(
     places: tuple[Path, Path], opened: Callable[..., Library]
 ) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
@@ -272,17 +283,17 @@ def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(
     )
     library = opened("corpus.private.globs=diary.md")
     library.index()
-    assert found(library) == {"fruit.md", "pie.md"}
+    assert found_paths(library) == {"fruit.md", "pie.md"}
 
 
-# ------------------------------------------------------------------ what it may ask for
+# ------------------------------------------------------------------ limits
 
 
-def test_every_number_that_a_folders_own_file_may_set_has_bounds() -> None:
+def test_every_number_in_a_folder_file_has_bounds() -> None:
     numbers = [
-        each
-        for each in settings_by_key().values()
-        if each.key.startswith(("query.", "corpus.chunk.")) and each.kind in (int, float)
+        setting
+        for setting in settings_by_key().values()
+        if setting.key.startswith(("query.", "corpus.chunk.")) and setting.kind in (int, float)
     ]
     assert [
         number.key for number in numbers if number.minimum is None or number.maximum is None
@@ -291,20 +302,20 @@ def test_every_number_that_a_folders_own_file_may_set_has_bounds() -> None:
 
 
 @pytest.mark.parametrize("skip", ["", "'fuse'"])
-def test_no_bound_makes_a_question_an_error_or_compares_more_than_some_hundred_candidates(
+def test_extreme_folder_settings_keep_queries_cheap(
     places: tuple[Path, Path], opened: Callable[..., Library], skip: str
 ) -> None:
     for n in range(400):
         write(places[0] / f"{n}.md", f"# Apples {n}\n\nApples of tree {n} stand in row {n * n}.\n")
-    same = (
+    relevance = (
         "[query.confidence]\nminimum_relevance = 0\nabstain_below = 0\n[query.deduplicate]\n"
         "method = 'semantic'\n"
     )
-    write(places[0] / "thumbindex.toml", f"[query]\nlimit = 100\nskip = [{skip}]\n{same}")
+    write(places[0] / "thumbindex.toml", f"[query]\nlimit = 100\nskip = [{skip}]\n{relevance}")
     library = opened(alone=True)
     library.index()
     answer = library.query("apples tree row")
-    assert told(library)["strange"] == []
+    assert problems(library)["strange"] == []
     assert answer.passages
     assert all(
         50 <= step.size_in <= 300
@@ -314,24 +325,24 @@ def test_no_bound_makes_a_question_an_error_or_compares_more_than_some_hundred_c
 
 
 @pytest.mark.parametrize("line", ['globs = ["diary.md"]', 'tags = ["secret"]'])
-def test_what_the_file_keeps_private_from_now_on_is_private_in_a_library_that_is_open(
+def test_new_privacy_rule_applies_to_an_open_library(
     places: tuple[Path, Path], opened: Callable[..., Library], line: str
 ) -> None:
     write(places[0] / "diary.md", "# Diary\n\nApples were sour. #secret\n")
     library = opened()
     library.index()
-    assert "diary.md" in found(library)
+    assert "diary.md" in found_paths(library)
     write(places[0] / "thumbindex.toml", f"[corpus.private]\n{line}\n")
     time.sleep(PRIVACY_CHECK_SECONDS)
-    assert found(library) == {"fruit.md", "pie.md"}  # before anything is indexed again
+    assert found_paths(library) == {"fruit.md", "pie.md"}  # before the next run
     with pytest.raises(UnknownPathError, match="No document"):
         library.read("diary.md")
     library.index()
-    assert found(library) == {"fruit.md", "pie.md"}
-    (places[0] / "thumbindex.toml").unlink()  # as an editor does for a moment
+    assert found_paths(library) == {"fruit.md", "pie.md"}
+    (places[0] / "thumbindex.toml").unlink()  # an editor may delete it briefly
     time.sleep(PRIVACY_CHECK_SECONDS)
     library.index()
-    assert found(library) == {"fruit.md", "pie.md"}
+    assert found_paths(library) == {"fruit.md", "pie.md"}
     again = opened()
     again.index()
-    assert found(again) == {"fruit.md", "pie.md", "diary.md"}
+    assert found_paths(again) == {"fruit.md", "pie.md", "diary.md"}

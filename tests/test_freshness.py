@@ -1,6 +1,4 @@
-"""An answer that waits for what is on disk, or says what is missing; and the news of what came,
-went and changed.
-"""
+"""Queries that wait for current files, and changes since the last poll."""
 
 import os
 import threading
@@ -13,8 +11,7 @@ from filelock import FileLock
 
 from folders import open_library, write
 from thumbindex.index.locks import hold_lock, publish_run
-from thumbindex.index.refresh_requests import MAX_WAIT_SECONDS, pending_requests
-from thumbindex.index.refresh_requests import request_refresh as ask_indexer
+from thumbindex.index.refresh_requests import MAX_WAIT_SECONDS, pending_requests, request_refresh
 from thumbindex.library import Library
 from thumbindex.library.freshness import TAKEOVER_SECONDS, has_indexer
 from thumbindex.library.indexing import FIRST_BATCH_BYTES
@@ -43,7 +40,7 @@ def reader(writer: Library, vault: Path) -> Iterator[Library]:
         yield library
 
 
-def request_refresh(library: Library, text: str = "plums", seconds: float = 0.15) -> Answer:
+def query_fresh(library: Library, text: str = "plums", seconds: float = 0.15) -> Answer:
     return library.query(text, wait_fresh=seconds)
 
 
@@ -51,31 +48,27 @@ def paths(answer: Answer) -> set[str]:
     return {passage.path for passage in answer.passages}
 
 
-def test_without_being_asked_an_answer_says_nothing_of_the_disk(reader: Library) -> None:
+def test_answer_has_no_freshness_unless_requested(reader: Library) -> None:
     assert reader.query("apples").freshness is None
 
 
-def test_a_folder_that_nobody_indexes_is_indexed_by_the_question(
-    reader: Library, vault: Path
-) -> None:
+def test_query_indexes_a_folder_without_an_indexer(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
     (vault / "pears.md").unlink()
-    answer = request_refresh(reader, "plums pears", 30)
+    answer = query_fresh(reader, "plums pears", 30)
     assert answer.freshness == FRESH
     assert "plums.md" in paths(answer)
     assert "pears.md" not in paths(answer)
 
 
-def test_a_server_leaves_indexing_to_its_child(reader: Library, vault: Path) -> None:
+def test_server_query_leaves_indexing_to_the_indexer(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
     answer = reader.query("plums", wait_fresh=0.15, indexer_starting=lambda: True)
     assert answer.freshness == Freshness(behind=("vault",))
     assert "plums.md" not in paths(answer)
 
 
-def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(
-    reader: Library, writer: Library, vault: Path
-) -> None:
+def test_query_waits_for_a_running_indexer(reader: Library, writer: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
     later = threading.Timer(0.3, lambda: writer.index(words_only=True))
     later.start()
@@ -85,21 +78,21 @@ def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(
     assert "plums.md" in paths(answer)
 
 
-def test_a_run_that_began_before_the_question_does_not_answer_it(
+def test_run_that_began_before_the_request_does_not_complete_it(
     reader: Library, writer: Library, vault: Path
 ) -> None:
-    def ask_in_the_middle(progress: Progress) -> None:
-        asks.append(ask_indexer(reader.opened[0].index_paths.folder))
+    def request_during_run(progress: Progress) -> None:
+        requests.append(request_refresh(reader.opened[0].index_paths.folder))
 
-    asks: list[Path] = []
+    requests: list[Path] = []
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
-    writer.index(words_only=True, progress=ask_in_the_middle)
-    assert asks[0].exists()
+    writer.index(words_only=True, progress=request_during_run)
+    assert requests[0].exists()
     writer.index(words_only=True)
-    assert not any(path.exists() for path in asks)
+    assert not any(path.exists() for path in requests)
 
 
-def test_an_index_that_is_forgotten_meanwhile_is_behind(
+def test_index_forgotten_during_the_wait_is_behind(
     reader: Library, writer: Library, vault: Path
 ) -> None:
     def forget() -> bool:
@@ -113,33 +106,31 @@ def test_an_index_that_is_forgotten_meanwhile_is_behind(
     assert answer.freshness == Freshness(behind=("vault",))
 
 
-def test_a_run_that_was_cut_short_answers_nobody(
+def test_interrupted_run_completes_no_request(
     reader: Library, writer: Library, vault: Path
 ) -> None:
     for number in range(3 * FIRST_BATCH_BYTES // 100_000):
         write(vault / f"{number}.md", "plums have stones " * 6_000)
-    path = ask_indexer(reader.opened[0].index_paths.folder)
+    path = request_refresh(reader.opened[0].index_paths.folder)
     assert writer.index(words_only=True, interrupted=lambda: True).deferred
     assert path.exists()
 
 
 @pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="nothing is unreadable here")
-def test_what_cannot_be_read_is_not_waited_for(
-    reader: Library, writer: Library, vault: Path
-) -> None:
+def test_unreadable_note_is_not_waited_for(reader: Library, writer: Library, vault: Path) -> None:
     write(vault / "locked.md", "# Locked\n")
     (vault / "locked.md").chmod(0)
     writer.index(words_only=True)
-    assert request_refresh(reader, "apples").freshness == FRESH
+    assert query_fresh(reader, "apples").freshness == FRESH
 
 
-def test_an_empty_folder_without_an_index_is_fresh(tmp_path: Path) -> None:
+def test_empty_folder_without_an_index_is_fresh(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with open_library(tmp_path / "empty") as empty:
-        assert request_refresh(empty, seconds=30).freshness == FRESH
+        assert query_fresh(empty, seconds=30).freshness == FRESH
 
 
-def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> None:
+def test_interrupted_query_stops_waiting(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n")
     began = time.monotonic()
     reader.query(
@@ -152,16 +143,16 @@ def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> Non
     assert pending_requests(reader.opened[0].index_paths.folder) == []
 
 
-def test_an_old_ask_that_nobody_could_delete_is_passed_over(reader: Library) -> None:
+def test_stale_refresh_request_is_ignored(reader: Library) -> None:
     folder = reader.opened[0].index_paths.folder
-    asked = ask_indexer(folder)
-    assert pending_requests(folder) == [asked]
+    request = request_refresh(folder)
+    assert pending_requests(folder) == [request]
     long_ago = time.time() - MAX_WAIT_SECONDS
-    os.utime(asked, (long_ago, long_ago))
+    os.utime(request, (long_ago, long_ago))
     assert pending_requests(folder) == []
 
 
-def test_news_are_what_came_went_and_changed_since_the_last_look(
+def test_poll_returns_changes_since_the_last_poll(
     reader: Library, writer: Library, vault: Path
 ) -> None:
     changes = reader.track_changes()
@@ -170,12 +161,12 @@ def test_news_are_what_came_went_and_changed_since_the_last_look(
     write(vault / "apples.md", "# Apples\n\nChanged.\n")
     (vault / "pears.md").unlink()
     writer.index(words_only=True)
-    reader.query("plums")  # opens what is new: the news are not lost to it
+    reader.query("plums")  # opens the new generation without hiding it from `poll`
     assert changes.poll() == {"vault": Changes(("plums.md",), ("apples.md",), ("pears.md",), 0)}
     assert changes.poll() == {}
 
 
-def test_a_note_that_is_touched_or_embedded_is_no_news(
+def test_touched_or_rebuilt_note_is_no_change(
     reader: Library, writer: Library, vault: Path
 ) -> None:
     changes = reader.track_changes()
@@ -185,9 +176,7 @@ def test_a_note_that_is_touched_or_embedded_is_no_news(
     assert changes.poll() == {}
 
 
-def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
-    reader: Library, vault: Path
-) -> None:
+def test_query_stops_waiting_without_an_indexer(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n")
     began = time.monotonic()
     answer = reader.query(
@@ -200,13 +189,13 @@ def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(
 
 
 @pytest.mark.parametrize("sign", ["watch", "lock", "work"])
-def test_whoever_watches_writes_or_works_is_seen(reader: Library, sign: str) -> None:
+def test_watcher_writer_or_run_counts_as_indexer(reader: Library, sign: str) -> None:
     folder = reader.opened[0]
-    places = folder.index_paths
+    index_paths = folder.index_paths
     with {
-        "watch": FileLock(places.watch),
-        "lock": hold_lock(places.lock),
-        "work": publish_run(places.folder),
+        "watch": FileLock(index_paths.watch),
+        "lock": hold_lock(index_paths.lock),
+        "work": publish_run(index_paths.folder),
     }[sign]:
         assert has_indexer(folder)
     assert not has_indexer(folder)

@@ -1,4 +1,4 @@
-"""From files to answers through the library's front door, with fake models and real indexes."""
+"""`Library` from files to answers, with fake models and real indexes."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
-    # as a server's child
+    # one thread, as in a server's child
     with open_library(vault, tmp_path / "index", "encode.embed.workers=1") as library:
         yield library
 
 
 @pytest.fixture
-def by_eight(vault: Path, tmp_path: Path) -> Iterator[Library]:
-    """Return a library that tells of each eight vectors."""
+def batches_of_eight(vault: Path, tmp_path: Path) -> Iterator[Library]:
+    """A library that reports progress after every eight vectors."""
     config = load_config(user_file=vault / "none")
     embed = replace(config.encode.embed, batch=8)
     config = replace(config, encode=replace(config.encode, embed=embed))
@@ -71,7 +71,7 @@ def by_eight(vault: Path, tmp_path: Path) -> Iterator[Library]:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whose time is long past, so that no reading is owed to a fresh time."""
+    """Write a file with an old time, so that indexing does not reread it for its recent time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     os.utime(path, ns=(10**18 + len(text), 10**18 + len(text)))
@@ -88,13 +88,13 @@ def paths(library: Library, text: str, **filters: object) -> list[str]:
 # ------------------------------------------------------------------ indexing
 
 
-def test_unchanged_text_is_never_embedded_twice_after_an_edit_elsewhere_in_the_file(library, vault):
+def test_edit_embeds_only_the_changed_text(library, vault):
     library.index()
     write(vault / "fruit/apples.md", NOTES["fruit/apples.md"] + "\n## Eating\n\nEat one a day.\n")
     assert library.index().embedded == 1
 
 
-def test_an_abbreviation_is_known_as_long_as_some_note_defines_it(library, vault):
+def test_abbreviation_expands_only_while_a_note_defines_it(library, vault):
     write(vault / "sso.md", "# Words\n\nWe mean single sign-on (SSO).\n")
     write(vault / "teams.md", "# Teams\n\nSingle sign-on is for teams.\n")
     library.index()
@@ -105,21 +105,21 @@ def test_an_abbreviation_is_known_as_long_as_some_note_defines_it(library, vault
     assert ("teams.md" in paths(library, "SSO"), library.query("SSO").corrected) == (False, None)
 
 
-def test_a_rename_and_a_move_ask_no_model(library, vault):
+def test_moving_a_note_embeds_nothing(library, vault):
     library.index()
     (vault / "fruit/apples.md").rename(vault / "moved.md")
     report = library.index()
     assert (report.added, report.removed, report.embedded) == (1, 1, 0)
 
 
-def test_a_rebuild_asks_no_model_and_gives_the_same_index(library):
+def test_rebuild_embeds_nothing_and_gives_the_same_index(library):
     library.index()
     before = dump(library)
     report = library.index(rebuild=True)
     assert (report.embedded, dump(library)) == (0, before)
 
 
-def test_words_are_found_before_there_are_vectors(library):
+def test_words_are_searchable_without_vectors(library):
     library.index(words_only=True)
     answer = library.query("cellar")
     assert (answer.index.vectors, answer.index.pending, answer.passages[0].path) == (
@@ -129,7 +129,7 @@ def test_words_are_found_before_there_are_vectors(library):
     )
 
 
-def test_bad_files_are_reported_and_do_not_stop_the_run(library, vault):
+def test_bad_files_are_reported_and_skipped(library, vault):
     (vault / "latin.md").write_bytes(b"caf\xe9 au lait")
     (vault / "nul.md").write_bytes(b"zero\0byte")
     (vault / "yaml.md").write_text(
@@ -142,7 +142,7 @@ def test_bad_files_are_reported_and_do_not_stop_the_run(library, vault):
     )
 
 
-def test_the_users_files_are_never_written(library, vault):
+def test_indexing_and_querying_never_write_to_notes(library, vault):
     before = {
         path: (path.stat().st_mtime_ns, path.read_bytes())
         for path in vault.rglob("*")
@@ -157,7 +157,7 @@ def test_the_users_files_are_never_written(library, vault):
     } == before
 
 
-def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(vault, tmp_path):
+def test_damaged_store_is_rebuilt_without_embedding_again(vault, tmp_path):
     with open_library(vault, tmp_path / "index") as library:
         library.index()
         store = library.opened[0].index_paths.of_build().store
@@ -178,7 +178,7 @@ def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(v
         assert (library.status()[0].skipped, store.exists()) == ((), False)
 
 
-# -------------------------------------------------------- any edits end in what a fresh build gives
+# ------------------------------------------------------------------ random edits
 
 TEXTS = st.sampled_from(
     [
@@ -198,21 +198,21 @@ EDITS = st.lists(
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(EDITS, min_size=1, max_size=3))
-def test_any_edits_renames_and_deletions_end_in_the_index_that_a_fresh_build_gives(batches):
+def test_incremental_index_equals_a_fresh_build_after_any_edits(batches):
     with tempfile.TemporaryDirectory() as folder:
         root, clock = Path(folder, "vault"), 10**18
         root.mkdir()
-        (root / "not a note.txt").touch()  # a folder that holds nothing at all is not believed
+        (root / "not a note.txt").touch()  # indexing refuses an empty folder
         with open_library(root, Path(folder, "one")) as library:
             for batch in batches:
                 for action, name, text in batch:
                     clock += 10**10
                     edit(root, action, name, text, clock)
                 library.index()
-            grown = dump(library)
+            incremental = dump(library)
         with open_library(root, Path(folder, "two")) as fresh:
             fresh.index()
-            assert dump(fresh) == grown
+            assert dump(fresh) == incremental
 
 
 def edit(root: Path, action: str, name: str, text: str, clock: int) -> None:
@@ -233,18 +233,18 @@ def edit(root: Path, action: str, name: str, text: str, clock: int) -> None:
 @pytest.mark.parametrize(
     ("query", "path"),
     [
-        ("juice", "fruit/Pears.md"),  # text before the first heading is found
-        ("Williams", "fruit/Pears.md"),  # aliases are found
+        ("juice", "fruit/Pears.md"),  # text before the first heading
+        ("Williams", "fruit/Pears.md"),  # an alias
         ("parse json", "code.md"),  # parts of an identifier
         ("getUserById", "code.md"),
     ],
 )
-def test_what_must_be_found_is_found_first(library, query, path):
+def test_expected_note_is_ranked_first(library, query, path):
     library.index()
     assert paths(library, query)[0] == path
 
 
-def test_a_code_hit_points_at_its_own_chunk(library, vault):
+def test_code_match_points_to_its_own_chunk(library, vault):
     prose = "Prose that fills a chunk of its own. " * 12
     write(
         vault / "code.md",
@@ -256,7 +256,7 @@ def test_a_code_hit_points_at_its_own_chunk(library, vault):
     assert (first.match_start, first.match_end) == (5, 8)
 
 
-def test_the_same_query_gives_the_same_answer_twice(library, vault, tmp_path):
+def test_two_indexes_of_the_same_notes_give_the_same_answer(library, vault, tmp_path):
     library.index()
     with open_library(vault, tmp_path / "other") as other:
         other.index()
@@ -266,7 +266,7 @@ def test_the_same_query_gives_the_same_answer_twice(library, vault, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("arguments", "message"),
     [
         ({"text": " "}, "empty"),
         ({"text": "x" * 10_001}, "10,000"),
@@ -275,25 +275,27 @@ def test_the_same_query_gives_the_same_answer_twice(library, vault, tmp_path):
         ({"path": ["/"]}, "matches no document"),
     ],
 )
-def test_a_query_that_can_find_nothing_is_refused(library, asked, says):
-    with pytest.raises(UsageError, match=says):
-        library.query(**{"text": "apples", **asked})
+def test_invalid_query_raises_usage_error(library, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        library.query(**{"text": "apples", **arguments})
 
 
-def test_several_folders_answer_as_one_and_can_be_named(vault, tmp_path):
-    other = tmp_path / "work"
-    write(other / "apples.md", "# Apples at work\n\nThe office has apples.\n")
-    with folders.open_library(vault, other) as library:
+def test_query_searches_all_folders_or_the_named_one(vault, tmp_path):
+    work_folder = tmp_path / "work"
+    write(work_folder / "apples.md", "# Apples at work\n\nThe office has apples.\n")
+    with folders.open_library(vault, work_folder) as library:
         library.index()
         both = {passage.folder for passage in library.query("apples").passages}
-        one = {passage.folder for passage in library.query("apples", folder=["work"]).passages}
-    assert (both, one) == ({"vault", "work"}, {"work"})
+        from_work = {
+            passage.folder for passage in library.query("apples", folder=["work"]).passages
+        }
+    assert (both, from_work) == ({"vault", "work"}, {"work"})
 
 
 # ------------------------------------------------------------------ reading
 
 
-def test_a_heading_is_read_with_those_below_it_and_a_range_to_the_last_line_at_most(library, vault):
+def test_read_includes_subheadings_and_clips_ranges_at_the_last_line(library, vault):
     write(vault / "a#2.md", "# A\n\n## One\n\n### Below\n\n<!-- x -->\n\n## Two\n")
     library.index()
     excerpts = [
@@ -308,11 +310,11 @@ def test_a_heading_is_read_with_those_below_it_and_a_range_to_the_last_line_at_m
     ]
 
 
-def test_a_note_that_was_left_out_is_told_to_be_and_why_unless_it_is_private(vault, tmp_path):
+def test_reading_a_skipped_note_gives_the_reason_unless_it_is_private(vault, tmp_path):
     write(vault / "huge.md", "Words and more of them. " * 20)
     with open_library(vault, tmp_path / "index", "corpus.max_file_bytes=400") as library:
         library.index()
-        for written in ("huge.md", "huge", "## 1. huge.md#Words (lines 3-4)"):
+        for name in ("huge.md", "huge", "## 1. huge.md#Words (lines 3-4)"):
             with pytest.raises(
                 UnknownPathError,
                 match=(
@@ -320,13 +322,13 @@ def test_a_note_that_was_left_out_is_told_to_be_and_why_unless_it_is_private(vau
                     r"more than corpus\.max_file_bytes \(400\): not indexed\."
                 ),
             ):
-                library.read(written)
+                library.read(name)
         write(vault / "huge.md", "---\nprivate: true\n---\n")
         with pytest.raises(UnknownPathError, match=r"^No document 'huge\.md' in the index\."):
             library.read("huge.md")
 
 
-def test_a_note_is_read_by_its_name_but_not_where_the_path_has_to_be_exact(library):
+def test_read_accepts_names_unless_the_path_must_be_exact(library):
     library.index()
     assert library.read("pears").path == "fruit/Pears.md"
     for path in ("pears", "fruit/Pears.md (line 1)", "fruit/Pears.md:1"):
@@ -334,7 +336,7 @@ def test_a_note_is_read_by_its_name_but_not_where_the_path_has_to_be_exact(libra
             library.read(path, exact=True)
 
 
-def test_a_name_is_read_as_a_citation_writes_it(vault, tmp_path):
+def test_read_accepts_names_as_citations_print_them(vault, tmp_path):
     (vault / "line\nbreak.md").write_text(
         "# Breaks\n\n## Dam\n\nThe dam broke.\n", encoding="utf-8"
     )
@@ -347,7 +349,7 @@ def test_a_name_is_read_as_a_citation_writes_it(vault, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(vault, tmp_path):
+def test_index_keeps_its_model_if_none_is_configured(vault, tmp_path):
     def index_with(*overrides: str) -> str:
         config = load_config(
             user_file=tmp_path / "none",
@@ -367,8 +369,8 @@ def long_note(number: int) -> str:
     return "".join(f"# Part {n}\n\n{f'words of {number} and {n} ' * 5}\n\n" for n in range(20))
 
 
-def test_an_index_that_is_forgotten_while_it_is_written_is_gone_until_the_next_run(
-    by_eight, vault, tmp_path
+def test_forget_during_a_write_deletes_the_index_until_the_next_run(
+    batches_of_eight, vault, tmp_path
 ):
     for number in range(2):
         write(vault / f"long {number}.md", long_note(number))
@@ -380,18 +382,16 @@ def test_an_index_that_is_forgotten_while_it_is_written_is_gone_until_the_next_r
                 forgotten.append(other.forget())
 
     with pytest.raises(IndexMissingError, match="Run `thumbindex index` again"):
-        by_eight.index(progress=forget)
-    assert not by_eight.indexed
-    by_eight.index()
+        batches_of_eight.index(progress=forget)
+    assert not batches_of_eight.indexed
+    batches_of_eight.index()
     with open_library(vault, tmp_path / "fresh") as fresh:
         fresh.index()
-        by_eight.status(), fresh.status()  # opens what is there now
-        assert dump(by_eight) == dump(fresh)
+        batches_of_eight.status(), fresh.status()  # opens what is there now
+        assert dump(batches_of_eight) == dump(fresh)
 
 
-def test_a_vector_is_its_texts_where_the_index_is_built_anew_while_vectors_are_made(
-    by_eight, vault, tmp_path
-):
+def test_rebuild_during_embedding_keeps_vectors_with_their_texts(batches_of_eight, vault, tmp_path):
     for number in range(2):
         write(vault / f"long {number}.md", long_note(number))
     rebuilt = []
@@ -402,16 +402,16 @@ def test_a_vector_is_its_texts_where_the_index_is_built_anew_while_vectors_are_m
             with open_library(vault, tmp_path / "index") as other:
                 rebuilt.append(other.index(words_only=True, rebuild=True))
 
-    report = by_eight.index(progress=rebuild)
+    report = batches_of_eight.index(progress=rebuild)
     assert len(rebuilt) == 1
-    by_eight.status()  # opens what is there now
+    batches_of_eight.status()  # opens what is there now
     with open_library(vault, tmp_path / "fresh") as fresh:
         chunks = fresh.index().embedded
-        assert dump(by_eight) == dump(fresh)
+        assert dump(batches_of_eight) == dump(fresh)
         assert report.chunks == chunks
 
 
-def test_three_lines_of_python_are_enough(vault, tmp_path):
+def test_public_library_indexes_and_answers(vault, tmp_path):
     from thumbindex import Library as Public
 
     with Public.open(
@@ -424,7 +424,7 @@ def test_three_lines_of_python_are_enough(vault, tmp_path):
         assert library.query("cellar").passages[0].citation == "fruit/apples.md#Storing (lines 1-7)"
 
 
-def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Library, vault: Path):
+def test_emptied_folder_is_refused_unless_rebuilding(library: Library, vault: Path):
     library.index()
     shutil.rmtree(vault)
     vault.mkdir()
@@ -435,7 +435,7 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_not_taken_for_empty(library: Library, vault: Path):
+def test_unreadable_folder_is_not_treated_as_empty(library: Library, vault: Path):
     library.index()
     vault.chmod(0)
     try:
@@ -447,7 +447,7 @@ def test_a_folder_that_may_not_be_read_is_not_taken_for_empty(library: Library, 
     assert len(library.outline()) == 3
 
 
-def test_comments_are_read_as_they_stand_and_flagged(vault, tmp_path):
+def test_read_flags_comments(vault, tmp_path):
     (vault / "a.md").write_text(
         "# A\n\n<!-- one -->\n\n```\n<!-- code -->\n```\n\n%%\ntwo\n%%\n" + "x <!-- y -->\n\n" * 6,
         encoding="utf-8",

@@ -28,7 +28,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield library
 
 
-def test_a_query_engine_answers_from_cited_passages(library: Library) -> None:
+def test_query_engine_answers_from_cited_passages(library: Library) -> None:
     from llama_index.core.llms import MockLLM
     from llama_index.core.query_engine import RetrieverQueryEngine
 
@@ -39,12 +39,12 @@ def test_a_query_engine_answers_from_cited_passages(library: Library) -> None:
     node = response.source_nodes[0]
     assert node.metadata["citation"].startswith("sync.md#Set up (lines ")
     assert (node.metadata["path"], node.metadata["heading_path"]) == ("sync.md", ["Sync", "Set up"])
-    # The mock answers with its prompt: what a model would have read.
+    # the mock answers with its prompt
     assert f"citation: {node.metadata['citation']}" in str(response)
     assert "Press the green button to begin syncing." in str(response)
 
 
-def test_what_narrows_a_query_narrows_the_retriever(library: Library) -> None:
+def test_retriever_applies_query_filters(library: Library) -> None:
     from thumbindex.llama_index import ThumbindexRetriever
 
     retriever = ThumbindexRetriever(library, path=("canvas.md",))
@@ -54,13 +54,13 @@ def test_what_narrows_a_query_narrows_the_retriever(library: Library) -> None:
     ] == ["canvas.md"]
 
 
-def test_where_there_is_no_answer_there_is_no_node(library: Library) -> None:
+def test_no_answer_returns_no_nodes(library: Library) -> None:
     from thumbindex.llama_index import ThumbindexRetriever
 
     assert ThumbindexRetriever(library).retrieve("xyzzyq plughw") == []
 
 
-def test_two_passages_are_never_one_node(tmp_path: Path) -> None:
+def test_passages_have_distinct_node_ids(tmp_path: Path) -> None:
     from thumbindex.llama_index import ThumbindexRetriever
 
     notes = {

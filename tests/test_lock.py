@@ -1,6 +1,4 @@
-"""`requirements.txt` locks the base install: each package that it needs, on each system, at the
-version that is tested, by hashes.
-"""
+"""`requirements.txt` locks every package of the base install at its tested version, by hash."""
 
 import re
 import tomllib
@@ -20,30 +18,30 @@ LOCKED = {
     )
     for line, hashes in ENTRY.findall(TEXT)
 }
-"""Each entry and its hashes, by the package's name."""
+"""Requirement and hashes by package name."""
 
 
-def needed_here() -> set[str]:
-    """Return what the base install needs on this system, by what the packages that are installed
-    say that they need.
-    """
-    asked = [
-        Requirement(each)
-        for each in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-            "dependencies"
-        ]
+def required_packages() -> set[str]:
+    """Return the base install's packages on this system, from installed packages' metadata."""
+    pending = [
+        Requirement(requirement)
+        for requirement in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+            "project"
+        ]["dependencies"]
     ]
     reached: set[tuple[str, str]] = set()
-    while asked:
-        each = asked.pop()
-        name = canonicalize_name(each.name)
-        for extra in {"", *each.extras} - {extra for known, extra in reached if known == name}:
+    while pending:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
+        for extra in {"", *requirement.extras} - {
+            extra for reached_name, extra in reached if reached_name == name
+        }:
             reached.add((name, extra))
             try:
                 needs = map(Requirement, requires(name) or ())
-            except PackageNotFoundError:  # the test of what is locked names it
+            except PackageNotFoundError:  # the test of the lock reports it
                 continue
-            asked += [
+            pending += [
                 need
                 for need in needs
                 if need.marker is None or need.marker.evaluate({"extra": extra})
@@ -51,21 +49,26 @@ def needed_here() -> set[str]:
     return {name for name, _ in reached}
 
 
-def test_what_the_base_install_needs_here_is_locked_and_nothing_else():
+def test_lock_has_exactly_the_packages_of_the_base_install():
     assert {
-        name for name, (each, _) in LOCKED.items() if each.marker is None or each.marker.evaluate()
-    } == needed_here()
+        name
+        for name, (requirement, _) in LOCKED.items()
+        if requirement.marker is None or requirement.marker.evaluate()
+    } == required_packages()
 
 
-def test_each_locked_version_is_the_one_that_is_tested():
+def test_locked_versions_are_the_tested_versions():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = {canonicalize_name(each.name): each.specifier for each in map(Requirement, lines[1:])}
-    assert {name: str(each.specifier) for name, (each, _) in LOCKED.items()} == {
+    pins = {
+        canonicalize_name(requirement.name): requirement.specifier
+        for requirement in map(Requirement, lines[1:])
+    }
+    assert {name: str(requirement.specifier) for name, (requirement, _) in LOCKED.items()} == {
         name: str(pins.get(name)) for name in LOCKED
     }
 
 
-def test_each_locked_package_is_known_by_hashes_and_by_no_host():
+def test_locked_packages_have_hashes_and_no_host():
     digest = re.compile(r"sha256:[0-9a-f]{64}")
     assert [
         name for name, (_, hashes) in LOCKED.items() if not all(map(digest.fullmatch, hashes))

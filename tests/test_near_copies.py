@@ -1,6 +1,4 @@
-"""New chunks are looked at once they have vectors: repeats, copies elsewhere, and what becomes of
-them when notes change.
-"""
+"""Repeats and near-duplicates of new chunks, and their updates when notes change."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from thumbindex.index.store import Store
 from thumbindex.library import Library
 
 BACKUP = "The backup of all notes runs every single night at home, and a copy of it goes abroad."
-# no word that the other lacks
+# every word is in BACKUP too
 REWORDED = "The backup of all notes runs every night at home, and a copy of it goes abroad."
 PEARS = "Pears ripen off the tree, apples on it."
 
@@ -36,7 +34,7 @@ def library(root: Path) -> Iterator[Library]:
 
 
 def put(library: Library, notes: Mapping[str, str]) -> None:
-    """Write notes and index them; an empty one is deleted."""
+    """Write notes and index them; delete a note with an empty text."""
     ((_, root),) = library.folders
     for name, text in notes.items():
         (root / name).unlink(missing_ok=True)
@@ -46,48 +44,46 @@ def put(library: Library, notes: Mapping[str, str]) -> None:
 
 
 def repeats(library: Library) -> list[tuple[str, str, bool]]:
-    """Return the text of each repeat with its keeper's."""
+    """Return the texts of each repeat and its kept chunk."""
     with closing(Store(library.opened[0].index_paths.store, read_only=True)) as store:
-        found = store.duplicates.repeats()
-        chunks = store.chunks([row for pair in found for row in pair[:2]])
+        rows = store.duplicates.repeats()
+        chunks = store.chunks([row for pair in rows for row in pair[:2]])
         store.verify()
-        return sorted(
-            (chunks[row].text, chunks[keeper].text, exact) for row, keeper, exact in found
-        )
+        return sorted((chunks[row].text, chunks[keeper].text, exact) for row, keeper, exact in rows)
 
 
-def alike(library: Library) -> list[tuple[str, str, str]]:
-    """Return the notes of each pair, and its zone."""
+def pairs(library: Library) -> list[tuple[str, str, str]]:
+    """Return the note titles and zone of each pair."""
     with closing(Store(library.opened[0].index_paths.store, read_only=True)) as store:
-        found = store.duplicates.pairs()
+        rows = store.duplicates.pairs()
         titles = {
             row: chunk.heading_path[0]
-            for row, chunk in store.chunks([row for pair in found for row in pair[:2]]).items()
+            for row, chunk in store.chunks([row for pair in rows for row in pair[:2]]).items()
         }
-        return sorted((*sorted((titles[a], titles[b])), zone) for a, b, _, zone, _, _ in found)
+        return sorted((*sorted((titles[a], titles[b])), zone) for a, b, _, zone, _, _ in rows)
 
 
 def copies(library: Library) -> dict[str, list[str]]:
-    """Return the notes of all chunks that have copies, with those of the copies."""
+    """Return the paths of copies, by the path of each chunk that has any."""
     (reader,) = library._readers
     snapshot = reader.folder_snapshot().snapshot
     path = lambda n: snapshot.catalog.documents[snapshot.catalog.document_of(n)].path  # noqa: E731
     return {
-        path(n): [path(m) for m in found]
+        path(n): [path(m) for m in copies_of_n]
         for n in range(len(snapshot.catalog))
-        if (found := snapshot.duplicates.copies(n))
+        if (copies_of_n := snapshot.duplicates.copies(n))
     }  # type: ignore[arg-type]
 
 
 def note(title: str, *paragraphs: str) -> str:
-    """Write a note with a section a paragraph: short paragraphs of one section are one chunk."""
+    """Return a note with one section per paragraph, so that each paragraph is a chunk."""
     return f"# {title}\n\n" + "\n\n## More\n\n".join(paragraphs) + "\n"
 
 
 # ------------------------------------------------------------------ inside a document
 
 
-def test_what_a_note_says_twice_is_left_out_and_stays_readable(library):
+def test_repeats_inside_a_note_are_not_searched_but_readable(library):
     put(library, {"a.md": note("A", BACKUP, PEARS, BACKUP, REWORDED)})
     assert repeats(library) == [(REWORDED, BACKUP, False), (BACKUP, BACKUP, True)]
     assert REWORDED in library.read("a.md").text
@@ -101,7 +97,7 @@ def test_what_a_note_says_twice_is_left_out_and_stays_readable(library):
     ) == ((2, 3), True)  # type: ignore[arg-type, list-item, index]
 
 
-def test_a_text_that_stands_in_two_notes_is_left_out_of_none(library):
+def test_text_in_two_notes_is_no_repeat(library):
     put(library, {"a.md": note("A", BACKUP), "b.md": note("B", BACKUP)})
     assert repeats(library) == []
 
@@ -109,7 +105,7 @@ def test_a_text_that_stands_in_two_notes_is_left_out_of_none(library):
 # ------------------------------------------------------------------ across documents
 
 
-def test_copies_in_other_notes_are_found_whatever_stands_above_them(library):
+def test_copies_are_found_under_any_heading(library):
     put(
         library,
         {
@@ -119,22 +115,22 @@ def test_copies_in_other_notes_are_found_whatever_stands_above_them(library):
         },
     )
     put(library, {"d.md": note("Delta", BACKUP)})
-    assert ("Alpha", "Delta", "same") in alike(library)
+    assert ("Alpha", "Delta", "same") in pairs(library)
     assert copies(library)["a.md"] == ["d.md"]
 
 
-def test_a_new_note_is_compared_with_the_old_ones_and_an_old_pair_goes_with_its_note(library):
+def test_pairs_follow_added_and_changed_notes(library):
     put(library, {"a.md": note("A", BACKUP)})
     put(library, {"b.md": note("B", BACKUP)})
-    assert (alike(library), copies(library)) == (
+    assert (pairs(library), copies(library)) == (
         [("A", "B", "same")],
         {"a.md": ["b.md"], "b.md": ["a.md"]},
     )
     put(library, {"b.md": note("B", PEARS)})
-    assert (alike(library), copies(library)) == ([], {})
+    assert (pairs(library), copies(library)) == ([], {})
 
 
-def test_one_run_or_many_find_the_same_repeats(root):
+def test_incremental_runs_find_the_same_repeats_as_a_rebuild(root):
     notes = {
         f"{n}.md": note(str(n), BACKUP, PEARS, *(REWORDED for _ in range(n % 3))) for n in range(6)
     }
@@ -153,8 +149,8 @@ LONG = note(
 )
 
 
-def begin_search(library: Library, **notes: str) -> Generator[None]:
-    """Index notes but for what is there twice, and return the search for that."""
+def start_search(library: Library, **notes: str) -> Generator[None]:
+    """Index notes without finding duplicates; return the duplicate search."""
     ((_, root),) = library.folders
     for name, text in notes.items():
         (root / f"{name}.md").write_text(text, encoding="utf-8")
@@ -163,27 +159,27 @@ def begin_search(library: Library, **notes: str) -> Generator[None]:
     return library.find_duplicates()
 
 
-def test_a_search_that_is_left_and_begun_anew_finds_the_same(root):
-    found = []
-    for lefts in ((), (3, 8)):
+def test_interrupted_duplicate_search_finds_the_same_pairs(root):
+    results = []
+    for interruptions in ((), (3, 8)):
         with open_library(root) as library:
-            steps = begin_search(library, long=LONG, other=LONG.replace("Long", "Other"))
-            for left in lefts:
-                deque(islice(steps, left), maxlen=0)
+            steps = start_search(library, long=LONG, other=LONG.replace("Long", "Other"))
+            for steps_taken in interruptions:
+                deque(islice(steps, steps_taken), maxlen=0)
                 steps.close()
                 steps = library.find_duplicates()
             deque(steps, maxlen=0)
-            found.append((repeats(library), alike(library)))
+            results.append((repeats(library), pairs(library)))
             library.forget()
-    assert found[0] == found[1] != ([], [])
+    assert results[0] == results[1] != ([], [])
 
 
-def test_a_search_in_an_index_that_is_built_anew_meanwhile_leaves_nothing_in_the_new_one(library):
-    steps = begin_search(library, a=note("A", BACKUP, PEARS), b=note("B", BACKUP))
+def test_rebuild_discards_a_running_duplicate_search(library):
+    steps = start_search(library, a=note("A", BACKUP, PEARS), b=note("B", BACKUP))
     next(steps)
-    # in which nothing was looked at either, and rows have the same numbers
+    # the rebuilt index has the same row ids and no duplicates yet
     library.index(rebuild=True, words_only=True)
     deque(steps, maxlen=0)
-    assert (repeats(library), alike(library)) == ([], [])
+    assert (repeats(library), pairs(library)) == ([], [])
     library.index()
-    assert alike(library) != []
+    assert pairs(library) != []

@@ -1,4 +1,4 @@
-"""The same words mean the same note to every command and tool."""
+"""The same text means the same note to every command and tool."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
         ("{root}/notes/alpha/plan", "alpha/plan.md"),
     ],
 )
-def test_the_same_words_mean_the_same_note_everywhere(
+def test_name_means_the_same_note_everywhere(
     library: Library, tmp_path: Path, typed: str, path: str
 ) -> None:
     typed = typed.format(root=tmp_path.as_posix())
@@ -64,7 +64,7 @@ def test_the_same_words_mean_the_same_note_everywhere(
 
 
 @pytest.mark.parametrize("heading", ["Brewing", "brewing", "Tea > Brewing", "cold-water"])
-def test_the_same_words_mean_the_same_heading_everywhere(library: Library, heading: str) -> None:
+def test_heading_means_the_same_lines_everywhere(library: Library, heading: str) -> None:
     (check,) = library.verify(f"It stands in [[notes/tea.md#{heading}]].").citations
     lines = library.read(f"notes/tea.md#{heading}")
     assert (check.state, check.start_line, check.end_line) == (
@@ -75,7 +75,7 @@ def test_the_same_words_mean_the_same_heading_everywhere(library: Library, headi
     assert library.why(f"notes/tea.md#{heading}", "water").chunks == 1
 
 
-def test_a_note_with_a_hash_in_its_name_is_found_by_its_citation(library: Library) -> None:
+def test_note_with_a_hash_in_its_name_is_found_by_citation(library: Library) -> None:
     cited = "work: c# notes.md#Generics (lines 3-5)"
     (check,) = library.verify(f'"They are reified." ({cited})').citations
     assert library.read(cited).start_line == 3
@@ -83,7 +83,7 @@ def test_a_note_with_a_hash_in_its_name_is_found_by_its_citation(library: Librar
     assert (check.state, check.path) == ("there", "c# notes.md")
 
 
-def test_several_notes_of_a_name_are_told_in_one_form_of_words(library: Library) -> None:
+def test_ambiguous_name_gives_the_same_error_everywhere(library: Library) -> None:
     several = (
         r"^'plan' is the name of several documents: "
         r"notes: alpha/plan\.md, notes: beta/plan\.md\. Give the path of one\."
@@ -98,22 +98,25 @@ def test_several_notes_of_a_name_are_told_in_one_form_of_words(library: Library)
             ask("plan")
 
 
-def test_places_of_this_machine_mean_nothing_to_callers_on_others(
-    library: Library, tmp_path: Path
-) -> None:
-    far = library.without_local_paths()
+def test_remote_callers_cannot_use_absolute_paths(library: Library, tmp_path: Path) -> None:
+    remote = library.without_local_paths()
     for path in (tmp_path / "notes/tea.md", tmp_path / "notes/gone.md", Path("/etc/passwd")):
-        said = set()
-        for ask in (far.read, far.outline, far.related, lambda name: far.why(name, "tea")):
+        messages = set()
+        for ask in (
+            remote.read,
+            remote.outline,
+            remote.related,
+            lambda name: remote.why(name, "tea"),
+        ):
             with pytest.raises(UnknownPathError) as refused:
                 ask(path.as_posix())
-            said.add(str(refused.value).partition(".md")[0])
-        assert len(said) == 1
+            messages.add(str(refused.value).partition(".md")[0])
+        assert len(messages) == 1
         assert str(tmp_path) not in str(refused.value).replace(path.as_posix(), "")
 
 
 @pytest.mark.parametrize("typed", ["/a\0/b", "\0", "/" + "x/" * 2_000, "\udcff.md", ": "])
-def test_what_no_file_can_be_called_names_no_note(library: Library, typed: str) -> None:
+def test_impossible_file_name_matches_no_note(library: Library, typed: str) -> None:
     for ask in (library.read, library.outline, library.related):
         with pytest.raises(UnknownPathError):
             ask(typed)
@@ -121,7 +124,7 @@ def test_what_no_file_can_be_called_names_no_note(library: Library, typed: str) 
         assert library.why(typed, "tea").outcome == "not_indexed"
 
 
-def test_what_is_typed_so_far_finds_the_note_of_that_name_first(library: Library) -> None:
+def test_completion_lists_exact_names_first(library: Library) -> None:
     assert [note.path for note in library.suggest_notes("tea", 9)] == ["tea.md", "Ideas/tea.md"]
     assert [note.path for note in library.suggest_notes("co", 9)] == ["Ideas/tea.md"]
     assert [note.path for note in library.suggest_notes("ideas/mu", 9)] == ["Ideas/Müsli.md"]

@@ -1,6 +1,4 @@
-"""What other processes are seen to do with a folder: who indexes it, how far that is, and that
-nothing is done twice.
-"""
+"""Progress of other processes that index a folder, and waiting for them."""
 
 import json
 import os
@@ -16,7 +14,7 @@ from thumbindex.library import Library
 from thumbindex.library.freshness import wait_for_other_run
 from thumbindex.model import Freshness, Progress
 
-OTHER = 4_194_305  # no process has this number
+OTHER = 4_194_305  # above the maximum process id
 
 
 @pytest.fixture
@@ -26,60 +24,60 @@ def library(tmp_path: Path) -> Iterator[Library]:
         yield opened
 
 
-def place(library: Library) -> Path:
+def index_folder(library: Library) -> Path:
     return library.opened[0].index_paths.folder
 
 
-def pretend(folder: Path, work: RunProgress) -> None:
-    """Have the run that goes on be another process's."""
+def fake_run(folder: Path, work: RunProgress) -> None:
+    """Make the current run look like another process's."""
     (folder / "run.json").write_text(
         json.dumps({name: getattr(work, name) for name in work.__slots__}), encoding="utf-8"
     )
 
 
-def test_a_run_is_seen_with_its_process_and_how_far_it_is_and_gone_at_its_end(
+def test_status_shows_the_progress_of_a_run(
     library: Library,
 ) -> None:
-    seen = []
-    library.index(progress=lambda _: seen.append(library.status()[0].progress))
-    assert seen[0] == Progress("vault", "words", 1, 1, os.getpid())
+    progress = []
+    library.index(progress=lambda _: progress.append(library.status()[0].progress))
+    assert progress[0] == Progress("vault", "words", 1, 1, os.getpid())
     assert (library.status()[0].progress, library.status()[0].writing) == (None, False)
 
 
-def test_what_a_killed_process_left_is_seen_through(library: Library) -> None:
+def test_progress_of_a_killed_process_is_ignored(library: Library) -> None:
     library.index()
-    pretend(place(library), RunProgress(OTHER, 1, "vectors", 5, 9))
+    fake_run(index_folder(library), RunProgress(OTHER, 1, "vectors", 5, 9))
     assert library.status()[0].progress is None
 
 
-def test_the_run_of_another_process_is_waited_for_and_its_progress_told(library: Library) -> None:
+def test_index_waits_for_another_process_and_shows_its_progress(library: Library) -> None:
     library.index()
-    told: list[Progress] = []
-    with publish_run(place(library)):
-        pretend(place(library), RunProgress(OTHER, 1, "vectors", 5, 9))
-        waiting = threading.Timer(0.3, lambda: (place(library) / "run.json").unlink())
+    progress: list[Progress] = []
+    with publish_run(index_folder(library)):
+        fake_run(index_folder(library), RunProgress(OTHER, 1, "vectors", 5, 9))
+        waiting = threading.Timer(0.3, lambda: (index_folder(library) / "run.json").unlink())
         waiting.start()
-        report = library.index(progress=told.append, after_others=True)
-    assert told[0] == Progress("vault", "waiting", 5, 9, OTHER)
+        report = library.index(progress=progress.append, after_others=True)
+    assert progress[0] == Progress("vault", "waiting", 5, 9, OTHER)
     assert (report.unchanged, report.embedded) == (1, 0)
 
 
-def test_a_question_about_the_disk_waits_for_words_of_another_process_not_for_its_vectors(
+def test_fresh_query_waits_for_words_but_not_vectors(
     library: Library,
 ) -> None:
     library.index()
     write(library.opened[0].root / "plums.md", "# Plums\n\nPlums have stones.\n")
-    with publish_run(place(library)):
-        pretend(place(library), RunProgress(OTHER, 1, "words", 5, 9))
+    with publish_run(index_folder(library)):
+        fake_run(index_folder(library), RunProgress(OTHER, 1, "words", 5, 9))
         behind = library.query("plums", wait_fresh=0.3)
-        pretend(place(library), RunProgress(OTHER, 1, "vectors", 5, 9))
+        fake_run(index_folder(library), RunProgress(OTHER, 1, "vectors", 5, 9))
         fresh = library.query("plums", wait_fresh=30)
     assert behind.freshness == Freshness(behind=("vault",))
     assert fresh.freshness == Freshness()
     assert [passage.path for passage in fresh.passages][:1] == ["plums.md"]
 
 
-def test_a_question_about_the_disk_waits_no_longer_than_it_may_for_a_writer(
+def test_fresh_query_waits_for_a_writer_only_until_its_deadline(
     library: Library,
 ) -> None:
     library.index()
@@ -96,14 +94,14 @@ def test_a_question_about_the_disk_waits_no_longer_than_it_may_for_a_writer(
         (RunProgress(OTHER, 1, "vectors", 5, 9), True, False),
         (RunProgress(OTHER, 1, "words", 5, 9), False, True),
     ],
-    ids=["own", "vectors are not asked for", "interrupted"],
+    ids=["same process", "only embedding", "interrupted"],
 )
-def test_what_does_not_do_the_same_work_is_not_waited_for(
+def test_unrelated_or_interrupted_run_is_not_waited_for(
     library: Library, work: RunProgress, words_only: bool, gone: bool
 ) -> None:
     library.index()
-    with publish_run(place(library)):
-        pretend(place(library), work)
+    with publish_run(index_folder(library)):
+        fake_run(index_folder(library), work)
         wait_for_other_run(
             library.opened[0],
             lambda told: pytest.fail(f"waits for {told}"),

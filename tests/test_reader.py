@@ -1,4 +1,4 @@
-"""A reader follows the index while another process writes: fast, and never with a wrong answer."""
+"""A reader follows the index while another process writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reader(library: Library) -> Iterator[DiskReader]:
 
 
 def write(root: Path, path: str, text: str) -> None:
-    """Write a file with a time of its own, so that no reading is owed to a fresh one."""
+    """Write a file with an old time that depends on its text."""
     (root / path).write_text(text, encoding="utf-8")
     at = 10**18 + crc32(text.encode())
     os.utime(root / path, ns=(at, at))
@@ -50,7 +50,7 @@ def paths(reader: DiskReader) -> list[str]:
     return [document.path for document in reader.folder_snapshot().snapshot.catalog.documents]
 
 
-def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader):
+def test_failed_snapshot_raises_and_is_retried(reader):
     (contents,) = reader.folder.index_paths.segments_folder.glob("*.seg")
     away = contents.rename(contents.with_suffix(".away"))
     for _ in range(2):
@@ -60,25 +60,25 @@ def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader)
     assert paths(reader) == ["a.md", "b.md"]
 
 
-def test_a_rebuild_during_a_question_is_no_damage(library, reader):
+def test_pinned_reader_survives_a_rebuild(library, reader):
     with reader.pinned():
         assert reader.store.generation
         library.index(rebuild=True)
         assert [paths(reader) for _ in range(2)] == [["a.md", "b.md"]] * 2
 
 
-def test_a_question_sees_the_notes_as_they_were_when_it_began(vault, library):
-    embedder = EditsWhileAsked(vault)
-    with open_library(vault, embedder=embedder) as asked:
-        asked.query("pears")
+def test_query_reads_the_generation_at_its_start(vault, library):
+    embedder = EditingEmbedder(vault)
+    with open_library(vault, embedder=embedder) as reading:
+        reading.query("pears")
         embedder.armed = True
-        first, second = (asked.query("how do apples grow").passages[0] for _ in range(2))
+        first, second = (reading.query("how do apples grow").passages[0] for _ in range(2))
     assert (first.path, first.match) == ("a.md", "Apples grow.")
     assert (second.path, second.match) == ("a.md", "Apples grow tall.")
 
 
-class EditsWhileAsked(FakeEmbedder):
-    """Changes a note and indexes it in the middle of a question."""
+class EditingEmbedder(FakeEmbedder):
+    """Changes and indexes a note during a query."""
 
     def __init__(self, vault: Path) -> None:
         super().__init__()
@@ -94,25 +94,25 @@ class EditsWhileAsked(FakeEmbedder):
         return super().embed_query(text)
 
 
-def test_a_note_is_found_at_every_moment_while_something_else_in_it_is_edited(library, vault):
+def test_note_is_always_found_during_edits(library, vault):
     write(vault, "a.md", "# A\n\nText.\n\n## Kept\n\nApples grow.\n")
     library.index()
-    with open_library(vault) as asked:
-        writing = threading.Thread(target=edit_again_and_again, args=(vault, library))
+    with open_library(vault) as reading:
+        writing = threading.Thread(target=edit_repeatedly, args=(vault, library))
         writing.start()
-        missed = asked_count = 0
+        missed = query_count = 0
         while writing.is_alive():
-            passages = asked.query("how do apples grow").passages
-            missed, asked_count = (
+            passages = reading.query("how do apples grow").passages
+            missed, query_count = (
                 missed + ("Apples grow." not in [passage.match for passage in passages]),
-                asked_count + 1,
+                query_count + 1,
             )
         writing.join()
-    assert (missed, asked_count > 8) == (0, True)
+    assert (missed, query_count > 8) == (0, True)
 
 
-def edit_again_and_again(vault: Path, library: Library) -> None:
-    """Change what stands above a paragraph that stays."""
+def edit_repeatedly(vault: Path, library: Library) -> None:
+    """Change the text above a paragraph that stays."""
     for number in range(10):
         lines = "\n".join(f"Line {n} of {number}." for n in range(number % 4 + 1))
         write(vault, "a.md", f"# A\n\n{lines}\n\n## Kept\n\nApples grow.\n")

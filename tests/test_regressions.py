@@ -1,6 +1,4 @@
-"""What broke once, or would have: crashes between two commits, indexes replaced under a reader,
-names that mean two things.
-"""
+"""Regressions: interrupted runs, replaced indexes, deleted and moved files."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def first(library: Library, text: str) -> str:
     return next((passage.path for passage in library.query(text).passages), "")
 
 
-def test_links_are_resolved_however_many_batches_a_run_has(tmp_path):
+def test_links_resolve_across_batches(tmp_path):
     for n in range(5):
         write(tmp_path / f"vault/{n}.md", f"[[{(n + 1) % 5}]]")
     with opened(tmp_path) as library:
@@ -46,7 +44,7 @@ def test_links_are_resolved_however_many_batches_a_run_has(tmp_path):
         assert report.links == LinkCounts(5, 0)
 
 
-def test_a_moved_note_comes_before_newer_ones_since_its_old_place_goes_with_the_first(tmp_path):
+def test_moved_note_is_indexed_in_the_first_batch(tmp_path):
     write(tmp_path / "vault/old.md", "bananas")
     os.utime(tmp_path / "vault/old.md", (1_000_000_000, 1_000_000_000))
     with opened(tmp_path) as library:
@@ -61,7 +59,7 @@ def test_a_moved_note_comes_before_newer_ones_since_its_old_place_goes_with_the_
         )
 
 
-def test_an_index_that_was_forgotten_and_made_anew_is_read_anew(tmp_path):
+def test_open_library_reads_an_index_recreated_after_forget(tmp_path):
     write(tmp_path / "vault/a.md", "bananas")
     with opened(tmp_path) as reading, opened(tmp_path) as writing:
         writing.index()
@@ -77,20 +75,20 @@ def test_an_index_that_was_forgotten_and_made_anew_is_read_anew(tmp_path):
         )
 
 
-def test_forget_waits_for_no_writer_and_deletes_nothing_under_it(tmp_path):
+def test_forget_fails_while_another_process_writes(tmp_path):
     write(tmp_path / "vault/a.md", "bananas")
     with opened(tmp_path) as library:
         library.index()
         (folder,) = library.opened
         with (
             Writer.open(folder.index_paths.folder),
-            pytest.raises(IndexBusyError, match="another process"),
+            pytest.raises(IndexBusyError, match="Another process is writing"),
         ):
             library.forget()
         assert first(library, "bananas") == "a.md"
 
 
-def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_it_is_damaged(
+def test_open_all_lists_and_forgets_damaged_and_orphaned_indexes(
     tmp_path,
 ):
     for name in ("one", "two"):
@@ -110,13 +108,13 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
 @pytest.mark.parametrize(
     ("problem", "removed"), [(".", ()), ("d", ("a.md",)), ("a.md", ("d/b.md",))]
 )
-def test_what_cannot_be_seen_is_not_gone(problem, removed):
+def test_unlisted_files_are_not_removed(problem, removed):
     changes = Changes(removed=("a.md", "d/b.md"))
-    unseen = [Problem(problem, None, "cannot be listed")]
-    assert effective_changes(changes, unseen, (), is_closed=False).removed == removed
+    problems = [Problem(problem, None, "cannot be listed")]
+    assert effective_changes(changes, problems, (), is_closed=False).removed == removed
 
 
-def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path):
+def test_vectors_of_another_model_are_ignored(tmp_path):
     write(tmp_path / "one/a.md", "apples")
     write(tmp_path / "two/b.md", "Pears, and one day apples too.")
     for name, dimensions in (("one", 64), ("two", 32)):
@@ -130,7 +128,7 @@ def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path
     )
 
 
-def test_an_inode_larger_than_sqlite_counts_is_kept(tmp_path):
+def test_inode_above_the_sqlite_integer_range_is_kept(tmp_path):
     from thumbindex.model import FileState
 
     with Writer.open(tmp_path / "index") as writer:
@@ -142,7 +140,7 @@ def test_an_inode_larger_than_sqlite_counts_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("stage", ["diversify.method=mmr", "skip=expand,rerank"])
-def test_a_query_asks_the_model_once_whatever_compares_vectors_afterwards(tmp_path, stage):
+def test_query_is_embedded_once(tmp_path, stage):
     for n in range(5):
         write(tmp_path / f"vault/{n}.md", f"# {n}\n\napples number {n} are kept in a cellar")
     embedder = FakeEmbedder()
@@ -153,16 +151,16 @@ def test_a_query_asks_the_model_once_whatever_compares_vectors_afterwards(tmp_pa
         assert embedder.embedded == before + 1
 
 
-def test_the_reranker_scores_ten_candidates_and_not_all(tmp_path):
+def test_reranker_scores_only_ten_candidates(tmp_path):
     for n in range(15):
         write(tmp_path / f"vault/{n}.md", f"# Note {n}\n\n{'apples ' * (n + 1)} word{n} other{n}")
-    asked: list[int] = []
+    scored_counts: list[int] = []
 
     class Counting:
         name = "counting"
 
         def score(self, query: str, passages: list[str]) -> list[float]:
-            asked.append(len(passages))
+            scored_counts.append(len(passages))
             return [0.5] * len(passages)
 
     config = load_config(user_file=tmp_path / "none", overrides=("query.skip=expand,deduplicate",))
@@ -175,13 +173,13 @@ def test_the_reranker_scores_ten_candidates_and_not_all(tmp_path):
     ) as library:
         library.index()
         library.query("apples", limit=15)
-    assert asked == [10]
+    assert scored_counts == [10]
 
 
-def test_a_note_that_goes_while_others_are_read_is_no_problem(tmp_path):
+def test_note_deleted_during_a_run_is_no_problem(tmp_path):
     write(tmp_path / "vault/a.md", "apples " * 20_000)
     write(tmp_path / "vault/b.md", "pears")
-    os.utime(tmp_path / "vault/b.md", (0, 0))  # the older one is read last
+    os.utime(tmp_path / "vault/b.md", (0, 0))  # the oldest note is read last
     with opened(tmp_path) as library:
         report = library.index(
             words_only=True,

@@ -1,6 +1,4 @@
-"""A note as HTML: a few tags with a few attributes, each block with its lines, and nothing that can
-do anything.
-"""
+"""Notes as safe HTML: few tags and attributes, and line numbers for each block."""
 
 import random
 import time
@@ -37,7 +35,7 @@ ALLOWED = {
     "ul": set(),
     **{f"h{n}": {"id", "class", "data-lines"} for n in range(1, 7)},
 }
-"""All that may come out of any note."""
+"""All tags and attributes that a rendered note may contain."""
 
 VOID = {"br", "hr"}
 
@@ -69,12 +67,12 @@ def address(link: Link) -> str | None:
     return f"/note/v/{link.target}" if link.target in {"tea", "tea.md", "a b"} else None
 
 
-def rendered(text: str, lines: tuple[int, int] | None = None, title: str = "") -> RenderedNote:
+def render(text: str, lines: tuple[int, int] | None = None, title: str = "") -> RenderedNote:
     return render_note("note.md", text, address, lambda name: f"/?q=tag:{name}", lines, title)
 
 
 class Checked(HTMLParser):
-    """The tags of some HTML; each is closed, none but the allowed is there."""
+    """Parses HTML and asserts that only allowed tags occur and each is closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -86,14 +84,14 @@ class Checked(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
-        held = {name: value or "" for name, value in attrs}
-        assert held.keys() <= ALLOWED[tag], (tag, held)
-        href = held.get("href", "#")
+        attributes = {name: value or "" for name, value in attrs}
+        assert attributes.keys() <= ALLOWED[tag], (tag, attributes)
+        href = attributes.get("href", "#")
         assert href.startswith(("/note/v/", "/?q=tag:", "#", "http://", "https://", "mailto:")), (
             href
         )
         assert not (tag == "a" and "a" in self.open), "a link in a link"
-        self.tags.append((tag, held))
+        self.tags.append((tag, attributes))
         if tag not in VOID:
             self.open.append(tag)
 
@@ -105,25 +103,25 @@ class Checked(HTMLParser):
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_a_payload_is_only_words(payload):
-    Checked(rendered(f"{payload}\n\ntext {payload} text\n\n- {payload}\n\n> {payload}\n").html)
+def test_script_payload_is_rendered_as_text(payload):
+    Checked(render(f"{payload}\n\ntext {payload} text\n\n- {payload}\n\n> {payload}\n").html)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_stands_in_a_note_nothing_else_comes_out(seed):
+def test_any_note_renders_only_allowed_tags(seed):
     chance = random.Random(seed)
     for _ in range(25):
         text = hostile_note(chance).decode("utf-8", "replace")
-        Checked(rendered(text, (2, 5), "Title").html)
-    Checked(rendered("\n\n".join(chance.sample(SNIPPETS, len(SNIPPETS)))).html)
+        Checked(render(text, (2, 5), "Title").html)
+    Checked(render("\n\n".join(chance.sample(SNIPPETS, len(SNIPPETS)))).html)
 
 
-def test_html_in_a_note_is_shown_as_it_is_written():
-    assert "<b>bold</b>" in Checked(rendered("x <b>bold</b> y\n").html).text
+def test_html_is_shown_as_source():
+    assert "<b>bold</b>" in Checked(render("x <b>bold</b> y\n").html).text
 
 
-def test_comments_and_front_matter_are_left_out_and_lines_keep_their_numbers():
-    html = rendered("---\na: b\n---\n<!-- secret -->\n\n# One\n\ntext %%hidden%%\n").html
+def test_comments_and_front_matter_are_hidden_and_line_numbers_kept():
+    html = render("---\na: b\n---\n<!-- secret -->\n\n# One\n\ntext %%hidden%%\n").html
     text = Checked(html).text
     assert ("secret" in text, "hidden" in text, "a: b" in text) == (False, False, False)
     assert 'id="L6"' in html
@@ -131,46 +129,50 @@ def test_comments_and_front_matter_are_left_out_and_lines_keep_their_numbers():
 
 
 def test_cited_lines_are_marked_in_the_innermost_blocks():
-    html = rendered(
+    html = render(
         "# A\n\none\n\n- two\n- three\n\n| a |\n|---|\n| b |\n\n```\nx\ny\n```\n", (6, 13)
     ).html
     cited = [
-        held.get("data-lines", "")
-        for tag, held in Checked(html).tags
-        if "cited" in held.get("class", "").split()
+        attributes.get("data-lines", "")
+        for tag, attributes in Checked(html).tags
+        if "cited" in attributes.get("class", "").split()
     ]
     assert cited == ["6-6", "8-8", "10-10", ""]
     assert '<span class="cited">x</span>' in html
 
 
-def test_links_lead_to_notes_that_are_there_and_others_are_marked():
-    html = rendered(
-        "[[tea]] [t](tea.md) [b](<a b>) [[nowhere]] ![[tea]] [h](#one)\n\n## One\n"
-    ).html
+def test_broken_links_are_marked():
+    html = render("[[tea]] [t](tea.md) [b](<a b>) [[nowhere]] ![[tea]] [h](#one)\n\n## One\n").html
     links = [
-        held["href"]
-        for tag, held in Checked(html).tags
-        if tag == "a" and held.get("class") != "number"
+        attributes["href"]
+        for tag, attributes in Checked(html).tags
+        if tag == "a" and attributes.get("class") != "number"
     ]
     assert links == ["/note/v/tea", "/note/v/tea.md", "/note/v/a b", "/note/v/tea", "#L3"]
     assert html.count('class="broken"') == 1
 
 
-def test_foreign_links_say_where_they_lead_and_images_ask_nobody():
-    html = rendered(
+def test_external_links_show_their_host_and_images_load_nothing():
+    html = render(
         "[x](https://a.example/b) ![pic](https://b.example/p.png) ![own](pics/p.png)\n"
     ).html
     tags = Checked(html)
-    assert [held["href"] for tag, held in tags.tags if held.get("class") == "foreign"] == [
+    assert [
+        attributes["href"] for tag, attributes in tags.tags if attributes.get("class") == "foreign"
+    ] == [
         "https://a.example/b",
         "https://b.example/p.png",
     ]
-    assert all("noopener" in held["rel"] for _, held in tags.tags if held.get("class") == "foreign")
+    assert all(
+        "noopener" in attributes["rel"]
+        for _, attributes in tags.tags
+        if attributes.get("class") == "foreign"
+    )
     assert ("(a.example)" in tags.text, "<img" in html) == (True, False)
 
 
-def test_addresses_that_do_something_are_dead():
-    dead = (
+def test_unsafe_addresses_are_rejected():
+    unsafe = (
         "javascript:a",
         "data:x",
         "file:///a",
@@ -181,23 +183,23 @@ def test_addresses_that_do_something_are_dead():
         "x" * 5000,
         "http://a.example/\u202e",
     )
-    assert [each for each in dead if external_address(each)] == []
+    assert [url for url in unsafe if external_address(url)] == []
     assert external_address("mailto:a@b.example") == "mailto:a@b.example"
     assert external_address("//a.example/x") == "https://a.example/x"
 
 
-def test_a_long_note_is_shown_around_what_is_cited():
+def test_long_note_is_rendered_around_the_cited_lines():
     text = "".join(f"line {n}\n\n" for n in range(1, 20_000))
-    found = rendered(text, (30_001, 30_001))
-    assert found.first_line <= 30_001 <= found.last_line
-    assert found.last_line - found.first_line < MAX_RENDERED_LINES
-    assert found.total_lines == 39_998
+    note = render(text, (30_001, 30_001))
+    assert note.first_line <= 30_001 <= note.last_line
+    assert note.last_line - note.first_line < MAX_RENDERED_LINES
+    assert note.total_lines == 39_998
 
 
 @pytest.mark.parametrize(
     "text", ["[" * 200_000, "*" * 200_000 + "a", "> " * 20_000 + "x", "a" * 1_000_000]
 )
-def test_a_bomb_takes_no_longer_than_a_long_note(text):
+def test_hostile_note_renders_in_seconds(text):
     began = time.process_time()
-    rendered(text)
+    render(text)
     assert time.process_time() - began < 10

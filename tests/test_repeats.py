@@ -1,4 +1,4 @@
-"""Ingestion leaves out what a document says twice, and only that (spec/dedup.md, section 3)."""
+"""Find repeats inside a document (spec/dedup.md, section 3)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SENTENCES = (
 )
 
 
-def segment(
+def make_chunk(
     n: int,
     text: str,
     salience: float = 0.5,
@@ -51,7 +51,7 @@ def segment(
     return Chunk(n, 0, kind, path, n + 1, n + 1, text, salience, language)
 
 
-def embedded(chunks: list[Chunk]) -> dict[int, Vector]:
+def embed(chunks: list[Chunk]) -> dict[int, Vector]:
     return dict(
         enumerate(
             FakeEmbedder().embed_passages(
@@ -61,28 +61,26 @@ def embedded(chunks: list[Chunk]) -> dict[int, Vector]:
     )
 
 
-def finished(steps: Generator[None, None, Found]) -> Found:
+def run_to_end(steps: Generator[None, None, Found]) -> Found:
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            found: Found = end.value
-            return found
+            result: Found = end.value
+            return result
 
 
-def ingested(
-    *chunks: Chunk, settings: IngestSettings = SETTINGS
-) -> tuple[list[Repeat], list[Boost]]:
-    return finished(find_repeats(dict(enumerate(chunks)), embedded(list(chunks)), settings))
+def ingest(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> tuple[list[Repeat], list[Boost]]:
+    return run_to_end(find_repeats(dict(enumerate(chunks)), embed(list(chunks)), settings))
 
 
-def left_out(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> list[tuple[int, int]]:
-    return [(segment, keeper) for segment, keeper, _ in ingested(*chunks, settings=settings)[0]]
+def removed_by(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> list[tuple[int, int]]:
+    return [(repeat, keeper) for repeat, keeper, _ in ingest(*chunks, settings=settings)[0]]
 
 
 @st.composite
 def documents(draw: st.DrawFn) -> list[Chunk]:
-    """Draw a document of segments of which many say the same."""
+    """Draw a document's chunks, many of them similar."""
     kinds, languages, headings = (
         st.sampled_from((BlockKind.PROSE, BlockKind.LIST)),
         st.sampled_from(("", "de")),
@@ -94,7 +92,7 @@ def documents(draw: st.DrawFn) -> list[Chunk]:
             max_size=12,
         )
     )
-    return [segment(n, *each) for n, each in enumerate(drawn)]
+    return [make_chunk(n, *arguments) for n, arguments in enumerate(drawn)]
 
 
 MODES = st.sampled_from(("logarithmic", "linear", "off"))
@@ -108,83 +106,92 @@ CHOSEN = st.builds(
 
 
 @given(documents(), CHOSEN)
-def test_not_all_instances_of_a_thing_are_ever_removed(
-    chunks: list[Chunk], settings: IngestSettings
-) -> None:
-    repeats = left_out(*chunks, settings=settings)
-    gone = {segment for segment, _ in repeats}
-    assert len(gone) == len(repeats)
-    assert not gone & {keeper for _, keeper in repeats}
+def test_kept_chunk_is_never_removed(chunks: list[Chunk], settings: IngestSettings) -> None:
+    repeats = removed_by(*chunks, settings=settings)
+    removed = {repeat for repeat, _ in repeats}
+    assert len(removed) == len(repeats)
+    assert not removed & {keeper for _, keeper in repeats}
 
 
 @given(documents(), CHOSEN, st.randoms())
-def test_the_order_in_which_segments_are_given_does_not_matter_and_no_text_or_vector_is_altered(
+def test_repeats_do_not_depend_on_order_or_alter_input(
     chunks: list[Chunk], settings: IngestSettings, random
 ) -> None:
-    given, vectors = dict(enumerate(chunks)), embedded(chunks)
+    by_id, vectors = dict(enumerate(chunks)), embed(chunks)
     copies = {n: vector.tobytes() for n, vector in vectors.items()}
-    repeats, _ = finished(find_repeats(given, vectors, settings))
+    repeats, _ = run_to_end(find_repeats(by_id, vectors, settings))
     order = list(range(len(chunks)))
     random.shuffle(order)
-    found = left_out(*(chunks[n] for n in order), settings=settings)
-    assert {(order[n], order[keeper]) for n, keeper in found} == {repeat[:2] for repeat in repeats}
-    assert given == dict(enumerate(chunks))
+    shuffled_repeats = removed_by(*(chunks[n] for n in order), settings=settings)
+    assert {(order[n], order[keeper]) for n, keeper in shuffled_repeats} == {
+        repeat[:2] for repeat in repeats
+    }
+    assert by_id == dict(enumerate(chunks))
     assert {n: vector.tobytes() for n, vector in vectors.items()} == copies
 
 
 @given(documents(), CHOSEN)
-def test_a_type_language_number_version_or_negation_that_differs_keeps_both(
+def test_differing_type_language_number_version_or_negation_keeps_both(
     chunks: list[Chunk], settings: IngestSettings
 ) -> None:
-    for n, keeper in left_out(*chunks, settings=settings):
-        one, other = chunks[n], chunks[keeper]
-        assert (one.kind, one.language) == (other.kind, other.language)
+    for n, keeper in removed_by(*chunks, settings=settings):
+        repeat, kept = chunks[n], chunks[keeper]
+        assert (repeat.kind, repeat.language) == (kept.kind, kept.language)
         for mark in ("30", "90", "never"):
-            assert (mark in one.text) == (mark in other.text)
-        versions = {"5.1", "7.6"} & set(one.heading_path)
-        assert one.heading_path == other.heading_path or not versions
+            assert (mark in repeat.text) == (mark in kept.text)
+        versions = {"5.1", "7.6"} & set(repeat.heading_path)
+        assert repeat.heading_path == kept.heading_path or not versions
 
 
-def test_the_most_salient_one_is_kept():
-    assert left_out(
-        segment(0, SENTENCES[0], 0.3), segment(1, SENTENCES[0], 0.9), segment(2, SENTENCES[0], 0.6)
+def test_most_salient_chunk_is_kept():
+    assert removed_by(
+        make_chunk(0, SENTENCES[0], 0.3),
+        make_chunk(1, SENTENCES[0], 0.9),
+        make_chunk(2, SENTENCES[0], 0.6),
     ) == [(0, 1), (2, 1)]
 
 
-def test_of_equally_salient_ones_the_first_is_kept():
-    assert left_out(segment(0, SENTENCES[0]), segment(1, SENTENCES[0])) == [(1, 0)]
+def test_first_of_equally_salient_chunks_is_kept():
+    assert removed_by(make_chunk(0, SENTENCES[0]), make_chunk(1, SENTENCES[0])) == [(1, 0)]
 
 
-def test_the_same_text_is_dropped_silently_and_other_words_boost():
-    found = ingested(
-        segment(0, SENTENCES[2], 0.5), segment(1, SENTENCES[2], 0.4), segment(2, SENTENCES[0], 0.3)
+def test_only_reworded_repeats_boost_salience():
+    result = ingest(
+        make_chunk(0, SENTENCES[2], 0.5),
+        make_chunk(1, SENTENCES[2], 0.4),
+        make_chunk(2, SENTENCES[0], 0.3),
     )
-    assert found == ([(1, 0, True), (2, 0, False)], [(0, 0.15, 0.65)])
+    assert result == ([(1, 0, True), (2, 0, False)], [(0, 0.15, 0.65)])
 
 
-def test_a_segment_with_a_word_of_its_own_is_kept_since_nobody_would_find_that_word_any_more():
-    assert left_out(segment(0, SENTENCES[0], 0.9), segment(1, SENTENCES[2], 0.3)) == []
+def test_chunk_with_an_extra_word_is_kept():
+    assert removed_by(make_chunk(0, SENTENCES[0], 0.9), make_chunk(1, SENTENCES[2], 0.3)) == []
 
 
-def test_exact_copies_never_boost_even_those_of_a_near_duplicate():
-    chunks = [segment(0, SENTENCES[2], 0.9), *(segment(n, SENTENCES[0], 0.3) for n in range(1, 6))]
-    assert ingested(*chunks)[1] == [(0, 0.15, 1.0)]
+def test_exact_copies_of_a_near_duplicate_boost_once():
+    chunks = [
+        make_chunk(0, SENTENCES[2], 0.9),
+        *(make_chunk(n, SENTENCES[0], 0.3) for n in range(1, 6)),
+    ]
+    assert ingest(*chunks)[1] == [(0, 0.15, 1.0)]
 
 
-def test_segments_that_matter_least_are_not_compared():
-    assert left_out(segment(0, SENTENCES[0], 0.9), segment(1, SENTENCES[0], 0.04)) == []
-    assert left_out(segment(0, SENTENCES[0], 0.9), segment(1, SENTENCES[0], 0.05)) == [(1, 0)]
+def test_chunks_below_minimum_salience_are_not_compared():
+    assert removed_by(make_chunk(0, SENTENCES[0], 0.9), make_chunk(1, SENTENCES[0], 0.04)) == []
+    assert removed_by(make_chunk(0, SENTENCES[0], 0.9), make_chunk(1, SENTENCES[0], 0.05)) == [
+        (1, 0)
+    ]
 
 
-def test_a_segment_without_a_vector_is_kept():
-    chunks = [segment(0, SENTENCES[0]), segment(1, SENTENCES[0])]
-    assert finished(find_repeats(dict(enumerate(chunks)), {0: embedded(chunks)[0]}, SETTINGS)) == (
+def test_chunk_without_a_vector_is_kept():
+    chunks = [make_chunk(0, SENTENCES[0]), make_chunk(1, SENTENCES[0])]
+    assert run_to_end(find_repeats(dict(enumerate(chunks)), {0: embed(chunks)[0]}, SETTINGS)) == (
         [],
         [],
     )
 
 
-def test_three_near_duplicates_boost_by_three_tenths():
+def test_boost_grows_with_repeats_by_mode():
     assert [boost_for(n, SETTINGS) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.30])
     linear = replace(SETTINGS, boost="linear")
     assert [boost_for(n, linear) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.45])
@@ -192,14 +199,14 @@ def test_three_near_duplicates_boost_by_three_tenths():
     assert boost_for(7, replace(SETTINGS, base=0.1)) == pytest.approx(0.1 * math.log2(8))
 
 
-def test_counts_are_told_in_one_line():
+def test_repeat_counts_are_summed_in_one_sentence():
     counts = [IngestionCounts("", 100, 2, 2, 0.2, 0.25), IngestionCounts("a", 50, 50, 0, 0.0, 0.0)]
     assert ingestion_words(counts) == (
         "52 of 150 chunks only repeat other chunks of their notes and are not searched"
     )
 
 
-def test_what_is_more_than_healthy_is_told():
+def test_high_ratios_are_warned_about():
     assert [
         len(ingestion_warnings(IngestionCounts("", 100, repeats, 1, most, most)))
         for repeats, most in ((50, 0.6), (51, 0.6), (50, 0.61), (51, 0.61))

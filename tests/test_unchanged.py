@@ -1,4 +1,4 @@
-"""Nothing changed costs nothing, and nothing that changed passes for that."""
+"""Indexing an unchanged folder costs nothing, and misses no change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waiting import TRUSTED_SECONDS
 NAMES = ("a.md", "b.md", "c.md")
 
 
-def test_where_nothing_changed_no_note_is_read_no_model_asked_and_nothing_committed(
+def test_unchanged_folder_costs_no_read_embedding_or_commit(
     tmp_path: Path,
 ) -> None:
     root = write_notes(tmp_path / "vault", {name: f"# {name}\n\nOf {name}.\n" for name in NAMES})
@@ -33,29 +33,27 @@ def test_where_nothing_changed_no_note_is_read_no_model_asked_and_nothing_commit
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a vault that has lain there long enough, indexed, with nothing left to do."""
+    """A vault whose files are old enough to trust their times."""
     notes = {name: f"# {name}\n\nOf {name}.\n" for name in NAMES}
-    made = write_notes(tmp_path_factory.mktemp("unchanged") / "vault", notes)
+    vault = write_notes(tmp_path_factory.mktemp("unchanged") / "vault", notes)
     time.sleep(TRUSTED_SECONDS)
-    return made
+    return vault
 
 
 @pytest.mark.parametrize("setting", ["corpus.exclude=['c.md']", "corpus.private.globs=['c.md']"])
-def test_a_note_that_a_new_setting_leaves_out_goes_with_the_next_run(
-    root: Path, setting: str
-) -> None:
+def test_newly_excluded_note_is_removed_by_the_next_run(root: Path, setting: str) -> None:
     with open_library(root) as library:
         library.index()
         assert library.index().unchanged == 3
     with open_library(root, overrides=[setting]) as library:
         assert library.index().removed == 1
-        assert [each.path for each in library.outline()] == ["a.md", "b.md"]
+        assert [entry.path for entry in library.outline()] == ["a.md", "b.md"]
 
 
-def test_after_a_commit_of_an_earlier_version_all_notes_are_read_anew(root: Path) -> None:
+def test_new_parser_version_reads_all_notes_again(root: Path) -> None:
     with open_library(root) as library:
         library.index()
         library.index()
         with Writer.open(library.opened[0].index_paths.folder) as writer:
-            writer.set_meta("corpus", "as an earlier version cut it")
+            writer.set_meta("corpus", "an earlier version")
         assert library.index().changed == 3

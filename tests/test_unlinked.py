@@ -1,4 +1,4 @@
-"""Pairs of notes that are near and not linked: those that are worth a link."""
+"""Pairs of similar notes without a link."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "vault"
 
 
-def opened(root: Path, held: dict[str, str]) -> Library:
-    library = open_library(write_notes(root, held))
+def opened(root: Path, notes: dict[str, str]) -> Library:
+    library = open_library(write_notes(root, notes))
     library.index()
     return library
 
@@ -26,8 +26,8 @@ def pairs(library: Library) -> set[frozenset[str]]:
     return {frozenset((pair.path, pair.other)) for pair in library.unlinked()}
 
 
-def test_what_is_near_and_worth_a_link_is_told(root):
-    held = {
+def test_similar_unlinked_notes_are_suggested(root):
+    notes = {
         "tea.md": f"# Tea\n\n{SAME} one\n",
         "brew.md": f"# Brew\n\n{SAME} two\n",
         "linked.md": f"# Linked\n\n{SAME} three [[tea]] [[brew]]\n",
@@ -35,28 +35,28 @@ def test_what_is_near_and_worth_a_link_is_told(root):
         "v1.1.2.md": f"# v1.1.2\n\n{SAME} five\n",
         "far.md": "# Far\n\nsync vault device cloud button\n",
     }
-    with opened(root, held) as library:
-        found = pairs(library)
+    with opened(root, notes) as library:
+        suggested = pairs(library)
         scores = [pair.score for pair in library.unlinked()]
-    assert frozenset(("tea.md", "brew.md")) in found
-    assert frozenset(("tea.md", "linked.md")) not in found
-    assert frozenset(("v1.0.md", "v1.1.2.md")) not in found
+    assert frozenset(("tea.md", "brew.md")) in suggested
+    assert frozenset(("tea.md", "linked.md")) not in suggested
+    assert frozenset(("v1.0.md", "v1.1.2.md")) not in suggested
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_note_that_became_private_is_in_no_pair_before_it_is_indexed_again(root):
-    held = {
+def test_newly_private_note_is_in_no_pair(root):
+    notes = {
         "a.md": f"# Tea\n\n{SAME} one\n",
         "b.md": f"# Brew\n\n{SAME} two\n",
         "c.md": f"# Infusion\n\n{SAME} three\n",
     }
-    with opened(root, held) as library:
+    with opened(root, notes) as library:
         assert frozenset(("a.md", "b.md")) in pairs(library)
         write(root / "a.md", f"---\nprivate: true\n---\n# a\n\n{SAME}\n")
         assert pairs(library) == {frozenset(("b.md", "c.md"))}
 
 
-def test_without_vectors_nothing_is_near(root):
+def test_no_pairs_without_vectors(root):
     with open_library(write_notes(root, {"a.md": f"# A\n\n{SAME}\n"})) as library:
         assert library.unlinked() == ()
         library.index(words_only=True)

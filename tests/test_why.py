@@ -1,6 +1,4 @@
-"""Why a note is not among the answers, from the folder on disk to the last stage, with fake models
-and real indexes.
-"""
+"""Why a query misses a note: not on disk, excluded, not indexed, changed."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(vault: Path) -> Iterator[Open]:
-    """Open the vault, and further folders."""
+    """Opens the vault and further folders."""
     with ExitStack() as stack:
         yield lambda *more, overrides=(): stack.enter_context(
             open_library(vault, *more, overrides=overrides)
@@ -55,8 +53,8 @@ def library(opened: Open) -> Library:
     return library
 
 
-def told(found: WhyReport) -> tuple[str, str]:
-    return found.outcome, found.reason
+def outcome_and_reason(report: WhyReport) -> tuple[str, str]:
+    return report.outcome, report.reason
 
 
 @pytest.mark.parametrize(
@@ -72,15 +70,13 @@ def told(found: WhyReport) -> tuple[str, str]:
         ("./drafts/plums.md#Plums", "its folder drafts is ignored by .gitignore, line 2: drafts/"),
     ],
 )
-def test_a_file_that_a_rule_leaves_out_is_told_which(
-    library: Library, path: str, reason: str
-) -> None:
-    assert told(library.why(path, "plums")) == ("not_indexed", reason)
+def test_why_names_the_rule_that_excludes_a_file(library: Library, path: str, reason: str) -> None:
+    assert outcome_and_reason(library.why(path, "plums")) == ("not_indexed", reason)
 
 
-def test_a_file_that_came_since_is_told_to_be_unknown_yet(library: Library, vault: Path) -> None:
+def test_why_reports_a_new_file_as_not_indexed_yet(library: Library, vault: Path) -> None:
     (vault / "new.md").write_text("# New\n\nBananas.\n")
-    assert told(library.why("new.md", "bananas")) == (
+    assert outcome_and_reason(library.why("new.md", "bananas")) == (
         "not_indexed",
         (
             "it is not indexed yet: a running server indexes it soon, otherwise run "
@@ -92,43 +88,39 @@ def test_a_file_that_came_since_is_told_to_be_unknown_yet(library: Library, vaul
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything"
 )
-def test_a_file_that_cannot_be_read_is_told_why(vault: Path, opened: Open) -> None:
+def test_why_reports_an_unreadable_file(vault: Path, opened: Open) -> None:
     (vault / "fruit/pears.md").chmod(0)
     library = opened()
     library.index()
-    assert told(library.why("fruit/pears.md", "pears")) == (
+    assert outcome_and_reason(library.why("fruit/pears.md", "pears")) == (
         "not_indexed",
         "cannot be read: Permission denied",
     )
 
 
-def test_a_folder_without_an_index_is_told_so(opened: Open) -> None:
-    assert told(opened().why("fruit/pears.md", "pears")) == (
+def test_why_reports_a_folder_without_an_index(opened: Open) -> None:
+    assert outcome_and_reason(opened().why("fruit/pears.md", "pears")) == (
         "not_indexed",
         "vault has no index yet: run `thumbindex index`",
     )
 
 
 @pytest.mark.parametrize("path", ["../secret.md", "/etc/hosts", "fruit/../../secret.md"])
-def test_a_path_outside_the_folders_is_told_so_and_not_looked_at(
-    library: Library, vault: Path, path: str
-) -> None:
-    assert told(library.why(path, "apples")) == (
+def test_why_does_not_look_outside_the_folders(library: Library, vault: Path, path: str) -> None:
+    assert outcome_and_reason(library.why(path, "apples")) == (
         "not_indexed",
         f"it is outside the searched folders: {vault}",
     )
 
 
-def test_a_heading_is_looked_for_alone(library: Library) -> None:
-    found = library.why("fruit/apples.md#storing", "cool cellar")
-    assert (found.heading, found.chunks, found.outcome) == ("storing", 1, "shown")
+def test_why_explains_a_single_heading(library: Library) -> None:
+    report = library.why("fruit/apples.md#storing", "cool cellar")
+    assert (report.heading, report.chunks, report.outcome) == ("storing", 1, "shown")
     with pytest.raises(UsageError, match=r"has no heading .Storage.\. Nearest: Storing"):
         library.why("fruit/apples.md#Storage", "cool cellar")
 
 
-def test_a_file_that_is_another_one_than_was_indexed_is_told_so(
-    library: Library, vault: Path
-) -> None:
+def test_why_reports_changed_and_missing_files(library: Library, vault: Path) -> None:
     (vault / "fruit/pears.md").write_text("# Pears\n\nPears are yellow.\n")
     assert library.why("fruit/pears.md", "pears").notes == (
         "the file has changed since it was indexed: this report describes the indexed text",
