@@ -35,7 +35,7 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(vault: Path, tmp_path: Path) -> Open:
+def open_vault(vault: Path, tmp_path: Path) -> Open:
     """Return a function that opens a folder like another process."""
 
     return lambda folder=vault: open_library(folder, index=tmp_path / "index")
@@ -106,10 +106,10 @@ def days(library: Library) -> dict[str, str]:
 # ------------------------------------------------------------------ file times
 
 
-def test_file_time_is_shown_but_is_not_a_date(vault: Path, opened: Open) -> None:
+def test_file_time_is_shown_but_is_not_a_date(vault: Path, open_vault: Open) -> None:
     write(vault / "old.md", "Released on 2020/08/21.\n\nPlums are ripe.\n")
     write(vault / "plums.md", "# Plums\n\nPlums keep for a week.\n", "2026-11-22")
-    with opened() as library:
+    with open_vault() as library:
         library.index()
         passages = {passage.path: passage for passage in library.query("plums", limit=5).passages}
         dated = [
@@ -124,19 +124,19 @@ def test_file_time_is_shown_but_is_not_a_date(vault: Path, opened: Open) -> None
     assert dated == ["old.md"]
 
 
-def test_observed_edit_counts_by_its_file_time(vault: Path, opened: Open) -> None:
+def test_observed_edit_counts_by_its_file_time(vault: Path, open_vault: Open) -> None:
     write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
     write(vault / "b.md", "# B\n\nPears.\n", "2026-01-01")
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": "", "b.md": ""}
         write(vault / "a.md", "# A\n\nPlums and pears.\n", "2026-02-03")
         write(vault / "b.md", "# B\n\nPears.\n", "2026-02-03")  # saved unchanged
         assert days(library) == {"a.md": "2026-02-03", "b.md": ""}
 
 
-def test_note_newer_than_the_index_is_dated_by_its_file_time(vault: Path, opened: Open) -> None:
+def test_note_newer_than_the_index_is_dated_by_its_file_time(vault: Path, open_vault: Open) -> None:
     write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": ""}  # the first run observes no edit
         write(vault / "b.md", "# B\n\nPears.\n", "2026-02-03")
         write(vault / "old/c.md", "# C\n\nApples, copied with its time.\n", "2025-02-03")
@@ -151,11 +151,11 @@ def test_note_newer_than_the_index_is_dated_by_its_file_time(vault: Path, opened
 
 @needs_git
 def test_new_note_is_dated_by_its_commit_or_else_its_file(
-    vault: Path, opened: Open, commit: Commit
+    vault: Path, open_vault: Open, commit: Commit
 ) -> None:
     write(vault / "a.md", "Plums.", "2025-01-01")
     commit("2026-01-31")
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": "2026-01-31"}
         write(vault / "b.md", "Pears, pulled.", "2026-05-01")
         commit("2026-02-28")
@@ -163,10 +163,10 @@ def test_new_note_is_dated_by_its_commit_or_else_its_file(
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-05-02"}
 
 
-def test_rebuild_keeps_observed_edits(vault: Path, opened: Open) -> None:
+def test_rebuild_keeps_observed_edits(vault: Path, open_vault: Open) -> None:
     for name in "ab":
         write(vault / f"{name}.md", "# A\n\nPlums.\n", "2026-01-01")
-    with opened() as library:
+    with open_vault() as library:
         days(library)
         write(vault / "a.md", "# A\n\nPlums and pears.\n", "2026-02-03")
         before = days(library)
@@ -179,14 +179,14 @@ def test_rebuild_keeps_observed_edits(vault: Path, opened: Open) -> None:
 
 
 @needs_git
-def test_git_dates_notes_that_state_no_date(vault: Path, opened: Open, commit: Commit) -> None:
+def test_git_dates_notes_that_state_no_date(vault: Path, open_vault: Open, commit: Commit) -> None:
     for name, text in (("a.md", "Plums."), ("sub/ä.md", "Pears."), ("2019-05-05.md", "Apples.")):
         write(vault / name, text)
     commit("2026-01-31")
     write(vault / "a.md", "Plums and pears.")
     commit("2026-02-28")
     write(vault / "new.md", "Not in git.")
-    with opened() as library:
+    with open_vault() as library:
         notes = documents(library)
         assert days(library) == {
             "2019-05-05.md": "2019-05-05",
@@ -202,12 +202,12 @@ def test_git_dates_notes_that_state_no_date(vault: Path, opened: Open, commit: C
 
 @needs_git
 def test_subfolders_clones_and_work_trees_have_git_dates(
-    vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+    vault: Path, tmp_path: Path, open_vault: Open, git: Git, commit: Commit
 ) -> None:
     write(vault / "docs/a.md", "Plums.")
     write(vault / "-notes/b.md", "Pears.")
     commit("2026-01-31")
-    with opened(vault / "-notes") as library:
+    with open_vault(vault / "-notes") as library:
         assert (days(library), [folder.skipped for folder in library.status()]) == (
             {"b.md": "2026-01-31"},
             [()],
@@ -216,12 +216,14 @@ def test_subfolders_clones_and_work_trees_have_git_dates(
     git("pack-refs", "--all", folder=tmp_path / "clone")
     git("worktree", "add", "-q", str(tmp_path / "tree"))
     for folder in (vault, tmp_path / "clone", tmp_path / "tree"):
-        with opened(folder / "docs") as library:
+        with open_vault(folder / "docs") as library:
             assert days(library) == {"a.md": "2026-01-31"}
 
 
 @needs_git
-def test_moved_file_keeps_its_dates(vault: Path, opened: Open, git: Git, commit: Commit) -> None:
+def test_moved_file_keeps_its_dates(
+    vault: Path, open_vault: Open, git: Git, commit: Commit
+) -> None:
     write(vault / "a.md", "Plums.")
     commit("2026-01-31")
     write(vault / "a.md", "Plums and pears.")
@@ -230,7 +232,7 @@ def test_moved_file_keeps_its_dates(vault: Path, opened: Open, git: Git, commit:
     commit("2026-03-01")
     write(vault / "a.md", "Another one.")
     commit("2026-04-01")
-    with opened() as library:
+    with open_vault() as library:
         dates = {
             path: (document.first_commit, document.last_commit)
             for path, document in documents(library).items()
@@ -240,11 +242,11 @@ def test_moved_file_keeps_its_dates(vault: Path, opened: Open, git: Git, commit:
 
 @needs_git
 def test_dates_survive_a_failure_of_git_until_the_next_commit(
-    vault: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
+    vault: Path, open_vault: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vault / "a.md", "Plums.")
     commit("2026-01-31")
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": "2026-01-31"}
         write(vault / "b.md", "Pears.", "2020-01-01")
         commit("2026-02-28")
@@ -265,7 +267,7 @@ def test_dates_survive_a_failure_of_git_until_the_next_commit(
 
 @needs_git
 def test_boundary_commits_of_a_shallow_clone_are_ignored(
-    vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+    vault: Path, tmp_path: Path, open_vault: Open, git: Git, commit: Commit
 ) -> None:
     for name in "ab":
         write(vault / f"{name}.md", "Plums.")
@@ -274,7 +276,7 @@ def test_boundary_commits_of_a_shallow_clone_are_ignored(
         write(vault / "a.md", f"Pears {n}.")
         commit(f"2026-01-0{n}")
     git("clone", "-q", "--depth", "2", vault.as_uri(), str(tmp_path / "clone"))
-    with opened(tmp_path / "clone") as library:
+    with open_vault(tmp_path / "clone") as library:
         dates = {
             path: (document.first_commit, document.last_commit)
             for path, document in documents(library).items()
@@ -295,7 +297,7 @@ def test_boundary_commits_of_a_shallow_clone_are_ignored(
     ],
 )
 def test_unreliable_repository_gives_no_dates(
-    kind: str, vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+    kind: str, vault: Path, tmp_path: Path, open_vault: Open, git: Git, commit: Commit
 ) -> None:
     write(vault / "a.md", "Plums.")
     git_folder = vault / ".git"
@@ -315,7 +317,7 @@ def test_unreliable_repository_gives_no_dates(
     elif kind == "a pipe":
         (git_folder / "HEAD").unlink()
         os.mkfifo(git_folder / "HEAD")
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": ""}
         assert [problem.path for problem in library.status()[0].skipped] == (
             [] if kind in ("unborn", "orphan") else [".git"]
@@ -325,7 +327,7 @@ def test_unreliable_repository_gives_no_dates(
 @needs_git
 @pytest.mark.skipif(os.name == "nt", reason="the programs are shell scripts")
 def test_programs_configured_in_a_repository_are_never_run(
-    vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit
+    vault: Path, tmp_path: Path, open_vault: Open, git: Git, commit: Commit
 ) -> None:
     log = tmp_path / "ran"
     program = tmp_path / "program"
@@ -383,7 +385,7 @@ def test_programs_configured_in_a_repository_are_never_run(
         git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip(),
     )
     log.unlink(missing_ok=True)
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": "2026-02-01"}
         write(vault / "new.md", "Apples.", "2025-01-01")
         assert days(library) == {"a.md": "2026-02-01", "new.md": ""}
@@ -394,7 +396,7 @@ def test_programs_configured_in_a_repository_are_never_run(
 
 @needs_git
 def test_user_s_git_environment_is_ignored(
-    vault: Path, tmp_path: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
+    vault: Path, tmp_path: Path, open_vault: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vault / "a.md", "Plums.")
     commit("2026-01-31")
@@ -406,14 +408,14 @@ def test_user_s_git_environment_is_ignored(
         "GIT_TRACE": "1",
     }.items():
         monkeypatch.setenv(name, value)
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": "2026-01-31"}
 
 
 @needs_git
 @pytest.mark.skipif(os.name == "nt", reason="a shell script stands for git")
 def test_git_in_the_vault_is_not_run(
-    vault: Path, tmp_path: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
+    vault: Path, tmp_path: Path, open_vault: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vault / "a.md", "Plums.")
     commit("2026-01-31")
@@ -421,7 +423,7 @@ def test_git_in_the_vault_is_not_run(
     (vault / "git").chmod(0o755)
     monkeypatch.chdir(vault)
     monkeypatch.setenv("PATH", ".")
-    with opened() as library:
+    with open_vault() as library:
         assert days(library) == {"a.md": ""}
     assert not (tmp_path / "ran").exists()
 

@@ -59,7 +59,7 @@ def make_vault(root: Path) -> Path:
 
 
 @pytest.fixture
-def opened(vault: Path) -> Iterator[Callable[..., Library]]:
+def open_vault(vault: Path) -> Iterator[Callable[..., Library]]:
     with ExitStack() as stack:
         yield lambda *overrides: stack.enter_context(open_library(vault, overrides=overrides))
 
@@ -118,9 +118,9 @@ def general_replies(library: Library) -> str:
 
 
 def test_private_note_is_invisible_on_every_surface(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library, note = opened(), vault / "hidden.md"
+    library, note = open_vault(), vault / "hidden.md"
     library.index(words_only=True)
     before, all_before = replies_about(library, note.name), general_replies(library)
     write(note, BY_KEY)
@@ -233,9 +233,9 @@ def test_sloppy_private_keys_are_recognized(opening: str, lines: str, closing: s
 
 
 def test_note_that_becomes_private_after_lookup_is_not_read(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library, note = opened(), vault / "hidden.md"
+    library, note = open_vault(), vault / "hidden.md"
     write(note, OPEN_TEXT)
     library.index(words_only=True)
     with closing(DiskReader(library.opened[0])) as reader:
@@ -248,9 +248,9 @@ def test_note_that_becomes_private_after_lookup_is_not_read(
 
 @pytest.mark.parametrize("glob", ["journal/", "JOURNAL/*.md", "day.md"])
 def test_private_glob_hides_notes_completely(
-    vault: Path, opened: Callable[..., Library], glob: str
+    vault: Path, open_vault: Callable[..., Library], glob: str
 ) -> None:
-    library = opened(f"corpus.private.globs={glob}")
+    library = open_vault(f"corpus.private.globs={glob}")
     library.index(words_only=True)
     before = replies_about(library, "journal/day.md"), replies_about(library, "shown.md")
     write(vault / "journal/day.md", f"# Day\n\n{SECRET} apples.\n")
@@ -262,11 +262,11 @@ def test_private_glob_hides_notes_completely(
 
 @pytest.mark.parametrize("method", ["key", "glob"])
 def test_note_that_becomes_private_leaves_no_trace_in_files(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library], method: str
+    vault: Path, tmp_path: Path, open_vault: Callable[..., Library], method: str
 ) -> None:
     text = f"# Hidden\n\n{SECRET} apples.\n"
     write(vault / "hidden.md", text.replace("apples", "plums"))
-    library = opened()
+    library = open_vault()
     library.index()
     write(vault / "hidden.md", text)
     library.index()
@@ -285,7 +285,7 @@ def test_note_that_becomes_private_leaves_no_trace_in_files(
     if method == "key":
         write(vault / "hidden.md", BY_KEY)
     else:
-        library = opened("corpus.private.globs=hidden*")
+        library = open_vault("corpus.private.globs=hidden*")
     assert library.index().removed == 1
     assert contains_traces(tmp_path / "index", traces) == [False] * len(traces)
     assert (
@@ -297,10 +297,10 @@ def test_note_that_becomes_private_leaves_no_trace_in_files(
     ("path", "is_noticed"), [("hidden.md", True), ("moved.md", True), ("moved.md", False)]
 )
 def test_deleted_note_that_returns_private_leaves_no_trace_in_files(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library], path: str, is_noticed: bool
+    vault: Path, tmp_path: Path, open_vault: Callable[..., Library], path: str, is_noticed: bool
 ) -> None:
     write(vault / "hidden.md", OPEN_TEXT)
-    library = opened()
+    library = open_vault()
     library.index()
     (vault / "hidden.md").unlink()
     if is_noticed:
@@ -339,23 +339,23 @@ class PausedRun:
 
 @pytest.mark.parametrize("later_run", [False, True])
 def test_concurrent_run_does_not_restore_a_note_that_became_private(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library], later_run: bool
+    vault: Path, tmp_path: Path, open_vault: Callable[..., Library], later_run: bool
 ) -> None:
-    opened().index(words_only=True)
+    open_vault().index(words_only=True)
     lock = next((tmp_path / "index").glob("*/writer.lock"))
     write(vault / "hidden.md", OPEN_TEXT)
-    early = PausedRun(opened, lock)
+    early = PausedRun(open_vault, lock)
     write(vault / "hidden.md", BY_KEY)
-    opened().index(words_only=True)
+    open_vault().index(words_only=True)
     if later_run:
         write(vault / "other.md", f"{PUBLIC['other.md']}\nAnd figs.\n")
-        late = PausedRun(opened, lock)
+        late = PausedRun(open_vault, lock)
     early.resume()
     if later_run:
         late.resume()
     traces: list[str | bytes] = [SECRET, *as_stored(OPEN_TEXT)]
     assert True not in contains_traces(tmp_path / "index", traces)
-    assert opened().index(words_only=True).unchanged == 2
+    assert open_vault().index(words_only=True).unchanged == 2
 
 
 LINKS = {
@@ -381,7 +381,11 @@ GLOBS = ["diary/", "**/diary/**", "DIARY/**"]
     ids=[*LINKS, *GLOBS],
 )
 def test_private_glob_excludes_targets_of_symlinks(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library], glob: str, link: tuple[str, str]
+    vault: Path,
+    tmp_path: Path,
+    open_vault: Callable[..., Library],
+    glob: str,
+    link: tuple[str, str],
 ) -> None:
     for path in ("diary/hidden.md", "diary/2026/day.md", ".store/day.md"):
         write(vault / path, OPEN_TEXT)
@@ -389,7 +393,7 @@ def test_private_glob_excludes_targets_of_symlinks(
     (vault / "notes/chain").symlink_to("../diary")
     (vault / "diary/stored").symlink_to("../.store")
     (vault / link[0]).symlink_to(link[1])
-    library = opened(f"corpus.private.globs={glob}")
+    library = open_vault(f"corpus.private.globs={glob}")
     report = library.index(words_only=True)
     replies = repr(
         [
@@ -446,7 +450,7 @@ def test_private_note_does_not_hide_a_namesake_in_another_folder(tmp_path: Path)
 
 
 def test_query_and_why_do_not_name_private_copies(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
     write(vault / "best.md", "# Ripe plums\n\nRipe plums are blue.\n")
     for name in ("hidden", "twin"):
@@ -455,7 +459,7 @@ def test_query_and_why_do_not_name_private_copies(
             "# Fruit\n\nSome say that plums are eaten when they are ripe, which takes until "
             "late in summer here.\n",
         )
-    library = opened("query.skip=dedup_known,expand")
+    library = open_vault("query.skip=dedup_known,expand")
     library.index()
     assert "hidden.md" in repr(library.query("ripe plums", limit=1).trace)
     assert "hidden.md" in repr(library.why("twin.md", "ripe plums"))
@@ -465,9 +469,9 @@ def test_query_and_why_do_not_name_private_copies(
 
 
 def test_note_moved_into_a_private_folder_disappears_at_once(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library = opened("corpus.private.globs=diary/**")
+    library = open_vault("corpus.private.globs=diary/**")
     library.index()
     before = replies_about(library, "hidden.md"), general_replies(library)
     write(vault / "hidden.md", OPEN_TEXT)
@@ -488,12 +492,12 @@ def test_note_moved_into_a_private_folder_disappears_at_once(
     [("apples", ("layoffs",)), ("-tag:layoffs apples", ()), ("tag:layoffs", ())],
 )
 def test_filters_ignore_notes_that_became_private(
-    vault: Path, opened: Callable[..., Library], text: str, tags: tuple[str, ...]
+    vault: Path, open_vault: Callable[..., Library], text: str, tags: tuple[str, ...]
 ) -> None:
-    library = opened("query.skip=correct,expand")
+    library = open_vault("query.skip=correct,expand")
     library.index()
 
-    def asked() -> tuple[object, ...]:
+    def answer_facts() -> tuple[object, ...]:
         answer = library.query(text, tag=tags)
         return (
             answer.kind,
@@ -504,18 +508,18 @@ def test_filters_ignore_notes_that_became_private(
             [passage.path for passage in answer.passages],
         )
 
-    before = asked()
+    before = answer_facts()
     write(vault / "hidden.md", "# Plan of layoffs\n\nApples and planned dismissals #layoffs.\n")
     library.index()
-    assert asked() != before
+    assert answer_facts() != before
     write(vault / "hidden.md", BY_KEY)
-    assert asked() == before
+    assert answer_facts() == before
 
 
 def test_refused_query_does_not_name_a_private_note_as_nearest(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library = opened()
+    library = open_vault()
     write(vault / "hidden.md", "# Plan\n\nHelicopters over the orchard.\n")
     library.index()
     question = "zirconium quarterly licence exam of helicopters"
@@ -560,11 +564,11 @@ def test_note_that_becomes_private_during_a_query_is_not_in_the_answer(
 
 
 def test_symlinks_into_a_private_folder_are_not_listed(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
     for number in range(3):
         write(vault / f"notes/{number}.md", OPEN_TEXT)
-    library = opened("corpus.private.globs=diary/**", "corpus.include=notes/**")
+    library = open_vault("corpus.private.globs=diary/**", "corpus.include=notes/**")
     library.index(words_only=True)
     (vault / "diary").mkdir()
     (vault / "notes/1.md").rename(vault / "diary/1.md")
@@ -576,27 +580,27 @@ def test_symlinks_into_a_private_folder_are_not_listed(
 
 
 def test_answer_contains_no_word_of_a_note_that_became_private(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library = opened()
+    library = open_vault()
     write(vault / "hidden.md", OPEN_TEXT)
     library.index()
 
-    def said() -> str:
+    def replies() -> str:
         question = f"{SECRET[:-2]}ol apples"
         answers = (library.query(question, explain=explain) for explain in (False, True))
         return repr([*answers, library.why("other.md", question)]).lower()
 
-    assert SECRET.lower() in said()
+    assert SECRET.lower() in replies()
     write(vault / "hidden.md", BY_KEY)
-    assert SECRET.lower() not in said()
-    assert "hidden.md" not in said()
+    assert SECRET.lower() not in replies()
+    assert "hidden.md" not in replies()
 
 
 def test_query_finds_nothing_if_all_its_notes_became_private(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library = opened("query.skip=search_vector,search_graph")
+    library = open_vault("query.skip=search_vector,search_graph")
     write(vault / "hidden.md", OPEN_TEXT)
     library.index()
     assert [passage.path for passage in library.query(SECRET).passages] == ["hidden.md"]
@@ -606,9 +610,9 @@ def test_query_finds_nothing_if_all_its_notes_became_private(
 
 
 def test_passage_contains_no_metadata_of_a_private_copy(
-    vault: Path, opened: Callable[..., Library]
+    vault: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library = opened()
+    library = open_vault()
     for name, owner in (("hidden", "Zoe"), ("twin", "Ada")):
         write(vault / f"{name}.md", f"---\nowner: {owner}\n---\n# Plums\n\nPlums ripen late.\n")
     library.index()
@@ -619,12 +623,12 @@ def test_passage_contains_no_metadata_of_a_private_copy(
 
 
 def test_state_of_a_private_file_is_kept_until_it_is_public_or_deleted(
-    vault: Path, tmp_path: Path, opened: Callable[..., Library]
+    vault: Path, tmp_path: Path, open_vault: Callable[..., Library]
 ) -> None:
-    library = opened()
+    library = open_vault()
     paths = ("hidden.md", "was.md", "gone.md")
 
-    def kept() -> dict[str, int]:
+    def stored_times() -> dict[str, int]:
         with closing(
             Store(library.opened[0].index_paths.of_build().store, read_only=True)
         ) as store:
@@ -634,13 +638,13 @@ def test_state_of_a_private_file_is_kept_until_it_is_public_or_deleted(
         write(vault / path, BY_KEY)
     library.index(words_only=True)
     time_ns = (vault / "hidden.md").stat().st_mtime_ns
-    assert kept().keys() == set(paths)
+    assert stored_times().keys() == set(paths)
     assert True not in contains_traces(tmp_path / "index", list(paths))
     os.utime(vault / "hidden.md", ns=(time_ns + 1, time_ns + 1))
     write(vault / "was.md", OPEN_TEXT)
     (vault / "gone.md").unlink()
     library.index(words_only=True)
-    assert kept().keys() == {"hidden.md"}
+    assert stored_times().keys() == {"hidden.md"}
     assert library.is_up_to_date()
 
 

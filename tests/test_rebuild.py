@@ -27,7 +27,7 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(vault: Path) -> Open:
+def open_vault(vault: Path) -> Open:
     """Return a function that opens the vault like another process, with its own settings."""
     return lambda *overrides, embedder=None: open_library(
         vault, overrides=overrides, embedder=embedder
@@ -51,18 +51,18 @@ def count_unneeded(library: Library) -> int:
 
 @pytest.mark.parametrize("options", [{"rebuild": True}, {}])
 def test_rebuild_keeps_no_vector_of_a_note_that_became_private(
-    vault: Path, opened: Open, options: dict[str, bool]
+    vault: Path, open_vault: Open, options: dict[str, bool]
 ) -> None:
-    with opened() as library:
+    with open_vault() as library:
         library.index()
     write(vault / "pears.md", "---\nprivate: true\n---\nSome pears are ripe.\n")
-    with opened(*(() if options else ("corpus.chunk.child_max=400",))) as library:
+    with open_vault(*(() if options else ("corpus.chunk.child_max=400",))) as library:
         library.index(words_only=True, **options)
         assert (paths(library), count_unneeded(library)) == ({"apples.md", "plums.md"}, 0)
 
 
-def test_rebuild_keeps_changes_made_by_another_process(vault: Path, opened: Open) -> None:
-    with opened() as library, opened() as other:
+def test_rebuild_keeps_changes_made_by_another_process(vault: Path, open_vault: Open) -> None:
+    with open_vault() as library, open_vault() as other:
         library.index()
         edits = [
             lambda: write(vault / "quinces.md", "# Quinces\n"),
@@ -79,12 +79,12 @@ def test_rebuild_keeps_changes_made_by_another_process(vault: Path, opened: Open
 
 
 def test_changed_chunk_settings_rebuild_but_reuse_vectors(
-    opened: Open,
+    open_vault: Open,
 ) -> None:
-    with opened() as library:
+    with open_vault() as library:
         library.index()
     embedder = FakeEmbedder()
-    with opened("corpus.chunk.child_max=400", embedder=embedder) as library:
+    with open_vault("corpus.chunk.child_max=400", embedder=embedder) as library:
         report = library.index()
         assert (report.changed, embedder.embedded, library.opened[0].index_paths.current_build) == (
             3,
@@ -96,11 +96,11 @@ def test_changed_chunk_settings_rebuild_but_reuse_vectors(
 
 
 def test_interrupted_rebuild_resumes_while_the_old_index_answers(
-    opened: Open,
+    open_vault: Open,
 ) -> None:
-    with opened() as library:
+    with open_vault() as library:
         library.index()
-    with opened("corpus.chunk.child_max=400") as library:
+    with open_vault("corpus.chunk.child_max=400") as library:
         interruptions = iter([True])
         report = library.index(words_only=True, interrupted=lambda: next(interruptions, False))
         assert (library.opened[0].index_paths.current_build, len(paths(library))) == (
@@ -126,15 +126,15 @@ class HidingEmbedder(FakeEmbedder):
 
 
 def test_note_that_becomes_private_during_embedding_gets_no_vector(
-    vault: Path, opened: Open
+    vault: Path, open_vault: Open
 ) -> None:
-    with opened() as other:
+    with open_vault() as other:
 
         def hide() -> None:
             write(vault / "pears.md", "#private\n\nSome pears are ripe.\n")
             other.index(words_only=True)
 
-        with opened(embedder=HidingEmbedder(hide)) as library:
+        with open_vault(embedder=HidingEmbedder(hide)) as library:
             library.index()
             library.index()
         assert (paths(other), count_unneeded(other), other.index().embedded) == (
@@ -145,9 +145,9 @@ def test_note_that_becomes_private_during_embedding_gets_no_vector(
 
 
 def test_unreadable_decisions_do_not_prevent_making_a_note_private(
-    vault: Path, opened: Open
+    vault: Path, open_vault: Open
 ) -> None:
-    with opened() as library:
+    with open_vault() as library:
         library.index()
         library.opened[0].index_paths.folder.joinpath("decisions.json").write_text(
             "{", encoding="utf-8"
