@@ -1,14 +1,8 @@
 """Stage confidence: the likelihood that the best page answers the query.
 
-<<<<<<< HEAD
-Two signals count: the page stands out by meaning from all others, and its part that is nearest to
-the query holds the query's words, the rare ones above all. Either signal alone is fooled
-(docs/measurements.md has the measures).
-=======
 It combines two signals, because either alone is unreliable. Prominence: the page's cosine is far
 above those of all other pages. Grounding: the chunks nearest to the query contain its words, above
 all the rare ones. Fused ranks do not count.
->>>>>>> da34a7b3 (Rewrite the prose of query in plain English)
 """
 
 from __future__ import annotations
@@ -114,12 +108,16 @@ def _drop_candidates(
 ) -> Search:
     documents = tools.snapshot.catalog.documents
     records = {
-        each.id: DroppedChunk(documents[each.document].path, each.chunk.start_line, reason)
-        for each in dropped
+        candidate.id: DroppedChunk(
+            documents[candidate.document].path, candidate.chunk.start_line, reason
+        )
+        for candidate in dropped
     }
     return replace(
         search,
-        candidates=tuple(each for each in search.candidates if each.id not in records),
+        candidates=tuple(
+            candidate for candidate in search.candidates if candidate.id not in records
+        ),
         dropped=(*search.dropped, *records.values()),
     )
 
@@ -173,14 +171,14 @@ class _PageScorer:
         A rewording without a known word does not count. A hypothetical answer can only lower the
         score.
         """
-        own, *others = (
-            (each.name, self._score_by(each, best))
-            for at, each in enumerate(self._phrasings)
-            if at == 0 or each.known
+        query_score, *other_scores = (
+            (phrasing.name, self._score_by(phrasing, best))
+            for at, phrasing in enumerate(self._phrasings)
+            if at == 0 or phrasing.known
         )
-        query = [own[1]] * (round(QUERY_WEIGHT) if others else 1)
-        rewordings = query + [score for name, score in others if name != _HYPOTHETICAL]
-        phrasings = query + [score for _, score in others]
+        query = [query_score[1]] * (round(QUERY_WEIGHT) if other_scores else 1)
+        rewordings = query + [score for name, score in other_scores if name != _HYPOTHETICAL]
+        phrasings = query + [score for _, score in other_scores]
         return min(sum(rewordings) / len(rewordings), sum(phrasings) / len(phrasings))
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
@@ -247,8 +245,8 @@ class _Sample:
 
     def prominence(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
         """Return how far a page's cosine is above the other pages', 0 to 1, lower if off topic."""
-        own = set(page)
-        elsewhere = np.array([n not in own for n in self.chunks], dtype=np.bool_)
+        page_chunks = set(page)
+        elsewhere = np.array([n not in page_chunks for n in self.chunks], dtype=np.bool_)
         others = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
         far, near = self._range
         above = standard_deviations(cosine, others)
