@@ -1,4 +1,4 @@
-"""Indexes of every kind, made of the same documents."""
+"""Indexes of all kinds with the same documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], PublishedIndex]]:
-    """Return a function that publishes an index and opens it, for as long as a file's tests run."""
+    """Return a function that publishes an index to PostgreSQL and opens it."""
     server: TestServer = request.getfixturevalue("postgres")
     from thumbindex.postgres.database import Engine
     from thumbindex.postgres.publish import IndexPublisher
@@ -45,15 +45,15 @@ def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], P
 
 @pytest.fixture(scope="module", params=["memory", "disk", "postgres"])
 def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """Return what makes an index of one kind."""
+    """Return a function that builds an index of one kind."""
     embedder = FakeEmbedder()
     if request.param == "memory":
         return lambda documents: memory_snapshot(documents, embedder)
     publish = request.getfixturevalue("publish_index") if request.param == "postgres" else None
 
-    def made(documents: Sequence[ParsedDocument]) -> Snapshot:
+    def build(documents: Sequence[ParsedDocument]) -> Snapshot:
         folder = tmp_path_factory.mktemp("index") / "index"
         write_index(documents, embedder, folder)
         return open_index(folder)[0].snapshot if publish is None else publish(folder).snapshot
 
-    return made
+    return build

@@ -1,4 +1,4 @@
-"""Indexes that tests make: written on the disk, and opened."""
+"""Indexes of documents, written to disk and opened."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from thumbindex.ports import Embedder, Snapshot
 from thumbindex.text import embedded_text
 
 Make = Callable[[Sequence[ParsedDocument]], Snapshot]
-"""Makes an index of documents, with vectors."""
+"""Builds an index of documents with vectors."""
 
 
 def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> None:
-    """Write an index on the disk."""
+    """Write an index with vectors to disk."""
     paths = {document.document.path for document in documents}
     states = [
-        FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(documents)
+        FileState(parsed.document.path, 1, 1_000, n, str(n)) for n, parsed in enumerate(documents)
     ]
     with Writer.open(folder) as writer:
         writer.apply(
@@ -44,6 +44,6 @@ def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder:
 
 
 def open_index(folder: Path) -> tuple[OpenIndex, Store]:
-    """Open it to be read."""
+    """Open an index for reading."""
     store = Store(IndexPaths(folder).store, read_only=True)
     return open_snapshot(store, ""), store

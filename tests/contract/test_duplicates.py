@@ -1,4 +1,4 @@
-"""What is known of duplicates is told alike by an index on disk and by a union of folders."""
+"""All kinds of indexes report the same duplicates."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ DOCUMENTS = [
     document("b.md", "# B\n\nApples.\n\nPlums."),
     document("c.md", "# C\n\nApples.\n\nPrunes."),
 ]
-# chunks: 0-2 a.md, of which 1 repeats 0 and 0 is raised to 0.65; 3-4 b.md, 5-6 c.md; 0, 3 and 5 are
-# one text; 4 and 6 by decision; 2 and 4 never
+# Chunks 0-2 are in a.md, 3-4 in b.md, 5-6 in c.md. Chunk 1 repeats 0, which is boosted to 0.65.
+# Chunks 0, 3 and 5 are copies; so are 4 and 6, by decision; 2 and 4 are kept apart.
 
 
 def write(folder: Path) -> None:
-    """Write an index that knows of them."""
+    """Write an index with these duplicates."""
     states = [
-        FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(DOCUMENTS)
+        FileState(parsed.document.path, 1, 1_000, n, str(n)) for n, parsed in enumerate(DOCUMENTS)
     ]
     with Writer.open(folder) as writer:
         writer.apply(
@@ -67,23 +67,23 @@ def on_disk(folder: Path) -> Snapshot:
 
 
 def united(folder: Path) -> Snapshot:
-    """Put a folder that knows of no duplicates after it."""
+    """Return a union with a second folder without duplicates."""
     return unite([on_disk(folder), replace(memory_snapshot(DOCUMENTS), duplicates=NoDuplicates())])
 
 
 @pytest.fixture(scope="module", params=["disk", "united", "postgres"])
-def known(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Known:
-    folder = tmp_path_factory.mktemp("known") / "index"
+def indexed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> DuplicatesByPosition:
+    folder = tmp_path_factory.mktemp("indexed") / "index"
     if request.param == "postgres":
         write(folder)
-        return Known(request.getfixturevalue("publish_index")(folder).snapshot)
-    return Known({"disk": on_disk, "united": united}[request.param](folder))
+        return DuplicatesByPosition(request.getfixturevalue("publish_index")(folder).snapshot)
+    return DuplicatesByPosition({"disk": on_disk, "united": united}[request.param](folder))
 
 
-class Known:
-    """What a snapshot knows of duplicates, by positions of chunks: an index gives what numbers it
-    likes.
-    """
+class DuplicatesByPosition:
+    """The duplicates of a snapshot by positions of chunks, since chunk ids differ by index."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.duplicates, self.chunks = (
@@ -99,35 +99,38 @@ class Known:
 
 
 class TestDuplicates:
-    def test_repeats_are_known(self, known: Known) -> None:
-        repeated = known.duplicates.repeats()
+    def test_repeats_are_known(self, indexed: DuplicatesByPosition) -> None:
+        repeated = indexed.duplicates.repeats()
         assert repeated is not None
-        assert known.positions(repeated.first(9)) == [1]
+        assert indexed.positions(repeated.first(9)) == [1]
 
-    def test_repeats_raise_salience(self, known: Known) -> None:
-        assert known.duplicates.salience([known.chunks[3], known.chunks[0]]).tolist() == [0.5, 0.65]
+    def test_repeats_raise_salience(self, indexed: DuplicatesByPosition) -> None:
+        assert indexed.duplicates.salience([indexed.chunks[3], indexed.chunks[0]]).tolist() == [
+            0.5,
+            0.65,
+        ]
 
     @pytest.mark.parametrize(
         ("chunk", "copies"), [(0, [1, 3, 5]), (1, [0, 3, 5]), (3, [0, 5]), (2, []), (4, [6])]
     )
     def test_copies_include_repeats_and_the_cluster(
-        self, known: Known, chunk: int, copies: list[int]
+        self, indexed: DuplicatesByPosition, chunk: int, copies: list[int]
     ) -> None:
-        # the fake is told of what its keeper stands for; a repeat has its keeper's copies too
-        assert known.positions(known.duplicates.copies(known.chunks[chunk])) == copies
+        # a repeat has its keeper's copies, too
+        assert indexed.positions(indexed.duplicates.copies(indexed.chunks[chunk])) == copies
 
-    def test_decision_is_found_in_either_order(self, known: Known) -> None:
-        asked = [(4, 6), (6, 4), (2, 4), (4, 2), (0, 3)]
-        assert [known.verdict(a, b) for a, b in asked] == ["same", "same", "apart", "apart", None]
+    def test_decision_is_found_in_either_order(self, indexed: DuplicatesByPosition) -> None:
+        pairs = [(4, 6), (6, 4), (2, 4), (4, 2), (0, 3)]
+        assert [indexed.verdict(a, b) for a, b in pairs] == ["same", "same", "apart", "apart", None]
 
 
 def test_union_with_a_folder_without_duplicates(tmp_path):
-    known = Known(united(tmp_path / "index"))
-    first, last = known.chunks[0], known.chunks[7]
+    union = DuplicatesByPosition(united(tmp_path / "index"))
+    first, last = union.chunks[0], union.chunks[7]
     assert (
-        known.duplicates.salience([last, first]).tolist(),
-        known.duplicates.copies(last),
-        known.verdict(4, 11),
+        union.duplicates.salience([last, first]).tolist(),
+        union.duplicates.copies(last),
+        union.verdict(4, 11),
     ) == ([0.5, 0.65], (), None)
 
 

@@ -1,4 +1,4 @@
-"""What every Embedder promises, on the fake and on the real ones."""
+"""The contract of Embedder, for the fake and real ones."""
 
 import numpy as np
 import pytest

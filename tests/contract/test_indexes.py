@@ -1,4 +1,4 @@
-"""What every index promises, the shipped fake and the real thing alike."""
+"""The contract of indexes: in memory, on disk and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def snapshot(make: Make) -> Snapshot:
 
 
 def chunks_of(snapshot: Snapshot) -> list[ChunkId]:
-    """Return the ids of all chunks, in order: an index gives what numbers it likes."""
+    """Return the ids of all chunks in order; they differ by kind of index."""
     return list(snapshot.catalog.every_nth(1, None))
 
 
@@ -57,12 +57,12 @@ def documents_of(snapshot: Snapshot) -> list[DocumentId]:
 
 
 def positions(snapshot: Snapshot, chunks: Iterable[ChunkId]) -> list[int]:
-    """Return where chunks stand among all."""
+    """Return the positions of chunks among all chunks."""
     every = chunks_of(snapshot)
     return [every.index(n) for n in chunks]
 
 
-def held(snapshot: Snapshot, selection: Selection) -> list[int]:
+def selected(snapshot: Snapshot, selection: Selection) -> list[int]:
     return positions(snapshot, selection.first(len(selection)))
 
 
@@ -103,8 +103,8 @@ class TestKeywordIndex:
             Term("zebra", forms=(Term("in spring", 0.5, True), Term("tree a", 0.5, True))),
         )
         hits = snapshot.keyword.search([word], KeywordWeights({"body": 1.0}, b=0.0), 10).hits
-        *others, last = positions(snapshot, [hit.chunk for hit in hits])
-        assert (sorted(others), last, hits[-1].coverage) == ([0, 1, 3], 2, 1.0)
+        *plants, moss = positions(snapshot, [hit.chunk for hit in hits])
+        assert (sorted(plants), moss, hits[-1].coverage) == ([0, 1, 3], 2, 1.0)
         assert sorted(found(snapshot, phrase)) == [2, 3]
 
     def test_phrase_frequency_counts_adjacent_words(self, snapshot: Snapshot) -> None:
@@ -173,15 +173,17 @@ class TestKeywordIndex:
         assert covered[-1].score == pytest.approx(plain[-1].score * plain[-1].coverage, rel=1e-5)
 
     def test_chunks_with_all_words_matches_any_field(self, snapshot: Snapshot) -> None:
-        known = {
-            text: held(snapshot, snapshot.keyword.chunks_with_all_words(text, tuple(BODY.fields)))
+        chunks = {
+            text: selected(
+                snapshot, snapshot.keyword.chunks_with_all_words(text, tuple(BODY.fields))
+            )
             for text in ("trees", "spring moss", "overview", "zz")
         }
-        assert known == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
+        assert chunks == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
 
     def test_chunks_with_a_whole_identifier_are_found(self, snapshot: Snapshot) -> None:
         assert [
-            held(snapshot, snapshot.keyword.chunks_with_all_words(text, ("code",)))
+            selected(snapshot, snapshot.keyword.chunks_with_all_words(text, ("code",)))
             for text in ("parse_json", "parse_xml")
         ] == [[1], []]
 
@@ -208,8 +210,8 @@ class TestKeywordIndex:
 
     @pytest.mark.parametrize("language", ["de", "en", "ja", ""])
     def test_languages_exclude_english(self, make: Make, language: str) -> None:
-        made = make([document("a.md", "# Apfel\n\nBaum.", language=language)])
-        assert made.keyword.languages == ({"de"} if language == "de" else set())
+        snapshot = make([document("a.md", "# Apfel\n\nBaum.", language=language)])
+        assert snapshot.keyword.languages == ({"de"} if language == "de" else set())
 
     def test_unknown_terms_find_nothing(self, snapshot: Snapshot) -> None:
         assert (found(snapshot, Term("zzz")), found(snapshot)) == ([], [])
@@ -222,7 +224,7 @@ class TestKeywordIndex:
         (Term("夜"), [0]),  # the last one of a run
         (Term("黒猫"), [0]),
         (Term("猫 tower", phrase=True), []),
-        (Term("東京 tower", phrase=True), [1]),  # a run takes as many places as it has pairs
+        (Term("東京 tower", phrase=True), [1]),  # a run has as many positions as pairs
         (Term("東京 京都", phrase=True), [1]),
     ],
 )
@@ -237,9 +239,7 @@ def test_chinese_and_japanese_characters_are_found_alone_and_in_phrases(
 
 
 HALF = 2**-12
-"""By how much of itself a number may differ in half precision: a vector's length by no more than
-that.
-"""
+"""Relative error of half precision."""
 
 
 class TestVectorIndex:
@@ -337,7 +337,7 @@ class TestCatalog:
             trees,
             None,
         ]
-        assert [(n, each.path) for n, each in snapshot.catalog.every_document()] == list(
+        assert [(n, document.path) for n, document in snapshot.catalog.every_document()] == list(
             snapshot.catalog.every_path()
         )
         assert snapshot.catalog.documents[trees].tags == ("garden/wood",)
@@ -360,9 +360,9 @@ class TestCatalog:
     def test_filters_select_chunks(
         self, snapshot: Snapshot, filters: Filters, allowed: list[int]
     ) -> None:
-        found = snapshot.catalog.select(filters)
-        assert found is not None
-        assert held(snapshot, found) == allowed
+        selection = snapshot.catalog.select(filters)
+        assert selection is not None
+        assert selected(snapshot, selection) == allowed
 
     def test_empty_filters_select_everything(self, snapshot: Snapshot) -> None:
         assert snapshot.catalog.select(Filters()) is None
@@ -383,7 +383,7 @@ class TestCatalog:
     def test_condition_selects_chunks_of_matching_notes(
         self, snapshot: Snapshot, condition: TypedFilter, chunks: list[int]
     ) -> None:
-        assert held(snapshot, snapshot.catalog.chunks_matching(condition)) == chunks
+        assert selected(snapshot, snapshot.catalog.chunks_matching(condition)) == chunks
         assert snapshot.catalog.has_match(condition) is bool(chunks)
 
     def test_similar_values_are_suggested(self, snapshot: Snapshot) -> None:
@@ -410,11 +410,11 @@ class TestCatalog:
         assert (catalog.undated(None), catalog.undated(only(snapshot, 2, 3))) == (1, 0)
 
     def test_newest_notes_come_first_and_undated_ones_last(self, snapshot: Snapshot) -> None:
-        every = [
+        results = [
             snapshot.catalog.newest(within, 2)
             for within in (None, only(snapshot, 1, 2, 4), only(snapshot))
         ]
-        assert [(positions(snapshot, chunks), count) for chunks, count in every] == [
+        assert [(positions(snapshot, chunks), count) for chunks, count in results] == [
             ([3, 2], 3),
             ([4, 2], 3),
             ([], 0),
@@ -423,8 +423,8 @@ class TestCatalog:
     def test_abbreviations_are_found_by_either_form_with_document_counts(self, make: Make) -> None:
         sso, k8s = Abbreviation("sso", "single sign on"), Abbreviation("k8s", "kubernetes")
         notes = [
-            document(f"{n}.md", "x", abbreviations=own)
-            for n, own in enumerate([(sso,), (sso, k8s)])
+            document(f"{n}.md", "x", abbreviations=defined)
+            for n, defined in enumerate([(sso,), (sso, k8s)])
         ]
         catalog = make(notes).catalog
         assert [
@@ -447,31 +447,42 @@ class TestSelection:
             snapshot.keyword.chunks_with_all_words("spring", tuple(BODY.fields)),
         )
         assert [
-            held(snapshot, each)
-            for each in (second, first & second, first | second, first - second, second - first)
+            selected(snapshot, selection)
+            for selection in (
+                second,
+                first & second,
+                first | second,
+                first - second,
+                second - first,
+            )
         ] == [[2, 3], [2, 3], [0, 2, 3], [0], []]
         everything = snapshot.catalog.everything()
         assert [
-            held(snapshot, each)
-            for each in (everything - first, (everything - first) & second, everything & first)
+            selected(snapshot, selection)
+            for selection in (everything - first, (everything - first) & second, everything & first)
         ] == [[1, 4], [], [0, 2, 3]]
 
     def test_selection_has_length_membership_and_documents(self, snapshot: Snapshot) -> None:
-        chosen, every = only(snapshot, 1, 3), chunks_of(snapshot)
-        assert (len(chosen), bool(chosen), bool(only(snapshot))) == (2, True, False)
+        selection, every = only(snapshot, 1, 3), chunks_of(snapshot)
+        assert (len(selection), bool(selection), bool(only(snapshot))) == (2, True, False)
         assert (
-            chosen.among([every[3], every[0]]).tolist(),
-            positions(snapshot, chosen.first(1)),
+            selection.among([every[3], every[0]]).tolist(),
+            positions(snapshot, selection.first(1)),
         ) == ([True, False], [1])
-        assert held(snapshot, chosen.of_documents()) == [0, 1, 3, 4]
-        assert held(snapshot, snapshot.catalog.everything().of_documents()) == [0, 1, 2, 3, 4]
+        assert selected(snapshot, selection.of_documents()) == [0, 1, 3, 4]
+        assert selected(snapshot, snapshot.catalog.everything().of_documents()) == [0, 1, 2, 3, 4]
 
     def test_every_nth_chunk_is_returned_in_order(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
-        taken = [
+        samples = [
             catalog.every_nth(2, None),
             catalog.every_nth(2, None, 1),
             catalog.every_nth(2, only(snapshot, 0, 1, 4)),
             catalog.every_nth(3, only(snapshot), 2),
         ]
-        assert [positions(snapshot, each) for each in taken] == [[0, 2, 4], [1, 3], [0, 4], []]
+        assert [positions(snapshot, chunks) for chunks in samples] == [
+            [0, 2, 4],
+            [1, 3],
+            [0, 4],
+            [],
+        ]

@@ -1,4 +1,4 @@
-"""What every Reranker promises, on the fake and on the real ones."""
+"""The contract of Reranker, for the fake and real ones."""
 
 import pytest
 
@@ -15,7 +15,7 @@ KINDS = {
     ),
 }
 ALL = ["fake", pytest.param("cross-encoder", marks=pytest.mark.long)]
-TRAINED = ALL[:1]  # the cross-encoder's head is not: it is here for its plumbing
+TRAINED = ALL[:1]  # the tiny cross-encoder has random weights
 
 
 @pytest.fixture(params=ALL)

@@ -1,10 +1,8 @@
-"""A process that is killed, starved and locked out: it has everything imported, and forks for each
-job so that a moment of work is a moment.
+"""A process to be killed and refused resources. It forks for each job, with everything imported.
 
-A line of JSON on standard input is a job; the fork's process id is answered, then, when it has
-ended, its exit status. The job writes its outcome to the file that it names. It writes to the file
-`marks` whenever a command has returned: who records its system calls sees there what the owner was
-promised by then.
+A job is a line of JSON on standard input. The answer is the fork's process id and, when it has
+ended, its exit status. A job writes its outcome to the file `said`. It writes to the file `marks`
+whenever a command has returned, so that a record of its system calls shows that moment.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# The shared modules of the tests lie one folder up.
+# the tests' shared modules are one folder up
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fakes import FakeEmbedder
@@ -41,13 +39,12 @@ for name in (
     "rapidfuzz.process",
     "yaml",
 ):
-    # what is imported when it is first needed, in the middle of a job and perhaps by a user who may
-    # not read it
+    # otherwise imported during a job, perhaps by a user without access
     import_module(name)
 
 BATCH = 8
 FIRST_BYTES = 2000
-"""Small, so that there are many moments between two commits."""
+"""Small, so that there are many commits."""
 
 
 def open_library(root: str, index: str, embedder: FakeEmbedder) -> Library:
@@ -77,10 +74,10 @@ def _undo(library: Library, _: FakeEmbedder) -> None:
 
 
 def _judge(library: Library, _: FakeEmbedder) -> None:
-    made = JudgedQuery(
+    judged = JudgedQuery(
         "apple cellar", "words", (RelevanceJudgment("a/note 0.md", "", 2),), "2026-01-01T00:00:00"
     )
-    change_judgments(library.opened[0].index_paths, lambda kept: [*kept, made])
+    change_judgments(library.opened[0].index_paths, lambda before: [*before, judged])
 
 
 COMMANDS: dict[str, Callable[[Library, FakeEmbedder], object]] = {
@@ -111,32 +108,32 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(job: dict[str, Any]) -> None:
-    # opened before the disk is full and the user another one
-    said = open(job["said"], "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    # opened before the disk is full or the user changes
+    outcome = open(job["said"], "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if job.get("largest_file"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["largest_file"], job["largest_file"]))
     if job.get("user"):
         for name in ("latin1", "utf-32-le", "utf-16-le"):
-            codecs.lookup(name)  # the other user may not be able to read where Python is
+            codecs.lookup(name)  # the other user may have no access to Python's files
         os.setgid(job["user"])
         os.setuid(job["user"])
     disk = ctypes.CDLL(None) if job.get("full") else None
     if disk:
         disk.fill_disk(job["index"].encode(), *job["full"])
     try:
-        told = work(job)
+        result = work(job)
     except ThumbindexError as error:
-        told = {"outcome": "refused", "error": type(error).__name__, "message": str(error)}
+        result = {"outcome": "refused", "error": type(error).__name__, "message": str(error)}
     except BaseException:
-        told = {"outcome": "broken", "message": traceback.format_exc()}
+        result = {"outcome": "broken", "message": traceback.format_exc()}
     if disk:
-        told["asked"] = disk.empty_disk()
-    said.write(json.dumps(told))
-    said.close()
+        result["asked"] = disk.empty_disk()
+    outcome.write(json.dumps(result))
+    outcome.close()
 
 
-def say(what: object) -> None:
-    sys.stdout.write(f"{what}\n")
+def say(value: object) -> None:
+    sys.stdout.write(f"{value}\n")
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""The vault of `vault.py` as it is built once, and processes that work on copies of it."""
+"""Indexes of the vault in `vault.py`, built once, and child processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from faults.vault import Built, Child, build, new_notes, old_notes
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """Return a folder in memory where the system has one: what a killed process has written is
-    there all the same, and no disk is waited for.
-    """
+    """Return a temporary folder, in memory if possible: writes of a killed process stay visible."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yield Path(folder)
@@ -46,11 +44,11 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
 
 @pytest.fixture(scope="session")
 def child_on_a_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
-    """Return a child whose disk can be told when to be full."""
+    """Return a child process whose disk can be made full."""
     folder = tmp_path_factory.mktemp("disk")
     compiler = shutil.which("cc")
     if sys.platform != "linux" or not compiler:
-        pytest.skip("what stands before the C library is for Linux, and is compiled here")
+        pytest.skip("the preloaded library needs Linux and a C compiler")
     source, program = Path(__file__).with_name("full_disk.c"), folder / "full_disk.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", program, source], check=True)
     child = Child(folder, preload=program)

@@ -1,11 +1,9 @@
-"""What a disk may hold after a power cut: of recorded operations those that were made durable, and
-any of the others, in any order and in part.
+"""Possible disk states after a power cut: all durable operations, and any of the others, in part.
 
-The model is ALICE's weakest one. An fsync makes durable what was done to that file, or the entries
-of that folder, and nothing else: not the file's own entry in its folder. Whatever was not made
-durable may be lost or not, each operation for itself: so a rename may be there before the data that
-it names. A write may be torn at sectors of 512 bytes or pages of 4096, or leave a file that is
-longer and holds zeros. A rename or another change of one entry is whole or not at all.
+The model is ALICE's weakest one. An fsync makes durable the data of a file or the entries of a
+folder, and nothing else: not the file's entry in its folder. Each other operation may be lost
+independently, so a rename may survive without the renamed data. A write may be torn at sectors of
+512 bytes or pages of 4096, or extend the file by zeros. Changes of entries are atomic.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ from faults.recording import (
 SECTOR, PAGE = 512, 4096
 
 WAYS = (
-    "all of it",
-    "what was synced",
+    "all",
+    "only synced",
     "names without data",
     "names and sizes without data",
     "data without names",
@@ -42,29 +40,27 @@ WAYS = (
     "one alone",
     "the last torn",
     "some, torn",
-    "some, torn anew",
+    "some, torn again",
 )
-"""What becomes of the operations that were not made durable when the power went."""
+"""Ways in which pending operations survive: those that were not durable at the power cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashState:
     """A disk after a power cut."""
 
-    after: int  # operations that were done
+    after: int  # number of operations before it
     way: str
     tree: Tree
 
 
 class Disk:
-    """The states in which a power cut may leave a disk, by the operation that was the last and the
-    way in which the others went.
-    """
+    """The possible states of a disk, by the last operation and the way pending ones survive."""
 
     def __init__(self, before: Tree, operations: Sequence[Operation]) -> None:
         self._operations = operations
         nodes = with_nodes(before, operations)
-        self._at, self._durable = [0], [nodes]  # what is durable, from which operation on
+        self._at, self._durable = [0], [nodes]  # durable trees, and their first operations
         pending: dict[int, list[int]] = defaultdict(list)
         for number, operation in enumerate(operations, 1):
             if isinstance(operation, Sync) and (done := pending.pop(operation.owner, [])):
@@ -80,49 +76,45 @@ class Disk:
         return operation
 
     def pending(self, after: int) -> list[Change]:
-        """Return what was done up to an operation and not made durable."""
-        found: list[Change] = []
+        """Return the changes up to an operation that are not durable."""
+        changes: list[Change] = []
         synced: set[int] = set()
         for operation in reversed(self._operations[:after]):
             if isinstance(operation, Sync):
                 synced.add(operation.owner)
             elif not isinstance(operation, Mark) and operation.owner not in synced:
-                found.append(operation)
-        return found[::-1]
+                changes.append(operation)
+        return changes[::-1]
 
     def state(self, after: int, way: str, chance: random.Random) -> CrashState:
-        """Return the disk after an operation, the others gone in one of the ways."""
+        """Return the disk after an operation, with pending changes applied in one of WAYS."""
         durable = self._durable[bisect_right(self._at, after) - 1]
-        return CrashState(after, way, apply(durable, chosen(self.pending(after), way, chance)))
+        return CrashState(after, way, apply(durable, survivors(self.pending(after), way, chance)))
 
     def states(self, seed: str, most: int) -> Iterator[CrashState]:
-        """Yield different states, at most so many: every prefix of the operations in every way, in
-        an order that the seed draws.
+        """Yield at most `most` distinct states, in random order.
 
-        A half of them, if there are as many, are of the moments just after a command has returned:
-        there most is promised.
+        Up to half of them are of moments just after a command has returned.
         """
-        chance, seen = random.Random(seed), set[bytes]()
-        wanted = [(after, way) for after in range(len(self._operations) + 1) for way in WAYS]
-        chance.shuffle(wanted)
+        chance, digests = random.Random(seed), set[bytes]()
+        candidates = [(after, way) for after in range(len(self._operations) + 1) for way in WAYS]
+        chance.shuffle(candidates)
         moments = [
             (after, way)
-            for after, way in wanted
+            for after, way in candidates
             if after and isinstance(self._operations[after - 1], Mark)
         ]
-        for after, way in [*moments[: most // 2], *wanted]:
-            if len(seen) >= most:
+        for after, way in [*moments[: most // 2], *candidates]:
+            if len(digests) >= most:
                 return
             state = self.state(after, way, random.Random(f"{seed} {after} {way}"))
-            if (digest := state.tree.digest()) not in seen:
-                seen.add(digest)
+            if (digest := state.tree.digest()) not in digests:
+                digests.add(digest)
                 yield state
 
 
 def with_nodes(before: Tree, operations: Iterable[Operation]) -> Tree:
-    """Return a tree that knows all files and folders which are made later, empty and where no path
-    leads to them.
-    """
+    """Return a tree with all files and folders that are created later, empty and unreachable."""
     tree = before.copy()
     for operation in operations:
         if isinstance(operation, Enter) and operation.is_folder:
@@ -132,42 +124,40 @@ def with_nodes(before: Tree, operations: Iterable[Operation]) -> Tree:
     return tree
 
 
-Kept = tuple[Change, Sequence[range] | None]
-"""An operation that came to the disk; of a write, which bytes of it did, or all (None)."""
+Survivor = tuple[Change, Sequence[range] | None]
+"""A change that reached the disk and, for a write, the surviving bytes (None: all)."""
 
 
-def chosen(pending: Sequence[Change], way: str, chance: random.Random) -> list[Kept]:
-    """Return what came to the disk of what was not made durable."""
-    whole: list[Kept] = [(each, None) for each in pending]
-    is_data = [isinstance(each, (Write, Resize)) for each in pending]
+def survivors(pending: Sequence[Change], way: str, chance: random.Random) -> list[Survivor]:
+    """Return the pending changes that survive in one of WAYS."""
+    complete: list[Survivor] = [(change, None) for change in pending]
+    is_data = [isinstance(change, (Write, Resize)) for change in pending]
     one = chance.randrange(len(pending)) if pending else 0
-    if way == "what was synced":
+    if way == "only synced":
         return []
     if way == "names without data":
-        return [kept for kept, data in zip(whole, is_data, strict=True) if not data]
+        return [change for change, data in zip(complete, is_data, strict=True) if not data]
     if way == "names and sizes without data":
-        return [(each, []) for each in pending]
+        return [(change, []) for change in pending]
     if way == "data without names":
-        return [kept for kept, data in zip(whole, is_data, strict=True) if data]
+        return [change for change, data in zip(complete, is_data, strict=True) if data]
     if way == "one lost":
-        return whole[:one] + whole[one + 1 :]
+        return complete[:one] + complete[one + 1 :]
     if way == "one alone":
-        return whole[one : one + 1]
+        return complete[one : one + 1]
     if way == "the last torn" and pending:
-        return [*whole[:-1], (pending[-1], _torn(pending[-1], chance))]
+        return [*complete[:-1], (pending[-1], _torn(pending[-1], chance))]
     if way.startswith("some"):
         return [
-            (each, _torn(each, chance) if chance.random() < 0.3 else None)
-            for each in pending
+            (change, _torn(change, chance) if chance.random() < 0.3 else None)
+            for change in pending
             if chance.random() < 0.6
         ]
-    return whole
+    return complete
 
 
 def _torn(change: Change, chance: random.Random) -> Sequence[range]:
-    """Return which parts of a write came to the disk: sectors or pages, counted from the file's
-    beginning, the first ones or any of them.
-    """
+    """Return the surviving sectors or pages of a write: the first ones, or any."""
     if not isinstance(change, Write):
         return []
     unit, end = chance.choice((SECTOR, PAGE)), change.at + len(change.data)
@@ -178,16 +168,16 @@ def _torn(change: Change, chance: random.Random) -> Sequence[range]:
     return [part for part in parts if chance.random() < 0.5]
 
 
-def apply(tree: Tree, kept: Iterable[Kept]) -> Tree:
-    """Return a tree with operations done to it, in their order."""
-    new, written = tree.copy(), dict[int, bytearray]()
-    for change, parts in kept:
+def apply(tree: Tree, changes: Iterable[Survivor]) -> Tree:
+    """Return a copy of a tree with changes applied in order."""
+    new, contents = tree.copy(), dict[int, bytearray]()
+    for change, parts in changes:
         if isinstance(change, (Write, Resize)):
-            data = written.setdefault(change.owner, bytearray(new.files[change.owner]))
+            data = contents.setdefault(change.owner, bytearray(new.files[change.owner]))
             _put(data, change, parts)
         else:
             _enter(new, change)
-    new.files.update((node, bytes(data)) for node, data in written.items())
+    new.files.update((node, bytes(data)) for node, data in contents.items())
     return new
 
 

@@ -1,4 +1,4 @@
-/* A disk that is full at the nth thing that a process asks of it: preloaded, it stands before the C library's calls. */
+/* A preloaded library that makes a disk full: the nth call to the C library that writes below a folder fails. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,17 +10,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char below[4096]; /* the folder that lies on the disk; empty where nothing is counted */
+static char below[4096]; /* the folder whose calls are counted; empty if none */
 static long at, asked;
 static int lasting, reason;
 
-/* Begin to count: the `nth` call fails with `error`, those behind it too where `for_good`; 0 fails none. */
+/* Start counting: the `nth` call fails with `error`, later ones too if `for_good`; 0 fails none. */
 void fill_disk(const char *folder, long nth, int for_good, int error) {
     at = nth, lasting = for_good, reason = error, asked = 0;
     snprintf(below, sizeof below, "%s", folder);
 }
 
-/* Stop, and return how many calls there were. */
+/* Stop counting, and return the number of calls. */
 long empty_disk(void) {
     below[0] = 0;
     return asked;

@@ -1,10 +1,9 @@
-"""What a process did to the files below a folder, operation by operation, recorded by strace.
+"""The file operations of a process below a folder, recorded by strace.
 
-System calls are where both the writes of SQLite (in C) and ours (in Python) are seen. ALICE (Pillai
-and others, OSDI 2014), whose model crash_states.py follows, reads them as well. strace prints every
-byte that is written (`-xx`), to which file (`-y`) and, with `-z`, each call as one line when it has
-succeeded. If a call that is not followed changed a file, the operations together would not make
-the files that are there in the end: a test compares them.
+System calls show the writes of both SQLite (in C) and Python. ALICE (Pillai et al., OSDI 2014),
+whose model crash_states.py follows, reads them as well. strace prints all written bytes (`-xx`),
+the files (`-y`) and, with `-z`, only successful calls. A test checks that replaying the operations
+reproduces the files, which would fail if a relevant call were missing from CALLS.
 """
 
 from __future__ import annotations
@@ -21,37 +20,34 @@ CALLS = (
     "open,openat,creat,write,pwrite64,lseek,ftruncate,rename,renameat,renameat2,unlink,unlinkat,"
     "mkdir,mkdirat,rmdir,fsync,fdatasync"
 )
-"""What SQLite, Python and the index of words change files and folders with."""
+"""System calls with which SQLite, Python and the keyword index change files and folders."""
 
 ROOT = 0
-"""The node of the folder that is recorded."""
+"""The node of the recorded folder."""
 
 
 def strace(trace: Path) -> list[str]:
-    """Return the beginning of a command line that records what the rest of it does; `-z` prints
-    only what succeeded, and each call as one line.
-    """
+    """Return the beginning of a command line that records the rest of it."""
     options = ["-f", "-z", "-y", "-xx", "-s", str(1 << 25), "--seccomp-bpf", "-e", f"trace={CALLS}"]
     return ["strace", *options, "-o", str(trace), "--"]
 
 
 def why_not() -> str:
-    """Say why nothing can be recorded here; empty where it can be."""
+    """Return why nothing can be recorded here, or ""."""
     if not shutil.which("strace"):
         return (
-            "file operations are recorded by strace, which is not installed (Debian: apt-get "
-            "install strace)"
+            "strace, which records file operations, is not installed (Debian: apt-get install "
+            "strace)"
         )
     command = [*strace(Path("/dev/null")), "true"]
-    tried = subprocess.run(command, capture_output=True, text=True)
-    said = tried.stderr.strip()
-    return f"strace may not look into processes here: {said}" if tried.returncode else ""
+    result = subprocess.run(command, capture_output=True, text=True)
+    errors = result.stderr.strip()
+    return f"strace may not trace processes here: {errors}" if result.returncode else ""
 
 
 def trace_lines(trace: Path) -> list[str]:
-    """Return one line per call. Where another thread ends during a call, strace breaks the line of
-    that call in two.
-    """
+    """Return one line per call."""
+    # strace splits a call's line if another thread ends during the call
     text = re.sub(r" <unfinished \.\.\.>\n", "", trace.read_text(encoding="ascii"))
     return text.splitlines()
 
@@ -61,16 +57,16 @@ def trace_lines(trace: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Bytes came to a place in a file."""
+    """A write of bytes to a file."""
 
-    owner: int  # whose fsync makes it durable: the file's node
+    owner: int  # the node whose fsync makes this durable: the file
     at: int
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """A file was cut, or made longer by zeros."""
+    """A truncation of a file, or an extension by zeros."""
 
     owner: int
     size: int
@@ -78,7 +74,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """A folder got an entry, perhaps in place of another one: a file or folder that was made."""
+    """A new entry of a folder, for a created file or folder."""
 
     owner: int  # the folder's node
     name: str
@@ -88,7 +84,7 @@ class Enter:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A folder lost an entry."""
+    """A deleted entry of a folder."""
 
     owner: int
     name: str
@@ -97,25 +93,25 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """An entry came from one name to another, at once."""
+    """An atomic rename of an entry."""
 
-    owner: int  # the folder that it came to
+    owner: int  # the target folder
     name: str
     node: int
-    source: int  # the folder that it left
+    source: int  # the source folder
     old: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A file or folder was made durable as it was."""
+    """An fsync of a file or folder."""
 
     owner: int
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The process said how far it is: the command up to here had returned."""
+    """A note by the process that a command has returned."""
 
     text: str
 
@@ -139,37 +135,36 @@ class Tree:
         return tree
 
     def _read(self, path: Path, node: int) -> None:
-        for each in sorted(path.iterdir()):
-            new = self.folders[node][each.name] = len(self.files) + len(self.folders)
-            if each.is_dir():
+        for entry in sorted(path.iterdir()):
+            new = self.folders[node][entry.name] = len(self.files) + len(self.folders)
+            if entry.is_dir():
                 self.folders[new] = {}
-                self._read(each, new)
+                self._read(entry, new)
             else:
-                self.files[new] = each.read_bytes()
+                self.files[new] = entry.read_bytes()
 
     def copy(self) -> Tree:
-        """Return a copy that can be changed."""
         return Tree(
             dict(self.files), {node: dict(entries) for node, entries in self.folders.items()}
         )
 
     def reachable(self, node: int = ROOT, above: str = "") -> Iterator[tuple[str, bytes | None]]:
-        """Yield path and content of everything that a path leads to; None for a folder."""
-        for name, each in sorted(self.folders[node].items()):
-            yield f"{above}{name}", self.files.get(each)
-            if each in self.folders:
-                yield from self.reachable(each, f"{above}{name}/")
+        """Yield the path and content of all reachable files and folders; None for a folder."""
+        for name, child in sorted(self.folders[node].items()):
+            yield f"{above}{name}", self.files.get(child)
+            if child in self.folders:
+                yield from self.reachable(child, f"{above}{name}/")
 
     def digest(self) -> bytes:
-        """Tell equal contents by it."""
-        found = blake2b(digest_size=16)
+        """Return a digest of all reachable paths and contents."""
+        digest = blake2b(digest_size=16)
         for path, data in self.reachable():
-            found.update(f"{path}\0{-1 if data is None else len(data)}\0".encode())
-            found.update(data or b"")
-        return found.digest()
+            digest.update(f"{path}\0{-1 if data is None else len(data)}\0".encode())
+            digest.update(data or b"")
+        return digest.digest()
 
     def write(self, root: Path) -> None:
-        """Write all of it to disk."""
+        """Write the tree to disk."""
         root.mkdir(parents=True)
         for path, data in self.reachable():
             if data is None:
@@ -178,31 +173,29 @@ class Tree:
                 (root / path).write_bytes(data)
 
 
-# ------------------------------------------------------------------ what strace printed
+# ------------------------------------------------------------------ the output of strace
 
 
 _LINE = re.compile(
     r"\d+ +(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>-?\w+)"
-    r"(?:<(?P<place>[\\x0-9a-f]*)>)?(?:\(deleted\))?"
+    r"(?:<(?P<path>[\\x0-9a-f]*)>)?(?:\(deleted\))?"
 )
 
 
 class Recording:
-    """Reads the lines of one process, whose threads share what they have open, as operations below
-    a folder.
-    """
+    """Converts strace's lines of one process, with its threads, to operations below a folder."""
 
     def __init__(self, root: Path, before: Tree, marks: Path) -> None:
         self._root, self._marks = str(root), str(marks)
-        self._live = before.copy()  # as the process saw it
+        self._live = before.copy()  # as the process sees it
         self._sizes = {node: len(data) for node, data in before.files.items()}
         self._last = max((*before.files, *before.folders), default=ROOT)
-        self._places: dict[str, int] = {}  # where the next write to a descriptor goes
+        self._offsets: dict[str, int] = {}  # of the next write, by descriptor
         self._appending: set[str] = set()
         self.operations: list[Operation] = []
 
     def read(self, lines: Sequence[str]) -> list[Operation]:
-        """Read lines; return all operations."""
+        """Return the operations of some lines."""
         for line in lines:
             match = _LINE.match(line)
             assert match, f"not a whole call: {line}"
@@ -210,15 +203,15 @@ class Recording:
                 match["name"],
                 _split(match["arguments"]),
                 int(match["result"], 0),
-                match["place"] or "",
+                match["path"] or "",
             )
         return self.operations
 
-    def _call(self, name: str, arguments: list[str], result: int, place: str) -> None:
+    def _call(self, name: str, arguments: list[str], result: int, opened_path: str) -> None:
         if name in ("open", "openat", "creat"):
-            self._open(_decoded(place), arguments[-1 if name == "open" else 2], str(result))
+            self._open(_decoded(opened_path), arguments[-1 if name == "open" else 2], str(result))
         elif name == "lseek":
-            self._places[_number(arguments[0])] = result
+            self._offsets[_number(arguments[0])] = result
         elif name in ("write", "pwrite64"):
             self._written(name, arguments, result)
         elif name in ("mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"):
@@ -237,7 +230,7 @@ class Recording:
                 self.operations.append(Sync(self._node(path)))
 
     def _open(self, path: str, flags: str, descriptor: str) -> None:
-        self._places[descriptor] = 0
+        self._offsets[descriptor] = 0
         self._appending.discard(descriptor)
         inside = self._inside(path)
         if inside is None or "O_DIRECTORY" in flags or inside == "":
@@ -268,10 +261,10 @@ class Recording:
             if name == "pwrite64"
             else self._sizes[node]
             if descriptor in self._appending
-            else self._places[descriptor]
+            else self._offsets[descriptor]
         )
         if name == "write":
-            self._places[descriptor] = at + length
+            self._offsets[descriptor] = at + length
         self._sizes[node] = max(self._sizes[node], at + length)
         self.operations.append(Write(node, at, data))
 
@@ -296,16 +289,14 @@ class Recording:
         if source is None and target is None:
             return
         if not source or not target:
-            raise ValueError("a rename leads out of the folder that is recorded")
+            raise ValueError("a rename out of the recorded folder")
         (old_folder, old), (folder, name) = self._split(source), self._split(target)
         node = self._live.folders[old_folder].pop(old)
         self._live.folders[folder][name] = node
         self.operations.append(Rename(folder, name, node, old_folder, old))
 
     def _path(self, arguments: Sequence[str]) -> str | None:
-        """Return a path below the folder; where there are two arguments or more, the first may be
-        the folder that it is relative to.
-        """
+        """Return the path below the folder. The first argument may be the base folder."""
         texts = [argument for argument in arguments[:2] if argument.startswith('"')]
         path = _text(texts[0])
         return self._inside(
@@ -329,11 +320,11 @@ class Recording:
 
 
 def _split(arguments: str) -> list[str]:
-    return arguments.split(", ")  # all texts are in hexadecimal
+    return arguments.split(", ")  # texts are hexadecimal
 
 
 def in_hexadecimal(text: str) -> str:
-    """Return a text as strace prints it."""
+    """Return a text as printed by strace."""
     return "".join(f"\\x{byte:02x}" for byte in text.encode())
 
 
@@ -354,8 +345,6 @@ def _number(argument: str) -> str:
 
 
 def _of_descriptor(argument: str) -> str:
-    """Return the path of a descriptor; empty for what is none, or a file that is in no folder any
-    more.
-    """
+    """Return the path of a descriptor; "" for other arguments and deleted files."""
     match = re.fullmatch(r"\w+<((?:\\x[0-9a-f]{2})*)>", argument)
     return _decoded(match[1]) if match else ""

@@ -1,4 +1,4 @@
-"""The model of a disk after a power cut: what was synced is there, all else may be."""
+"""The model of a disk after a power cut: synced data survives, anything else may."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from faults.crash_states import WAYS, Disk
 from faults.recording import ROOT, Enter, Mark, Operation, Rename, Sync, Tree, Write
 
 
-def written(is_synced: bool, is_named: bool) -> list[Operation]:
-    """Return what a process does that writes a file anew and renames it to where another one is,
-    with an fsync of the file, of the folder.
-    """
-    synced: list[Operation] = [Sync(2)] if is_synced else []
-    named: list[Operation] = [Sync(ROOT)] if is_named else []
+def replacement(file_synced: bool, folder_synced: bool) -> list[Operation]:
+    """Return the operations of an atomic replacement, with an fsync of the file or the folder."""
+    sync_file: list[Operation] = [Sync(2)] if file_synced else []
+    sync_folder: list[Operation] = [Sync(ROOT)] if folder_synced else []
     return [
         Enter(ROOT, "a.new", 2),
         Write(2, 0, b"new"),
-        *synced,
+        *sync_file,
         Rename(ROOT, "a", 2, ROOT, "a.new"),
-        *named,
+        *sync_folder,
         Mark("returned"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("is_synced", "is_named", "may_be"),
+    ("file_synced", "folder_synced", "possible"),
     [
         (False, False, {b"old", b"new", b"", bytes(3)}),
         (True, False, {b"old", b"new"}),
@@ -35,12 +33,14 @@ def written(is_synced: bool, is_named: bool) -> list[Operation]:
         (True, True, {b"new"}),
     ],
 )
-def test_rewritten_file_survives_only_if_it_and_its_folder_were_synced(is_synced, is_named, may_be):
-    operations = written(is_synced, is_named)
+def test_rewritten_file_survives_only_if_it_and_its_folder_were_synced(
+    file_synced, folder_synced, possible
+):
+    operations = replacement(file_synced, folder_synced)
     disk = Disk(Tree({1: b"old"}, {ROOT: {"a": 1}}), operations)
     states = [
         disk.state(len(operations), way, random.Random(seed)).tree
         for way in WAYS
         for seed in range(20)
     ]
-    assert {dict(tree.reachable())["a"] for tree in states} == may_be
+    assert {dict(tree.reachable())["a"] for tree in states} == possible

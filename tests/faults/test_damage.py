@@ -1,5 +1,5 @@
-"""A file of the index that is not what was written gives the same answers or none, and the next run
-repairs it; derived views ask no model.
+"""A damaged index file gives the same answers or none, and the next run repairs it without
+embedding texts again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def flip(data: bytearray, at: int, chance: random.Random) -> bytes:
 
 
 def flip_written(data: bytearray, _: int, chance: random.Random) -> bytes:
-    """Flip a byte of what is written near the beginning: much of SQLite's pages is not in use."""
+    """Flip a byte in a used range: much of SQLite's pages is unused."""
     places = range(len(data) // 8, len(data))
     return flip(data, next(at for at in places if all(data[at : at + 8])), chance)
 
@@ -62,11 +62,11 @@ def noise(data: bytearray, _: int, chance: random.Random) -> bytes:
 
 
 EVERY = [flip, zero, truncate, flip, flip] * 10 + [lambda *_: b"", noise, None]
-"""What becomes of a file; None where it is gone."""
+"""Kinds of damage; None deletes the file."""
 
 
 def damage(path: Path, how: Damage | None, chance: random.Random) -> None:
-    """Damage a file as a failing disk does, which changes no times."""
+    """Damage a file without a change of its times, like a failing disk."""
     if how is None:
         path.unlink()
         return
@@ -77,29 +77,27 @@ def damage(path: Path, how: Damage | None, chance: random.Random) -> None:
 
 @pytest.fixture(scope="session")
 def unclosed(old: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the index as a process leaves it that is killed at the end: SQLite's log holds what
-    the file does not.
-    """
+    """Return an index as a killed process leaves it, with data only in SQLite's log."""
     folder = tmp_path_factory.mktemp("unclosed")
     with open_library(old.root, folder / "index") as library:
         library.index(words_only=True)
         (reader,) = library._readers
-        assert reader.store.generation  # open while the rest is written
+        assert reader.store.generation  # keeps the log open
         library.index()
         shutil.copytree(folder / "index", folder / "copy")
     return folder / "copy"
 
 
 def check(old: Built, index: Path, target: str) -> None:
-    """Read, repair by indexing, and compare with the undisturbed index."""
+    """Read the index, repair it by indexing, and compare it with the undisturbed one."""
     with open_library(old.root, index) as library:
-        said = true_answers(library, old_notes())
-        same = [
-            isinstance(each, str) or each == right
-            for each, right in zip(said, old.answers, strict=True)
+        results = true_answers(library, old_notes())
+        matches = [
+            isinstance(result, str) or result == expected
+            for result, expected in zip(results, old.answers, strict=True)
         ]
-        # a title that was flipped, vectors that are gone, an earlier state: as true, in other words
-        assert all(same) or target in ("store", "vectors", "log")
+        # a damaged title, missing vectors or an earlier state may change the ranking
+        assert all(matches) or target in ("store", "vectors", "log")
         with suppress(StorageError, UsageError):
             library.duplicates()
     embedder = FakeEmbedder()
@@ -108,7 +106,7 @@ def check(old: Built, index: Path, target: str) -> None:
         library.index(verify=True)
         assert library.index(verify=True).repaired == ()
         assert embedder.embedded == 0 or target == "vectors"
-        # a title or a line that was flipped is no text
+        # titles and line numbers have no checksum
         assert answers(library) == old.answers or target in ("store", "log")
         library.index(rebuild=target in ("store", "log"))
         assert (dump(library), answers(library)) == (old.dump, old.answers)
@@ -141,9 +139,7 @@ def test_damage_anywhere_is_detected_and_repaired(
 
 
 def of_schema(index: Path, version: int) -> Path:
-    """Make a store one that another version of thumbindex wrote: its facts are nowhere that we
-    know.
-    """
+    """Turn a store into one of another version of thumbindex, without its meta table."""
     folder = index_folder(index)
     assert folder is not None
     store = IndexPaths(folder).store

@@ -1,6 +1,4 @@
-"""A disk that is full, a folder that may not be written and a lock that is held cost a sentence,
-and the next run finishes.
-"""
+"""A full disk, a read-only folder or a held lock is reported, and the next run finishes."""
 
 from __future__ import annotations
 
@@ -26,18 +24,18 @@ NOBODY = 65534
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def check_refused(told: dict[str, Any]) -> None:
-    """A run that could not finish said what to do next."""
+def check_refused(result: dict[str, Any]) -> None:
+    """Check that an unfinished run says what to do next."""
     hints = ("free some space", "permissions", "check the disk", "run it again")
-    assert told["outcome"] in ("done", "refused"), told
-    assert told["outcome"] == "done" or any(hint in told["message"] for hint in hints), told
+    assert result["outcome"] in ("done", "refused"), result
+    assert result["outcome"] == "done" or any(hint in result["message"] for hint in hints), result
 
 
-def check_finishes(root: Path, index: Path, right: dict[str, list[Any]]) -> None:
+def check_finishes(root: Path, index: Path, expected: dict[str, list[Any]]) -> None:
     with open_library(root, index) as library:
-        assert (library.index().repaired, dump(library)) == ((), right)
+        assert (library.index().repaired, dump(library)) == ((), expected)
         keyword = library.opened[0].index_paths.segments_folder
-        # no parts of what failed pile up
+        # failed runs leave no files behind
         listed = {segment.name for segment in library._readers[0].store.segments()}
         assert {path.name for path in keyword.iterdir()} == listed
 
@@ -56,8 +54,9 @@ WRITES = [
     for update in (False, True)
     for first, how in enumerate(FAILING, 1)
 ]
-"""Which writes fail: of a build or an update, in which way, the first one, and every how many-th.
-Together the long rows meet each write once.
+"""Failing writes: of a build or an update, kind of failure, first one and step.
+
+The long rows together fail each write once.
 """
 
 
@@ -75,27 +74,27 @@ def test_full_disk_at_any_write_is_reported_and_loses_nothing(
         write_notes(root, versions[1])
     with open_library(root, scratch / "fresh") as library:
         library.index()
-        right = dump(library)
+        expected = dump(library)
 
     def run(at: int) -> dict[str, Any]:
         shutil.rmtree(index, ignore_errors=True)
         shutil.copytree(before, index)
         return child_on_a_disk.do(root=root, index=index, full=[at, *FAILING[how]])
 
-    # 700 at the time of writing: files made, written, cut, renamed and synced
+    # about 700: files created, written, truncated, renamed and synced
     writes = run(0)["asked"]
     assert writes > 100
     moments = range(first, writes + 1, step)
     missed = 0
     for at in moments:
-        told = run(at)
-        if told["asked"] < at:  # this run had fewer writes than the first
+        result = run(at)
+        if result["asked"] < at:  # this run had fewer writes than the first
             missed += 1
             continue
-        check_refused(told)
+        check_refused(result)
         with open_library(root, index) as library:
             true_answers(library, *versions)
-        check_finishes(root, index, right)
+        check_finishes(root, index, expected)
     assert missed <= max(1, len(moments) // 20), f"{missed} of {len(moments)} writes not reached"
 
 
@@ -103,8 +102,8 @@ def test_full_disk_at_any_write_is_reported_and_loses_nothing(
 def test_file_size_limit_is_reported_like_a_full_disk(
     child: Child, old: Built, scratch: Path
 ) -> None:
-    told = child.do(root=old.root, index=scratch / "index", largest_file=40 * 1024)
-    check_refused(told)
+    result = child.do(root=old.root, index=scratch / "index", largest_file=40 * 1024)
+    check_refused(result)
     check_finishes(old.root, scratch / "index", old.dump)
 
 
@@ -134,19 +133,19 @@ def test_read_only_disk_is_reported(old: Built, tmp_path: Path) -> None:
 def test_index_of_another_user_is_refused_and_unchanged(
     child: Child, old: Built, scratch: Path
 ) -> None:
-    """Root may write anything: what a folder's permissions do shows to another user only."""
+    # root ignores permissions, so this needs another user
     root, index = scratch / "vault", scratch / "index"
     shutil.copytree(old.root, root)
     with open_library(root, index) as library:
         library.index()
     for folder in (scratch, index, *index.iterdir()):
-        folder.chmod(0o755)  # as who shares an index does: it is made for its owner alone
+        folder.chmod(0o755)  # shared: by default it is private to its owner
     before = {path: path.read_bytes() for path in index.rglob("*") if path.is_file()}
-    told = child.do(root=root, index=index, user=NOBODY)
-    assert (told["outcome"], "permissions" in told["message"]) == ("refused", True)
+    result = child.do(root=root, index=index, user=NOBODY)
+    assert (result["outcome"], "permissions" in result["message"]) == ("refused", True)
     assert {path: path.read_bytes() for path in index.rglob("*") if path.is_file()} == before
-    told = child.do(root=root, index=index, user=NOBODY, ask="apple cellar")
-    assert (told["outcome"], "permissions" in told["message"]) == ("refused", True)
+    result = child.do(root=root, index=index, user=NOBODY, ask="apple cellar")
+    assert (result["outcome"], "permissions" in result["message"]) == ("refused", True)
 
 
 @pytest.mark.slow
@@ -154,12 +153,12 @@ def test_lock_of_another_process_is_waited_for_and_is_not_damage(old: Built, scr
     shutil.copytree(old.index, scratch / "index")
     folder = index_folder(scratch / "index")
     assert folder is not None
-    places = IndexPaths(folder).of_build()
-    other = sqlite3.connect(places.store, isolation_level=None, check_same_thread=False)
+    paths = IndexPaths(folder).of_build()
+    other = sqlite3.connect(paths.store, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     commit = threading.Timer(0.5, lambda: other.execute("COMMIT"))
     commit.start()
-    with Writer.open(places.folder) as writer:
+    with Writer.open(paths.folder) as writer:
         writer.set_meta("key", "value")
         assert (writer.store.meta("key"), commit.finished.is_set()) == ("value", True)
     commit.join()

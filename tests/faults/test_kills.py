@@ -1,6 +1,4 @@
-"""Killed at any moment of building and of updating, an index is a prefix of the work, and finishing
-it gives the undisturbed one.
-"""
+"""A run killed at any moment leaves a prefix of its work, and the next run completes it."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ BATCH, FIRST_BYTES = 8, 2000
 
 
 def prefixes(root: Path, before: Notes, after: Notes) -> list[Notes]:
-    """Return what an index may hold (digests by path) after no group of files, after the first one,
-    and so on: newest files first.
-    """
+    """Return the possible contents of an index: digests by path after each batch of files."""
     times = {path: (root / path).stat().st_mtime_ns for path in after}
     states = [
         FileState(path, len(text.encode()), times[path], 0)
@@ -47,69 +43,65 @@ def prefixes(root: Path, before: Notes, after: Notes) -> list[Notes]:
         if before.get(path) != text
     ]
     states.sort(key=lambda state: (-state.mtime_ns, state.path))
-    held = {path: content_digest(text.encode()) for path, text in before.items()}
-    steps = [held]
-    for group in growing_batches(states, FIRST_BYTES):
-        held = {path: digest for path, digest in held.items() if path in after}
-        held |= {state.path: content_digest(after[state.path].encode()) for state in group}
-        steps.append(held)
+    digests = {path: content_digest(text.encode()) for path, text in before.items()}
+    steps = [digests]
+    for batch in growing_batches(states, FIRST_BYTES):
+        digests = {path: digest for path, digest in digests.items() if path in after}
+        digests |= {state.path: content_digest(after[state.path].encode()) for state in batch}
+        steps.append(digests)
     return steps
 
 
 def check_readable(root: Path, index: Path, builds: list[Built], versions: list[Notes]) -> None:
-    """Read as a server would that found this index: no error, no passage that stands in no version
-    of its file, and all parts those of a prefix of the work.
+    """Read the index as a server would, and check it: no errors, only texts of the versions, and a
+    prefix of the work.
     """
     with open_library(root, index) as library:
-        said = true_answers(library, *versions)
-        assert {each for each in said if isinstance(each, str)} <= {"nothing is indexed"}
+        results = true_answers(library, *versions)
+        assert {each for each in results if isinstance(each, str)} <= {"nothing is indexed"}
         if library.indexed:
             check_prefix(root, library, builds, versions)
 
 
 def check_prefix(root: Path, library: Library, builds: list[Built], versions: list[Notes]) -> None:
-    """The documents are those of a step; words, links and vectors are theirs, as undisturbed builds
-    have them.
-    """
+    """Check that the documents are those of a step, with their words, links and vectors."""
     (reader,) = library._readers
     store, before = reader.store, versions[:-1]
-    held = {path: state.digest for path, state in store.manifest().items()}
+    digests = {path: state.digest for path, state in store.manifest().items()}
     steps = prefixes(root, before[0] if before else {}, versions[-1])
-    assert held in steps
-    found = dump(library)
-    wanted = {
+    assert digests in steps
+    actual = dump(library)
+    expected = {
         part: {
-            each
+            row
             for built, notes in zip(builds, versions, strict=True)
-            for each in built.dump[part]
-            if held.get(each[0][0]) == content_digest(notes.get(each[0][0], "").encode())
+            for row in built.dump[part]
+            if digests.get(row[0][0]) == content_digest(notes.get(row[0][0], "").encode())
         }
         for part in ("chunks", "postings", "vectors")
     }
-    assert set(found["chunks"]) == wanted["chunks"]
-    assert set(found["postings"]) == wanted["postings"]
+    assert set(actual["chunks"]) == expected["chunks"]
+    assert set(actual["postings"]) == expected["postings"]
     if store.meta("links") == "resolved":
         resolve = LinkResolver.of(store.linkable_documents()).resolve
-        assert [link.resolved for _, _, link in found["links"]] == [
-            resolve(link, path) for path, _, link in found["links"]
+        assert [link.resolved for _, _, link in actual["links"]] == [
+            resolve(link, path) for path, _, link in actual["links"]
         ]
-    # vectors come when all words are there, newest files first, a batch at a time
-    known = {vector for built in builds[:-1] for _, vector in built.dump["vectors"]}
-    kept = {each for each in wanted["vectors"] if each[1] in known}
+    # vectors follow once all words are committed, newest files first, in batches
+    before_vectors = {vector for built in builds[:-1] for _, vector in built.dump["vectors"]}
+    reused = {row for row in expected["vectors"] if row[1] in before_vectors}
     order = sorted(
-        wanted["vectors"] - kept,
-        key=lambda each: (-(root / each[0][0]).stat().st_mtime_ns, each[0]),
+        expected["vectors"] - reused,
+        key=lambda row: (-(root / row[0][0]).stat().st_mtime_ns, row[0]),
     )
-    done = len(found["vectors"]) - len(kept)
-    assert set(found["vectors"]) == kept.union(order[:done])
+    done = len(actual["vectors"]) - len(reused)
+    assert set(actual["vectors"]) == reused.union(order[:done])
     assert done in (0, len(order)) or done % BATCH == 0
-    assert done == 0 or held == steps[-1]
+    assert done == 0 or digests == steps[-1]
 
 
 def check_finishes(root: Path, index: Path, built: Built) -> None:
-    """Finish the work: the index is the undisturbed one's, and no vector is computed again that was
-    committed.
-    """
+    """Finish the work, and check that the index is complete without embedding a text again."""
     committed, embedder = vectors_in(index).keys(), FakeEmbedder()
     with open_library(root, index, embedder) as library:
         assert library.index().repaired == ()
@@ -128,20 +120,20 @@ def test_killed_run_leaves_a_usable_index_and_the_next_finishes(
     builds, versions = (
         ([old, new], [old_notes(), new_notes()]) if update else ([old], [old_notes()])
     )
-    root, index = scratch / "vault", scratch / "index"  # the undisturbed build's folder, too
+    root, index = scratch / "vault", scratch / "index"
     write_notes(root, versions[0])
     if update:
         child.do(root=root, index=scratch / "before")
         write_notes(root, versions[-1])
-    moment, seconds = None, float("inf")  # the first is not killed: it says how long there is
+    moment, seconds = None, float("inf")  # the first run is not killed, only measured
     while kills:
         if update:
             shutil.copytree(scratch / "before", index)
-        told = child.do(moment, root=root, index=index)
-        if told["outcome"] == "done":
-            seconds = min(seconds, told["seconds"])
+        result = child.do(moment, root=root, index=index)
+        if result["outcome"] == "done":
+            seconds = min(seconds, result["seconds"])
         moment = chance.uniform(0, seconds)
         check_readable(root, index, builds, versions)
         check_finishes(root, index, builds[-1])
         shutil.rmtree(index, ignore_errors=True)
-        kills -= told["outcome"] == "killed"
+        kills -= result["outcome"] == "killed"

@@ -1,9 +1,8 @@
-"""After a power cut at any moment of any command the next run ends in the right index, and what the
-owner was promised is there.
+"""A power cut at any moment of a command: the next run restores the index and keeps all promises.
 
-Each command is recorded once (recording.py); then what its operations may have left on a disk
-(crash_states.py) is written to one, read as a server would read it, indexed, and compared with an
-index that was built anew.
+Each command is recorded once (recording.py). Possible disk states after its operations
+(crash_states.py) are written to disk, read as a server would, indexed, and compared with a fresh
+index.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from faults.recording import (
 from faults.vault import Child, answers, open_library, vectors_in, write_notes
 
 SECRET = "quincunx"
-"""A word of the note that becomes private."""
+"""A word in the note that becomes private."""
 
 QUERIES = (f"the {SECRET} of trees", "apple cellar or a green door")
 
 OWNERS = ("decisions.json", "judged.json")
-"""Files of which nothing can be made anew."""
+"""Files that cannot be rebuilt."""
 
 Notes = dict[str, str]
 
@@ -56,7 +55,7 @@ pytestmark = pytest.mark.skipif(bool(reason := why_not()), reason=reason)
 
 
 def old_notes() -> Notes:
-    """Return a few notes, two of which say the same, and one that will be private."""
+    """Return a few notes, two duplicates, and one that becomes private."""
     notes = dict(list(vault.old_notes().items())[:9])
     repeated = (
         "The cellar door was painted green by the miller before the first frost came over the "
@@ -79,13 +78,13 @@ def old_notes() -> Notes:
 def new_notes() -> Notes:
     """Edit, rename, delete and add notes."""
     notes = old_notes()
-    kept = {
+    changed = {
         path: text
         for path, text in vault.new_notes().items()
         if path.startswith("d/new") or int(path.split()[-1][:-3]) < 9
     }
     return {
-        **dict(list(kept.items())[:9]),
+        **dict(list(changed.items())[:9]),
         **{path: text for path, text in notes.items() if path.startswith("e/")},
     }
 
@@ -102,10 +101,10 @@ def damage_store(index: Path) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """Commands that are recorded, and what there is before."""
+    """Commands to record, and the state before them."""
 
     commands: Sequence[str]
-    before: Callable[[], Notes] | None = old_notes  # None where there is no index
+    before: Callable[[], Notes] | None = old_notes  # None: no index
     now: Callable[[], Notes] = old_notes
     prepare: Callable[[Path], None] = lambda index: None
 
@@ -123,50 +122,51 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """What commands did to the disk, and what is right afterwards."""
+    """The recorded operations of commands, and the expected results."""
 
     kind: Kind
     root: Path
     before: Tree
     after: Tree
     operations: Sequence[Operation]
-    notes: Sequence[str]  # all texts that may be in an answer
-    vectors: dict[bytes, bytes]  # all that there may be, by the digests of their texts
-    right: dict[str, Any]
+    notes: Sequence[str]  # all texts allowed in an answer
+    vectors: dict[bytes, bytes]  # all allowed vectors, by digests of texts
+    expected: dict[str, Any]
     answers: list[Any]
 
     def returned(self, after: int) -> int:
-        """Count the commands that had returned after so many operations."""
+        """Return the number of commands that had returned after some operations."""
         return sum(isinstance(operation, Mark) for operation in self.operations[:after])
 
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
-    """Record all commands in one process, each in a vault of its own."""
+    """Record all commands in one process, each kind in a separate vault."""
     scratch = tmp_path_factory.mktemp("power")
-    befores = {name: prepared(kind, scratch / name) for name, kind in KINDS.items()}
+    prepared = {name: prepare(kind, scratch / name) for name, kind in KINDS.items()}
     child = Child(scratch, strace(scratch / "trace"))
     try:
         for name, kind in KINDS.items():
-            place = scratch / name
+            folder = scratch / name
             child.do(
-                root=place / "vault",
-                index=place / "data" / "index",
+                root=folder / "vault",
+                index=folder / "data" / "index",
                 commands=list(kind.commands),
-                marks=place / "marks",
+                marks=folder / "marks",
             )
     finally:
         child.close()
     lines = trace_lines(scratch / "trace")
     return {
-        name: judged(kind, scratch / name, *befores[name], lines) for name, kind in KINDS.items()
+        name: read_recording(kind, scratch / name, *prepared[name], lines)
+        for name, kind in KINDS.items()
     }
 
 
-def prepared(kind: Kind, place: Path) -> tuple[Tree, dict[bytes, bytes]]:
-    """Make what there is before the commands; return the index, and its vectors."""
-    root, index = place / "vault", place / "data" / "index"
-    (place / "data").mkdir(parents=True)
+def prepare(kind: Kind, folder: Path) -> tuple[Tree, dict[bytes, bytes]]:
+    """Create the state before the commands; return the index, and its vectors."""
+    root, index = folder / "vault", folder / "data" / "index"
+    (folder / "data").mkdir(parents=True)
     root.mkdir()
     if kind.before:
         write_notes(root, kind.before())
@@ -174,114 +174,113 @@ def prepared(kind: Kind, place: Path) -> tuple[Tree, dict[bytes, bytes]]:
             library.index()
         kind.prepare(index)
     write_notes(root, kind.now())
-    return Tree.read(place / "data"), vectors_in(index)
+    return Tree.read(folder / "data"), vectors_in(index)
 
 
-def judged(
+def read_recording(
     kind: Kind,
-    place: Path,
+    folder: Path,
     before: Tree,
     vectors: dict[bytes, bytes],
     lines: Sequence[str],
 ) -> Recorded:
-    """Read what was recorded of one kind, and find out what is right by an index that is built
-    anew.
-    """
-    wanted = in_hexadecimal(f"{place}/")
-    lines = [line for line in lines if wanted in line]
-    operations = Recording(place / "data", before, place / "marks").read(lines)
+    """Read the recording of one kind, and build a fresh index for the expected results."""
+    prefix = in_hexadecimal(f"{folder}/")
+    lines = [line for line in lines if prefix in line]
+    operations = Recording(folder / "data", before, folder / "marks").read(lines)
     notes = [*kind.now().values(), *(kind.before().values() if kind.before else ())]
-    with open_library(place / "vault", place / "anew") as library:
+    with open_library(folder / "vault", folder / "fresh") as library:
         library.index()
-        right, answered = dump(library), answers(library, QUERIES[1:])
-    vectors = {**vectors, **vectors_in(place / "anew")}
+        expected, results = dump(library), answers(library, QUERIES[1:])
+    vectors = {**vectors, **vectors_in(folder / "fresh")}
     return Recorded(
         kind,
-        place / "vault",
+        folder / "vault",
         before,
-        Tree.read(place / "data"),
+        Tree.read(folder / "data"),
         operations,
         notes,
         vectors,
-        right,
-        answered,
+        expected,
+        results,
     )
 
 
-# ------------------------------------------------------------------ what must hold
+# ------------------------------------------------------------------ checks
 
 
-Owned = dict[str, frozenset[bytes | None]]
-"""What each of the owner's files may hold; None where it may be missing."""
+AllowedContents = dict[str, frozenset[bytes | None]]
+"""The allowed contents of each of the owner's files; None if it may be missing."""
 
 
-def promises(before: Tree, operations: Sequence[Operation]) -> list[Owned]:
-    """Return after each operation what the owner's files may hold: what they did when the last
-    command returned, or came to hold since.
+def promises(before: Tree, operations: Sequence[Operation]) -> list[AllowedContents]:
+    """Return the allowed contents of the owner's files after each operation.
+
+    These are the contents when the last command returned, and any written since.
     """
     live = with_nodes(before, operations)
     owned = {
-        each.node
-        for each in operations
-        if isinstance(each, Enter) and each.name.removesuffix(".new") in OWNERS
+        operation.node
+        for operation in operations
+        if isinstance(operation, Enter) and operation.name.removesuffix(".new") in OWNERS
     }
-    found: list[Owned] = [{name: frozenset([held(live, name)]) for name in OWNERS}]
+    allowed: list[AllowedContents] = [{name: frozenset([content(live, name)]) for name in OWNERS}]
     for operation in operations:
-        now = found[-1]
+        current = allowed[-1]
         if isinstance(operation, Mark):
-            now = {name: frozenset([held(live, name)]) for name in OWNERS}
+            current = {name: frozenset([content(live, name)]) for name in OWNERS}
         elif not isinstance(operation, Sync) and (
             operation.owner in owned or not isinstance(operation, (Write, Resize))
         ):
             live = apply(live, [(operation, None)])
             if isinstance(operation, (Rename, Remove)) and operation.name in OWNERS:
-                now = {**now, operation.name: now[operation.name] | {held(live, operation.name)}}
-        found.append(now)
-    return found
+                name = operation.name
+                current = {**current, name: current[name] | {content(live, name)}}
+        allowed.append(current)
+    return allowed
 
 
-def held(tree: Tree, name: str) -> bytes | None:
-    """Return what one of the owner's files holds; None where it is not there."""
+def content(tree: Tree, name: str) -> bytes | None:
+    """Return the content of one of the owner's files, or None if it is missing."""
     return next((data for path, data in tree.reachable() if path.endswith(f"/{name}")), None)
 
 
 def check(case: Recorded, state: CrashState, data: Path) -> None:
-    """Read what a power cut has left, index, and compare."""
+    """Read a disk after a power cut, index, and compare."""
     state.tree.write(data)
     index = data / "index"
     returned = case.returned(state.after)
     with open_library(case.root, index) as library:
-        said = answers(library, QUERIES)
-    texts = [passage.text for found in said if isinstance(found, tuple) for passage in found]
+        results = answers(library, QUERIES)
+    texts = [p.text for result in results if isinstance(result, tuple) for p in result]
     assert all(any(text in note for note in case.notes) for text in texts), (
-        "a text that stands in no note"
+        "a text that is in no note"
     )
     if "forget" in case.kind.commands and returned:
-        assert all(found == "nothing is indexed" for found in said), "what was forgotten is there"
+        assert all(result == "nothing is indexed" for result in results), "a forgotten note"
     if case.kind.now is private_notes:
-        assert not any(SECRET in text for text in texts), "an answer has what is private"
+        assert not any(SECRET in text for text in texts), "an answer with a private text"
     assert all(case.vectors[key] == vector for key, vector in vectors_in(index).items()), (
-        "a vector is not its text's"
+        "a vector of another text"
     )
     with open_library(case.root, index) as library:
         library.index(verify="repair" in case.kind.commands)
-        found = dump(library)
-        decisions = found.pop("decisions")
-        assert found == {name: rows for name, rows in case.right.items() if name != "decisions"}
-        assert len(decisions) == held_decisions(state.tree)
-        if not decisions:  # else they have a part in what is shown
+        actual = dump(library)
+        decisions = actual.pop("decisions")
+        assert actual == {name: rows for name, rows in case.expected.items() if name != "decisions"}
+        assert len(decisions) == count_decisions(state.tree)
+        if not decisions:  # they affect answers
             assert answers(library, QUERIES[1:]) == case.answers
-    left = Tree.read(index)
+    after = Tree.read(index)
     for name in OWNERS:
-        assert held(left, name) == held(state.tree, name), f"{name} was changed by the next run"
+        assert content(after, name) == content(state.tree, name), f"the next run changed {name}"
     if case.kind.now is private_notes:
-        private = [path for path, data in left.reachable() if SECRET.encode() in (data or b"")]
-        assert not private, f"{private[0]} has what is private"
+        private = [path for path, data in after.reachable() if SECRET.encode() in (data or b"")]
+        assert not private, f"{private[0]} contains a private text"
 
 
-def held_decisions(tree: Tree) -> int:
-    """Count the decisions in the owner's file."""
-    data = held(tree, "decisions.json")
+def count_decisions(tree: Tree) -> int:
+    data = content(tree, "decisions.json")
     return len(json.loads(data)["decisions"]) if data else 0
 
 
@@ -299,12 +298,12 @@ def test_next_run_after_a_power_cut_restores_the_index_and_keeps_promises(
     name: str, states: int, recorded: dict[str, Recorded], scratch: Path
 ) -> None:
     case = recorded[name]
-    owned = promises(case.before, case.operations)
+    allowed = promises(case.before, case.operations)
     for state in Disk(case.before, case.operations).states(f"power {name}", states):
         where = f"{name}, after operation {state.after} of {len(case.operations)}, {state.way}"
-        for own in OWNERS:
-            assert held(state.tree, own) in owned[state.after][own], (
-                f"{where}: {own} is not what it was when the command had returned, nor since"
+        for file in OWNERS:
+            assert content(state.tree, file) in allowed[state.after][file], (
+                f"{where}: {file} lost a change of a command that had returned"
             )
         try:
             check(case, state, scratch / "data")
@@ -321,10 +320,10 @@ def test_next_run_after_a_power_cut_restores_the_index_and_keeps_promises(
 def test_recorded_operations_reproduce_the_files(name: str, recorded: dict[str, Recorded]) -> None:
     case = recorded[name]
     disk = Disk(case.before, case.operations)
-    end = disk.state(len(case.operations), "all of it", random.Random(0)).tree
-    # SQLite's index of its log is mapped into memory, and nobody believes it after a start
-    made, right = (
+    end = disk.state(len(case.operations), "all", random.Random(0)).tree
+    # SQLite ignores its shared memory file (-shm) after a restart
+    actual, expected = (
         {path: data for path, data in tree.reachable() if not path.endswith("-shm")}
         for tree in (end, case.after)
     )
-    assert made == right
+    assert actual == expected

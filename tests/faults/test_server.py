@@ -1,6 +1,4 @@
-"""A real server that is killed, whose child is killed or whose disk fills up: it goes on, or the
-next does.
-"""
+"""A real server recovers from the loss of its child, from a full disk, and from being killed."""
 
 from __future__ import annotations
 
@@ -68,15 +66,15 @@ class Vault:
         )
 
     def is_finished(self) -> bool:
-        """Tell whether all notes' words and vectors are there; asks no process."""
+        """Return whether all notes are indexed with vectors, from the files alone."""
         index_paths = self.index_paths
         try:
-            known = read_indexed_files(index_paths)
+            indexed = read_indexed_files(index_paths)
             store = Store(index_paths.store, read_only=True)
             try:
                 return (
-                    known.is_settled
-                    and len(known.manifest) == 24
+                    indexed.is_settled
+                    and len(indexed.manifest) == 24
                     and not unique_keys(chunks_without_vector(store))
                     and bool(store.meta("fingerprint"))
                 )
@@ -87,8 +85,8 @@ class Vault:
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    """Return what an undisturbed build makes of the notes with the real model."""
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+    """Return the dump of an undisturbed index by the real model."""
     folder = tmp_path_factory.mktemp("undisturbed")
     write_notes(folder / "vault", old_notes())
     with Vault(folder / "vault", folder / "index").library() as library:
@@ -103,28 +101,28 @@ def vault(scratch: Path) -> Vault:
 
 
 def children(server: ServerProcess) -> list[int]:
-    """Return the processes that a server started and that live."""
+    """Return the running child processes of a server."""
     return [pid for pid in children_of(server.process.pid) if is_alive(pid)]
 
 
 @contextmanager
 def serving(vault: Vault) -> Iterator[tuple[ServerProcess, int]]:
-    """Start a server, and wait until its child is there."""
-    with ExitStack() as running:
-        server = running.enter_context(ServerProcess(vault.options))
+    """Start a server, and wait for its child."""
+    with ExitStack() as stack:
+        server = stack.enter_context(ServerProcess(vault.options))
         assert until(lambda: len(children(server)) == 1, 60)
         yield server, children(server)[0]
 
 
 def moments(name: str, kills: int) -> list[float]:
-    """Return when to kill: a build takes about three seconds, most of them for imports."""
+    """Return random seconds until a kill: a build takes about three, mostly for imports."""
     chance = random.Random(name)
     return [chance.uniform(0.6, 3.0) for _ in range(kills)]
 
 
 @pytest.mark.long
 def test_killed_indexer_is_replaced_and_its_work_finished(
-    vault: Vault, right: dict[str, list[object]]
+    vault: Vault, expected: dict[str, list[object]]
 ) -> None:
     for moment in moments("child", 10):
         with serving(vault) as (server, child):
@@ -139,13 +137,13 @@ def test_killed_indexer_is_replaced_and_its_work_finished(
             )
             assert server.call("query", query="apple cellar")["results"]
         with vault.library() as library:
-            assert dump(library) == right
+            assert dump(library) == expected
         shutil.rmtree(vault.index)
 
 
 @pytest.mark.parametrize("kills", sizes(1, 10))
 def test_killed_server_leaves_no_child_no_lock_and_a_usable_index(
-    kills: int, vault: Vault, right: dict[str, list[object]]
+    kills: int, vault: Vault, expected: dict[str, list[object]]
 ) -> None:
     for moment in moments("server", kills):
         with serving(vault) as (server, child):
@@ -159,7 +157,7 @@ def test_killed_server_leaves_no_child_no_lock_and_a_usable_index(
                 assert until(lambda lock=folder / name: not is_held(lock), 10)
         with vault.library() as library:
             assert library.index().repaired == ()
-            assert dump(library) == right
+            assert dump(library) == expected
         shutil.rmtree(vault.index)
 
 
@@ -168,7 +166,7 @@ def test_killed_server_leaves_no_child_no_lock_and_a_usable_index(
 
 @contextmanager
 def full_disk(child: int) -> Iterator[None]:
-    """Let the child write no file any more."""
+    """Make all writes of the child fail in this block."""
     soft, hard = resource.prlimit(child, resource.RLIMIT_FSIZE)
     resource.prlimit(child, resource.RLIMIT_FSIZE, (0, hard))
     yield
@@ -192,11 +190,11 @@ def test_server_with_a_full_disk_answers_and_indexes_edits_later(
                 "# Note 0\n\nQuinces are hard and yellow.\n", encoding="utf-8"
             )
             assert until(lambda: "changes wait" in status(server), 60)
-            said = status(server)
-            assert any(advice in said for advice in ("free some space", "and free space")), said
+            text = status(server)
+            assert any(hint in text for hint in ("free some space", "and free space")), text
             for _ in range(20):
                 assert server.call("query", query="apple cellar")["results"]
                 time.sleep(0.05)
         assert until(lambda: is_found(server.call, "Quinces are hard"), 60)
         assert until(lambda: "changes wait" not in status(server), 60)
-        assert children(server) == [child]  # nothing of it was a crash
+        assert children(server) == [child]  # the child has not crashed

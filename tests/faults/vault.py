@@ -1,6 +1,4 @@
-"""A vault in two versions, an undisturbed build of each, and a process that can be killed at any
-moment of building one or updating to the other.
-"""
+"""Two versions of a vault, their undisturbed indexes, and a child process that can be killed."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ QUERIES = (
 
 
 def sizes(few: object, many: object) -> list[Any]:
-    """Return how much a test does in `make test-slow` and in `make long`."""
+    """Parametrize the size of a test for `make test-slow` and `make long`."""
     return [
         pytest.param(few, marks=pytest.mark.slow, id="few"),
         pytest.param(many, marks=pytest.mark.long, id="many"),
@@ -80,9 +78,7 @@ def _sentence(chance: random.Random) -> str:
 
 
 def write_notes(root: Path, notes: dict[str, str]) -> None:
-    """Make a folder hold just these notes, as if they had been written long ago, long ones last:
-    there is an order of newest first.
-    """
+    """Make a folder contain exactly these notes, with old times that grow with their length."""
     for path in [
         path for path in root.rglob("*.md") if path.relative_to(root).as_posix() not in notes
     ]:
@@ -109,60 +105,55 @@ def open_library(root: Path, index: Path, embedder: FakeEmbedder | None = None) 
 
 
 def answers(library: Library, queries: Sequence[str] = QUERIES) -> list[tuple[Passage, ...] | str]:
-    """Ask queries; an index that cannot answer says so, never in another way.
-
-    Which edits it has seen, and so the notes' days, is left out.
-    """
-    return [_asked(library, query) for query in queries]
+    """Return the passages of each query without dates, or the error message."""
+    return [_answer(library, query) for query in queries]
 
 
 def true_answers(library: Library, *versions: dict[str, str]) -> list[tuple[Passage, ...] | str]:
-    """Ask queries and return what came; no passage may say what stands in no version of its
-    note.
-    """
-    found = answers(library)
-    passages = [passage for each in found if not isinstance(each, str) for passage in each]
+    """Return `answers`, and check that each passage is in a version of its note."""
+    results = answers(library)
+    passages = [passage for result in results if not isinstance(result, str) for passage in result]
     assert [
         passage
         for passage in passages
         if not any(passage.text in notes.get(passage.path, "") for notes in versions)
     ] == []
-    return found
+    return results
 
 
-def _asked(library: Library, query: str) -> tuple[Passage, ...] | str:
+def _answer(library: Library, query: str) -> tuple[Passage, ...] | str:
     try:
-        found = library.query(query)
+        answer = library.query(query)
     except StorageError as error:
         return _with_advice(str(error))
-    if not found.index.documents:
+    if not answer.index.documents:
         return "nothing is indexed"
     return tuple(
-        replace(passage, created="", updated="", file_time="") for passage in found.passages
+        replace(passage, created="", updated="", file_time="") for passage in answer.passages
     )
 
 
 def vectors_in(index: Path) -> dict[bytes, bytes]:
-    """Return all vectors that can be read, by the digests of their texts."""
-    found = dict[bytes, bytes]()
+    """Return all readable vectors, by digests of texts."""
+    by_key = dict[bytes, bytes]()
     for path in (index / VECTORS_FOLDER).glob("*.sqlite3"):
         with suppress(StorageError), closing(VectorStore(path, read_only=True)) as vectors:
-            found |= {
+            by_key |= {
                 key: vector.tobytes() for key, vector in vectors.get(sorted(vectors.keys())).items()
             }
-    return found
+    return by_key
 
 
-def _with_advice(sentence: str) -> str:
-    """Return what an error says, which has to say what to do next."""
-    advice = ("thumbindex index", "try again", "free space")
-    assert any(each in sentence for each in advice), sentence
-    return sentence
+def _with_advice(message: str) -> str:
+    """Return an error message after a check that it says what to do next."""
+    hints = ("thumbindex index", "try again", "free space")
+    assert any(hint in message for hint in hints), message
+    return message
 
 
 @dataclass(frozen=True)
 class Built:
-    """A vault with its finished index, what the index says, and what it answers."""
+    """A vault with its finished index, the index's contents and its answers."""
 
     root: Path
     index: Path
@@ -181,7 +172,7 @@ def build(root: Path, notes: dict[str, str], index: Path) -> Built:
 
 
 class Child:
-    """Does jobs in processes of their own."""
+    """Runs jobs in separate processes."""
 
     def __init__(
         self, scratch: Path, before: Sequence[str] = (), preload: Path | None = None
@@ -192,9 +183,7 @@ class Child:
         self._program = LineProcess(command, environment)
 
     def do(self, kill_after: float | None = None, **job: Any) -> dict[str, Any]:
-        """Do a job, or be killed at it; return what it said of itself, with the seconds that it
-        took.
-        """
+        """Run a job, and perhaps kill it; return its outcome, with the seconds it took."""
         self._said.unlink(missing_ok=True)
         paths = {
             name: str(value) if isinstance(value, Path) else value for name, value in job.items()
@@ -202,14 +191,14 @@ class Child:
         pid, began = int(self._program.ask({**paths, "said": str(self._said)})), time.perf_counter()
         if kill_after is not None:
             time.sleep(kill_after)
-            with suppress(ProcessLookupError):  # it was done before
+            with suppress(ProcessLookupError):  # finished before
                 os.kill(pid, 9)
         killed = self._program.line() != "0"
         seconds = time.perf_counter() - began
         text = self._said.read_text(encoding="utf-8") if self._said.exists() else ""
-        told: dict[str, Any] = json.loads(text) if text and not killed else {"outcome": "killed"}
-        assert told["outcome"] != "broken", told["message"]
-        return {**told, "seconds": seconds}
+        result: dict[str, Any] = json.loads(text) if text and not killed else {"outcome": "killed"}
+        assert result["outcome"] != "broken", result["message"]
+        return {**result, "seconds": seconds}
 
     def close(self) -> None:
         self._program.close()

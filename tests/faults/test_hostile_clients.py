@@ -1,6 +1,4 @@
-"""What strangers send to a server, and commands that meet on one folder: it stays up, answers the
-others, and each command ends with a sentence.
-"""
+"""A server survives hostile clients, and concurrent commands end with a result or a message."""
 
 from __future__ import annotations
 
@@ -27,35 +25,35 @@ pytestmark = pytest.mark.skipif(
 )
 
 ANSWER_SECONDS = 20.0
-"""The longest that an answer may take beside a flood, on a busy machine of two cores."""
+"""Maximum time of an answer during a flood, on a busy machine with two cores."""
 
-MOST = 0.9
-"""Of the connections of a flood so many must be made; those of one that stays open must show in the
-server's handles, up to its limit.
+MIN_SHARE = 0.9
+"""Minimum share of a flood's connections that must succeed and, if they stay open, show as handles
+of the server.
 """
 
-STRANGER = ("127.0.0.2", 0)
-"""Another address of this machine: limits count by address."""
+HOSTILE_ADDRESS = ("127.0.0.2", 0)
+"""A separate address, since limits count by address."""
 
 
-def held(pid: int) -> tuple[int, int, float]:
-    """Return the handles, threads and megabytes that a process holds."""
+def resources(pid: int) -> tuple[int, int, float]:
+    """Return the handles, threads and megabytes of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
     handles, threads = (
-        sum(1 for _ in Path(f"/proc/{pid}/{each}").iterdir()) for each in ("fd", "task")
+        sum(1 for _ in Path(f"/proc/{pid}/{kind}").iterdir()) for kind in ("fd", "task")
     )
     return handles, threads, pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @contextmanager
 def listening(root: Path, index: Path) -> Iterator[tuple[str, int]]:
-    """Start a server that tells of no error of its own; yield its address and its process."""
+    """Start a server that may log no traceback; yield its address and process id."""
     options = (f"--folder={root}", f"--index={index}", "--set", "serve.watch.enabled=false")
-    with TemporaryFile() as said:
-        with http_server(options, said) as server:
+    with TemporaryFile() as log:
+        with http_server(options, log) as server:
             yield server
-        said.seek(0)
-        assert b"Traceback" not in (errors := said.read()), errors.decode()
+        log.seek(0)
+        assert b"Traceback" not in (errors := log.read()), errors.decode()
 
 
 META = (
@@ -78,11 +76,11 @@ LISTEN = (
 
 
 def request(body: bytes, method: str = "tools/call", length: int | None = None) -> bytes:
-    """Return a request of the latest protocol."""
-    named = "Mcp-Name: query\r\n" if method == "tools/call" else ""
+    """Return a request in the latest protocol."""
+    header = "Mcp-Name: query\r\n" if method == "tools/call" else ""
     head = (
         "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\n"
-        f"Content-Type: application/json\r\n{named}"
+        f"Content-Type: application/json\r\n{header}"
     )
     head += (
         f"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n"
@@ -91,31 +89,29 @@ def request(body: bytes, method: str = "tools/call", length: int | None = None) 
     return head.encode() + body
 
 
-class Strangers:
-    """Clients that mean no good, at one server."""
+class HostileClients:
+    """Hostile clients of one server."""
 
     def __init__(self, url: str) -> None:
         self.port = int(url.rpartition(":")[2].partition("/")[0])
         self.sockets: list[socket.socket] = []
-        chance, whole = random.Random(7), request(QUERY)
-        begun = (b"", b"G", b"POST /mcp HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\n")
+        chance, complete = random.Random(7), request(QUERY)
+        beginnings = (b"", b"G", b"POST /mcp HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\n")
         headers = (b"X-A", b"Host", b"Authorization", b"Mcp-Session-Id", b"Cookie")
         huge = b": " + b"a" * 500_000 + b"\r\n\r\n"
         self.floods: dict[str, tuple[int, Callable[[], bytes]]] = {
             "slow bodies": (20, lambda: request(b'{"jsonrpc"', length=1000)),
             "streams": (20, lambda: request(LISTEN, method="subscriptions/listen")),
-            "half requests": (40, lambda: chance.choice(begun)),
+            "half requests": (40, lambda: chance.choice(beginnings)),
             "giant headers": (10, lambda: b"GET / HTTP/1.1\r\n" + chance.choice(headers) + huge),
-            "cut off": (80, lambda: whole[: chance.randrange(2 * len(whole))]),
+            "cut off": (80, lambda: complete[: chance.randrange(2 * len(complete))]),
         }
 
     def send(self, data: bytes, *, cut: bool) -> bool:
-        """Send something, close at once with a reset if it is to be cut off; tell whether there was
-        a connection.
-        """
+        """Send data, then reset the connection if `cut`; return whether it was accepted."""
         address = ("127.0.0.1", self.port)
         try:
-            client = socket.create_connection(address, timeout=5, source_address=STRANGER)
+            client = socket.create_connection(address, timeout=5, source_address=HOSTILE_ADDRESS)
         except OSError:
             return False
         self.sockets.append(client)
@@ -127,14 +123,14 @@ class Strangers:
                 client.close()
         return True
 
-    def a_byte_each(self) -> None:
-        for each in self.sockets:
+    def send_a_byte_each(self) -> None:
+        for client in self.sockets:
             with suppress(OSError):
-                each.send(b" ")
+                client.send(b" ")
 
     def leave(self) -> None:
-        for each in self.sockets:
-            each.close()
+        for client in self.sockets:
+            client.close()
         self.sockets.clear()
 
 
@@ -144,40 +140,44 @@ def test_flooded_server_answers_others_and_frees_its_resources(many: int, scratc
     with (
         listening(scratch / "vault", scratch / "index") as (url, pid),
         http_client(url) as call,
-        ExitStack() as ending,
+        ExitStack() as stack,
     ):
-        strangers = Strangers(url)
-        ending.callback(strangers.leave)
+        clients = HostileClients(url)
+        stack.callback(clients.leave)
         for _ in range(20):
             call("query", query="stone wall")
-        longest, before = 0.0, held(pid)
-        quiet = before[0]
-        # the first one warms up what a first flood takes: threads, and memory that is kept
+        longest, before = 0.0, resources(pid)
+        idle_handles = before[0]
+        # the first turn starts threads and allocates memory that stay
         for turn in range(2):
-            for name, (size, data) in strangers.floods.items():
-                # what the last turn left may still be closing: those are no handles to count on
-                at_rest = held(pid)[0] if strangers.sockets else quiet
-                sent = [strangers.send(data(), cut=name == "cut off") for _ in range(size * many)]
-                assert sum(sent) >= MOST * len(sent), f"{name}: too few connections"
+            for name, (size, data) in clients.floods.items():
+                # connections of the last turn may still be closing
+                handles = resources(pid)[0] if clients.sockets else idle_handles
+                sent = [clients.send(data(), cut=name == "cut off") for _ in range(size * many)]
+                assert sum(sent) >= MIN_SHARE * len(sent), f"{name}: too few connections"
                 if name in ("slow bodies", "streams"):
-                    most = at_rest + MOST * sum(sent)
-                    assert until(lambda most=most: held(pid)[0] >= most), (name, most, held(pid))
-                strangers.a_byte_each()
+                    least = handles + MIN_SHARE * sum(sent)
+                    assert until(lambda least=least: resources(pid)[0] >= least), (
+                        name,
+                        least,
+                        resources(pid),
+                    )
+                clients.send_a_byte_each()
                 began = time.monotonic()
                 assert call("query", query="stone wall")["results"]
                 longest = max(longest, time.monotonic() - began)
-            strangers.leave()
-            handles = before[0] + 1  # others are closed in their turn, some after a while
-            assert until(lambda most=handles: held(pid)[0] <= most, 60), (before, held(pid))
-            before = held(pid) if turn == 0 else before
-        after = held(pid)
+            clients.leave()
+            most = before[0] + 1  # some connections are closed later
+            assert until(lambda most=most: resources(pid)[0] <= most, 60), (before, resources(pid))
+            before = resources(pid) if turn == 0 else before
+        after = resources(pid)
     assert longest < ANSWER_SECONDS
     assert after[0] <= before[0] + 1
     assert after[1] <= before[1] + 8
     assert after[2] <= before[2] * 1.1 + 16
 
 
-# ------------------------------------------------------------------ commands that meet
+# ------------------------------------------------------------------ concurrent commands
 
 
 COMMANDS = (
@@ -191,7 +191,7 @@ COMMANDS = (
 
 
 def start(command: tuple[str, ...], options: list[str], pause: float) -> subprocess.Popen[str]:
-    """Start a command after a while; a server's input ends when it is waited for."""
+    """Start a command after a pause. A server's input ends once it is waited for."""
     time.sleep(pause)
     return subprocess.Popen(
         [*THUMBINDEX, *command, *options],
@@ -208,23 +208,29 @@ def test_concurrent_commands_end_with_a_result_or_a_sentence(scratch: Path) -> N
     options = [f"--folder={scratch / 'vault'}", f"--index={scratch / 'index'}"]
     chance = random.Random(11)
     for _ in range(36):
-        chosen = chance.choices(COMMANDS, k=4)
-        running = [(given, start(given, options, chance.random() * 0.8)) for given in chosen]
-        # servers serve until the others have ended
-        for given, process in sorted(running, key=lambda each: each[0] == ("serve",)):
-            out, said = process.communicate(timeout=180)
-            # beside a run or a server
+        running = [
+            (command, start(command, options, chance.random() * 0.8))
+            for command in chance.choices(COMMANDS, k=4)
+        ]
+        # servers last: they run until their input ends
+        for command, process in sorted(running, key=lambda pair: pair[0] == ("serve",)):
+            out, errors = process.communicate(timeout=180)
+            # another process is indexing or serving
             is_refused = (
-                given == ("forget",)
+                command == ("forget",)
                 and process.returncode == 3
-                and said.startswith("Nothing was deleted: ")
+                and errors.startswith("Nothing was deleted: ")
             )
-            assert is_refused or process.returncode in (0, 1, 2), (given, process.returncode, said)
-            assert "Traceback" not in said + out, (given, said)
-            assert process.returncode == 0 or said.strip() or out.strip(), given
-    done = start(("index", "--words-only", "--verify"), options, 0)
-    done.communicate(timeout=180)
-    assert done.returncode == 0
+            assert is_refused or process.returncode in (0, 1, 2), (
+                command,
+                process.returncode,
+                errors,
+            )
+            assert "Traceback" not in errors + out, (command, errors)
+            assert process.returncode == 0 or errors.strip() or out.strip(), command
+    last = start(("index", "--words-only", "--verify"), options, 0)
+    last.communicate(timeout=180)
+    assert last.returncode == 0
     dumps = []
     for index in ("index", "fresh"):
         with open_library(scratch / "vault", scratch / index) as library:
