@@ -42,7 +42,7 @@ WAYS = (
     "some, torn",
     "some, torn again",
 )
-"""Ways in which pending operations survive: those that were not durable at the power cut."""
+"""Ways in which operations survive that were not durable at the power cut."""
 
 
 @dataclass(frozen=True, slots=True)

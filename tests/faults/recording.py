@@ -20,7 +20,7 @@ CALLS = (
     "open,openat,creat,write,pwrite64,lseek,ftruncate,rename,renameat,renameat2,unlink,unlinkat,"
     "mkdir,mkdirat,rmdir,fsync,fdatasync"
 )
-"""System calls with which SQLite, Python and the keyword index change files and folders."""
+"""System calls of SQLite, Python and the keyword index that change files and folders."""
 
 ROOT = 0
 """The node of the recorded folder."""

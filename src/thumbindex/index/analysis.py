@@ -82,7 +82,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def language_stem(word: str, language: str) -> str:
-    """Return a folded word's stem in a language of `INFLECTED_LANGUAGES`, prefixed with it."""
+    """Return a folded word's stem in a language of `INFLECTED_LANGUAGES`, prefixed with that."""
     bare = _ELIDED.sub("", word) if "'" in word else word
     for ending, replacement in _ACCENTED_ENDINGS.get(language, ()):
         bare = ending.sub(replacement, bare)

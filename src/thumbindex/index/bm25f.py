@@ -24,7 +24,7 @@ MAX_DOCUMENTS = 1_000
 class PostingList:
     """A term's postings in a field: ascending ids of chunks or documents, and frequencies."""
 
-    # 32 bits in lists that are cached
+    # 32-bit in cached lists
     ids: npt.NDArray[np.signedinteger[Any]]
     frequencies: Floats
     by_document: bool  # the ids are of documents, not of chunks

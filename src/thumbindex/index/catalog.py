@@ -228,7 +228,7 @@ def _columns(
 
 
 def ids_of_rows(rows: IntArray, wanted: IntArray, order: IntArray | None = None) -> IntArray:
-    """Return the position of each wanted row id in `rows`, or -1. `order` is argsort(rows)."""
+    """Return the position of each wanted row id in `rows`, or -1. `order` sorts `rows`."""
     if not len(rows):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(rows, kind="stable") if order is None else order

@@ -148,7 +148,7 @@ class DuplicateTables:
         }
 
     def rows_with_words(self, plain: bytes, document: int, limit: int) -> list[int]:
-        """Return the newest chunks of other documents with these words, without repeats."""
+        """Return the newest `limit` chunks of other documents with these words, without repeats."""
         sql = (
             "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk "
             "WHERE d.plain = ? AND c.document <> ? "

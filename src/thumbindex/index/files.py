@@ -55,7 +55,7 @@ class IndexPaths:
     repair = _PathInFolder("repair")  # asks that server for a repair
 
     def of_build(self, build: int = 0) -> IndexPaths:
-        """Return the paths of one build: a later switch does not change them."""
+        """Return the paths of a build (0: the current one), unaffected by later switches."""
         return IndexPaths(self.folder, build or self.current_build)
 
     @property

@@ -33,10 +33,10 @@ CACHED_LISTS = 2_000
 """Maximum cached posting lists of a snapshot: merging one takes under a millisecond."""
 
 MIN_SEGMENTS = 3
-"""Maximum number of segments that are not worth a merge."""
+"""Number of segments up to which nothing is merged."""
 
 MAX_SEGMENTS = 32
-"""Number of segments that makes a commit merge the smallest ones."""
+"""Number of segments that triggers a merge of the smallest ones in a commit."""
 
 SEGMENTS_PER_MERGE = 8
 """Number of segments merged by a commit."""
@@ -71,7 +71,7 @@ class TermPostings:
     def lookup(
         self, terms: Sequence[Term], fields: Collection[str]
     ) -> Iterator[tuple[Term, dict[str, PostingList]]]:
-        """Yield each distinct word of the terms: its term, and its posting lists by field."""
+        """Yield the term and the posting lists by field of each distinct word in the terms."""
         added = set()
         for term in terms:
             for word in self.analyze(term.text, fields):
@@ -373,7 +373,7 @@ def _segments_to_merge(segments: list[SegmentFile], rows: int) -> list[SegmentFi
     """Return the smallest segments, up to `rows` live rows, none larger than the smaller ones
     together.
 
-    Each merge so at least doubles the size of a row's segment, and a row is rewritten rarely.
+    So each merge at least doubles the size of a row's segment, and rows are rewritten rarely.
     """
     by_size = sorted(segments, key=lambda segment: segment.live_rows)
     sums = list(accumulate((segment.live_rows for segment in by_size), initial=0))

@@ -82,7 +82,7 @@ class WatchLock:
     def try_lock(self) -> int:
         """Try to take the lock. Return how often this process has taken it; 0 if it is not held.
 
-        If the index was deleted with the lock's file, this takes the new file's lock. Raises
+        If the lock's file was deleted with the index, this tries the new file's lock. Raises
         StorageError.
         """
         if self._lock.is_locked and _inode(self._path) != self._inode:
@@ -166,7 +166,7 @@ def run_files(folder: Path) -> tuple[Path, Path]:
 
 
 def current_run(folder: Path) -> RunProgress | None:
-    """Return the progress of the run that any process has published for an index, or None."""
+    """Return the progress of an index's current run, in any process, or None."""
     try:
         text = (folder / _FILE).read_text(encoding="utf-8")
         progress = RunProgress(**json.loads(text))

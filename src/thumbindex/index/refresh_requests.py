@@ -44,7 +44,7 @@ def pending_requests(folder: Path) -> list[Path]:
 
 
 def complete_requests(requests: Iterable[Path]) -> None:
-    """Delete requests: their readers learn that the folder is indexed."""
+    """Delete requests, which tells their readers that the folder is indexed."""
     for path in requests:
-        with suppress(OSError):  # the reader has deleted it
+        with suppress(OSError):  # already deleted
             path.unlink()

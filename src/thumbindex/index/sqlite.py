@@ -224,7 +224,7 @@ class SqliteFile:
     def read_transaction(self) -> Iterator[None]:
         """Make this thread's reads in this block see one generation.
 
-        Within another transaction, that one's generation.
+        A nested call sees the outer transaction's generation.
         """
         with self._connection() as db:
             if db.in_transaction:

@@ -202,7 +202,7 @@ class Writer:
             self.store.replace_walk_problems(batch.problems)
 
     def _prior_versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
-        """Return the stored digest and times of documents, in a new build also from the current."""
+        """Return the stored digest and times of documents, from the current build if new."""
         current: dict[str, tuple[str, DocumentTimes]] = {}
         if self.store.meta(INCOMPLETE) and self.paths.build != self.paths.current_build:
             with (
@@ -271,8 +271,8 @@ class Writer:
     def erase_private(self) -> bool:
         """Erase the texts of removed private notes from all files; return whether that is complete.
 
-        Open snapshots and unreadable indexes can delay it. A build is erased once it is current:
-        until then the current one still has the texts.
+        Open snapshots can delay it. A build is erased once it is current: until then the current
+        one still has the texts. Unused vectors are deleted once all indexes are readable.
         """
         if is_erased(self.store):
             return True
