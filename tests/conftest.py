@@ -1,6 +1,4 @@
-"""What every room's tests may use: the bundled model, its published weights, and tiny models made
-on the spot.
-"""
+"""Fixtures for all tests: the bundled model, its published weights, and tiny models."""
 
 import json
 import os
@@ -15,30 +13,23 @@ import pytest
 
 CACHE = Path(__file__).parents[1] / ".cache"
 
-# no example fails because the machine is busy
+# examples must not fail on a busy machine
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
-# what several folders of tests share lies here, and is imported by its name
+# tests import shared modules from this directory by name
 sys.path.insert(0, str(Path(__file__).parent))
 
-# a process that was started in the background ignores Ctrl-C, and so would the ones that tests send
-# it to
+# a background process ignores Ctrl-C, and so would the processes that tests interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# before anything imports huggingface_hub: no test goes to the network, or sees the models of
-# whoever runs it
+# Isolate tests from the network, and from the developer's models, servers, settings and state.
+# This must come before any import of huggingface_hub. Socket addresses need a short path.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HOME"] = str(CACHE / "no-models")
-# nor do its servers take commands from whoever runs it; the path is short, as the addresses of
-# sockets are
 _RUNTIME = tempfile.TemporaryDirectory(prefix="ti")
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
-
-# nor do the processes that tests start read the settings of whoever runs it
 os.environ["XDG_CONFIG_HOME"] = f"{_RUNTIME.name}/config"
-
-# nor does a query of a test take the place of the last answer of whoever runs it
 os.environ["XDG_STATE_HOME"] = str(CACHE / "state")
 
 from postgres.cluster import cluster  # noqa: E402, F401
@@ -53,9 +44,7 @@ _ROW = re.compile(r"^\| (.+?) \| (`+)( ?)(.+)\3\2 \|$", re.M)
 
 
 def pytest_generate_tests(metafunc):
-    """Run a test that takes `private_form` or `open_form` for each row of that table in
-    `tests/corpus/private-forms.md`.
-    """
+    """Parametrize `private_form` and `open_form` by the rows of `tests/corpus/private-forms.md`."""
     for name in _FORMS.keys() & set(metafunc.fixturenames):
         table = read_forms(_FORMS[name])
         metafunc.parametrize(name, table.values(), ids=table)
@@ -63,7 +52,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def private_forms():
-    """Return the beginnings of private notes in `tests/corpus/private-forms.md`, by name."""
+    """Return the beginnings of private notes by name."""
     return read_forms("private")
 
 
@@ -71,13 +60,13 @@ def read_forms(kind):
     page = (Path(__file__).parent / "corpus" / "private-forms.md").read_text(encoding="utf-8")
     table = page.partition(f"\n| {kind} | the note's beginning |\n")[2].partition("\n\n")[0]
     rows = [row for row in table.splitlines()[1:] if not row.startswith("| **")]
-    found = {match[1]: _meant(match[4]) for match in map(_ROW.match, rows) if match}
-    assert len(found) == len(rows) > 30, "a row of the table cannot be read, or two have one name"
-    return found
+    forms = {match[1]: _unescape(match[4]) for match in map(_ROW.match, rows) if match}
+    assert len(forms) == len(rows) > 30, "a row cannot be parsed, or two rows have the same name"
+    return forms
 
 
-def _meant(written):
-    text = written.replace("\\|", "|").replace("⏎", "\n")
+def _unescape(text):
+    text = text.replace("\\|", "|").replace("⏎", "\n")
     text = re.sub(r"⟨U\+([0-9A-F]{4})⟩", lambda match: chr(int(match[1], 16)), text)
     return re.sub(r"⟨(\d+) × ([^⟨⟩]+)⟩", lambda match: int(match[1]) * match[2], text)
 
@@ -95,9 +84,7 @@ def real_embedder():
 
 @pytest.fixture(scope="session")
 def published():
-    """Return the folder of the weights that the bundled model is built from: of the extra
-    `weights`.
-    """
+    """Return the folder of the bundled model's published weights (extra `weights`)."""
     folder = published_weights()
     if folder is None:
         pytest.skip("the published weights are not installed (extra `weights`)")
@@ -111,9 +98,7 @@ def torch_embedder(published):
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory):
-    """Make a folder with an untrained BERT of two layers: real in shape, useless in
-    meaning.
-    """
+    """Make a folder with an untrained BERT of two layers."""
     return _save_bert(
         pytest.importorskip("transformers", reason="the extra `models` is not installed").BertModel,
         tmp_path_factory.mktemp("tiny-bert"),

@@ -1,4 +1,4 @@
-"""Query settings with some stages left out, or in."""
+"""Query settings with stages turned off or on."""
 
 from dataclasses import replace
 
@@ -6,11 +6,11 @@ from thumbindex.settings import QuerySettings
 
 
 def with_stages(settings: QuerySettings, *stages: str) -> QuerySettings:
-    """Return the settings with these stages in the run."""
-    return replace(settings, skip=tuple(each for each in settings.skip if each not in stages))
+    """Turn stages on."""
+    return replace(settings, skip=tuple(stage for stage in settings.skip if stage not in stages))
 
 
 def without_stages(settings: QuerySettings, *stages: str) -> QuerySettings:
-    """Return the settings with these stages left out."""
+    """Turn stages off."""
     added = (stage for stage in stages if stage not in settings.skip)
     return replace(settings, skip=(*settings.skip, *added))

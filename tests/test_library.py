@@ -253,7 +253,7 @@ def test_code_match_points_to_its_own_chunk(library, vault):
     )
     library.index()
     first = library.query("parse_json_data").passages[0]
-    assert (first.match_start, first.match_end) == (5, 8)
+    assert (first.match_start_line, first.match_end_line) == (5, 8)
 
 
 def test_two_indexes_of_the_same_notes_give_the_same_answer(library, vault, tmp_path):

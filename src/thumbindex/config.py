@@ -210,14 +210,14 @@ def _read_folder_file(folder: Path) -> bytes:
 
     Raises OSError, or ConfigError if it is not a regular file in the folder, or too large.
     """
-    own = folder / FOLDER_FILE
-    real = os.path.realpath(own)
+    file_path = folder / FOLDER_FILE
+    real = os.path.realpath(file_path)
     if Path(real).parent != Path(os.path.realpath(folder)):  # a symlink may lead anywhere
         raise ConfigError(f"{FOLDER_FILE}: is a symlink to another folder, and is not read")
     try:
         descriptor = os.open(real, _OPEN_FLAGS)
     except OSError:
-        if os.path.lexists(own):
+        if os.path.lexists(file_path):
             raise
         return b""  # an unreadable folder is reported when its files are listed
     try:

@@ -19,8 +19,8 @@ _HIDDEN = [
     "heading_path",
     "start_line",
     "end_line",
-    "match_start",
-    "match_end",
+    "match_start_line",
+    "match_end_line",
 ]
 """Metadata hidden from the answering model: the citation contains it in one line."""
 
@@ -62,8 +62,8 @@ def as_node(passage: Passage) -> NodeWithScore:
         "heading_path": list(passage.heading_path),
         "start_line": passage.start_line,
         "end_line": passage.end_line,
-        "match_start": passage.match_start,
-        "match_end": passage.match_end,
+        "match_start_line": passage.match_start_line,
+        "match_end_line": passage.match_end_line,
     }
     # LlamaIndex merges and caches by id, so a passage always has the same one. A folder's name may
     # contain slashes.

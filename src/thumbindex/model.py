@@ -560,8 +560,8 @@ class Passage:
     heading_path: tuple[str, ...]
     start_line: int
     end_line: int
-    match_start: int
-    match_end: int
+    match_start_line: int
+    match_end_line: int
     score: float
     text: str
     sources: Mapping[str, int] = field(default_factory=dict)
@@ -597,7 +597,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """What one stage did to a search."""
+    """The effect of one stage on a search."""
 
     stage: str
     size_in: int
@@ -841,7 +841,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines of one document, as they are now."""
+    """Current lines of one document."""
 
     folder: str
     path: str

@@ -83,7 +83,7 @@ def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> Non
 def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
     whole = passage(9)
     assert passage_id(whole) == passage_id(
-        replace(whole, start_line=11, end_line=19, match_start=15, match_end=16)
+        replace(whole, start_line=11, end_line=19, match_start_line=15, match_end_line=16)
     )
     assert passage_id(whole) == passage_id(replace(whole, folder="other", path="moved.md"))
     assert passage_id(whole) != passage_id(replace(whole, text=f"{whole.text}!"))
@@ -125,7 +125,10 @@ def test_only_a_line_feed_ends_a_line() -> None:
         "# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle"
     )
     shown = cut(whole, 40)
-    assert (shown.text.split("\n")[shown.match_start - shown.start_line], shown.match_start) == (
+    assert (
+        shown.text.split("\n")[shown.match_start_line - shown.start_line],
+        shown.match_start_line,
+    ) == (
         "The needle.",
         11,
     )

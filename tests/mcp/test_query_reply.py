@@ -110,7 +110,7 @@ def test_the_smallest_budget_shows_the_best_lines_of_the_first_passage_with_thei
     whole = replace(
         found,
         passages=tuple(
-            replace(passage, end_line=1 + text.count("\n"), match_end=1 + text.count("\n"))
+            replace(passage, end_line=1 + text.count("\n"), match_end_line=1 + text.count("\n"))
             for passage in found.passages
         ),
     )
@@ -127,7 +127,9 @@ def test_a_passage_without_room_for_its_text_comes_as_its_citation_and_is_not_he
     found = answer([SPREAD] * 5)
     found = replace(
         found,
-        passages=tuple(replace(passage, end_line=30, match_end=30) for passage in found.passages),
+        passages=tuple(
+            replace(passage, end_line=30, match_end_line=30) for passage in found.passages
+        ),
     )
     sizes = range(500, 1500, 50)
     replies = [fit_answer(size, COUNT, AnswerFrame(found), PassageFormat()) for size in sizes]
@@ -147,7 +149,7 @@ def test_a_passage_without_room_for_its_text_comes_as_its_citation_and_is_not_he
 def test_as_many_passages_come_as_were_asked_for_their_matches_cut_to_lines() -> None:
     found = answer([SPREAD] * 5)
     whole = replace(
-        found, passages=tuple(replace(passage, match_end=30) for passage in found.passages)
+        found, passages=tuple(replace(passage, match_end_line=30) for passage in found.passages)
     )
     reply = fit_answer(1200, COUNT, AnswerFrame(whole), PassageFormat(), (), marked)
     assert (len(reply.structured["results"]), reply.structured.get("left_out")) == (5, None)

@@ -22,7 +22,7 @@ ROWS = "\n".join(f"Row {number} of a long list." for number in range(1, 30))
 
 
 def test_a_match_that_fits_is_shown_whole() -> None:
-    whole = replace(passage(ROWS, "Row 17"), match_start=20, match_end=30)
+    whole = replace(passage(ROWS, "Row 17"), match_start_line=20, match_end_line=30)
     shown = within(1000, whole)
     assert (shown.first, shown.last, shown.start_line) == (9, 19, 20)
 
@@ -55,7 +55,7 @@ def test_lines_are_numbered_as_in_the_note_and_the_words_are_apart() -> None:
 
 def test_lines_are_not_numbered_if_a_comment_was_left_out() -> None:
     whole = replace(
-        passage("One.\nThe salt.\nTwo."), end_line=20, match="The salt.", match_start=15
+        passage("One.\nThe salt.\nTwo."), end_line=20, match="The salt.", match_start_line=15
     )
     shown = within(10, whole)
     assert [line.number for line in shown.lines] == [None]

@@ -1,4 +1,4 @@
-"""A question to a few small documents, with stages switched and set as a test needs them."""
+"""Fixtures that query a few small documents with chosen stages and settings."""
 
 from __future__ import annotations
 
@@ -20,17 +20,15 @@ from thumbindex.settings import QuerySettings
 
 
 def settings_with(off: str = "", on: str = "", **tables: dict[str, Any]) -> QuerySettings:
-    """Return the defaults with some stages left out or in, and some tables' fields set."""
+    """Return the default settings with stages turned off or on, and tables changed."""
     settings = without_stages(with_stages(QuerySettings(), *on.split()), *off.split())
     for name, keys in tables.items():
         settings = replace(settings, **{name: replace(getattr(settings, name), **keys)})
     return settings
 
 
-class Known(NoDuplicates):
-    """What a test says that the index knows: repeats, copies and verdicts by chunk, and
-    saliences.
-    """
+class FakeDuplicates(NoDuplicates):
+    """Repeats, copies, saliences and verdicts from a test."""
 
     def __init__(
         self,
@@ -61,29 +59,25 @@ class Known(NoDuplicates):
 
 
 @pytest.fixture
-def knowing() -> Callable[..., Snapshot]:
-    """Return a function that gives a snapshot something to know of duplicates."""
-    return lambda snapshot, **known: replace(
-        snapshot, duplicates=Known(len(snapshot.catalog), **known)
+def with_duplicates() -> Callable[..., Snapshot]:
+    """Return a function that adds duplicates to a snapshot."""
+    return lambda snapshot, **duplicates: replace(
+        snapshot, duplicates=FakeDuplicates(len(snapshot.catalog), **duplicates)
     )
 
 
 @pytest.fixture
 def settings_of() -> Callable[..., QuerySettings]:
-    """Return a function that gives the defaults with some stages left out or in, and some tables'
-    fields set.
-    """
+    """Return `settings_with`."""
     return settings_with
 
 
 @pytest.fixture
 def ask() -> Callable[..., tuple[Search, tuple[TraceStep, ...]]]:
-    """Return a function that asks documents (or a snapshot) a question and gives the search and its
-    trace.
-    """
+    """Return a function that queries documents or a snapshot, and returns the search and trace."""
 
-    def ask_them(
-        asked: Sequence[ParsedDocument] | Snapshot,
+    def run(
+        documents: Sequence[ParsedDocument] | Snapshot,
         text: str | Query,
         *,
         embedder: Embedder | None = None,
@@ -92,28 +86,28 @@ def ask() -> Callable[..., tuple[Search, tuple[TraceStep, ...]]]:
         on: str = "",
         **tables: dict[str, Any],
     ) -> tuple[Search, tuple[TraceStep, ...]]:
-        snapshot = asked if isinstance(asked, Snapshot) else memory_snapshot(asked, embedder)
+        snapshot = documents
+        if not isinstance(snapshot, Snapshot):
+            snapshot = memory_snapshot(snapshot, embedder)
         tools = Tools(snapshot, settings_with(off, on, **tables), embedder, reranker)
         query = text if isinstance(text, Query) else Query(text, limit=10)
         return run_pipeline(query, tools, count().__next__)
 
-    return ask_them
+    return run
 
 
 @pytest.fixture
 def candidates() -> Callable[..., tuple[Candidate, ...]]:
-    """Return a function that makes a candidate of every chunk, with the given scores, best
-    first.
-    """
+    """Return a function that makes a candidate of every chunk with a score, best first."""
 
     def make(snapshot: Snapshot, *scores: float) -> tuple[Candidate, ...]:
         ids = list(snapshot.catalog.every_nth(1, None))
         chunks = snapshot.catalog.chunks(ids)
-        given = scores or [1.0 - 0.001 * n for n in ids]
-        made = [
+        all_scores = scores or [1.0 - 0.001 * n for n in ids]
+        unsorted = [
             Candidate(n, snapshot.catalog.document_of(n), chunks[n], score)
-            for n, score in zip(ids, given, strict=True)
+            for n, score in zip(ids, all_scores, strict=True)
         ]
-        return tuple(sorted(made, key=lambda each: (-each.score, each.id)))
+        return tuple(sorted(unsorted, key=lambda candidate: (-candidate.score, candidate.id)))
 
     return make

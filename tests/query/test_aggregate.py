@@ -1,4 +1,4 @@
-"""Chunks add up to documents without favoring length or lists of everything."""
+"""The stage aggregate scores documents without favoring long ones."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from thumbindex.query.retrieve import (
 from thumbindex.query.stage import Search, Tools
 
 
-def test_a_documents_words_count_beside_its_best_chunk():
+def test_document_score_adds_best_chunk_and_whole_document():
     hits = (Hit(ChunkId(0), DocumentId(0), 1, 4.0), Hit(ChunkId(1), DocumentId(0), 2, 3.0))
     assert score_documents_by_words(
         RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})
@@ -25,18 +25,18 @@ def test_a_documents_words_count_beside_its_best_chunk():
     }
 
 
-def test_only_the_best_chunks_count_and_missing_ones_cost_nothing():
+def test_top_cosines_returns_best_chunks_or_fewer():
     several = top_cosines([ChunkId(n) for n in range(4)], [0.1, 0.9, 0.5, 0.7], 3)
     alone = top_cosines([ChunkId(9)], [0.8], 3)
     assert (list(several), np.mean(list(alone.values()))) == ([1, 3, 2], pytest.approx(0.8))
 
 
-def test_a_long_document_pays_for_its_many_tries_and_a_short_one_does_not():
+def test_length_penalty_grows_from_six_chunks():
     assert (length_penalty(1), length_penalty(5)) == (0.0, 0.0)
     assert 0 < length_penalty(6) < length_penalty(200) < 0.02
 
 
-def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_its_luck():
+def test_vector_score_is_weighted_best_chunks_minus_length_penalty():
     parts = "\n\n".join(
         f"## Part {n}\n\nWords about number {n} of the list, and some more of them."
         for n in range(30)
@@ -55,6 +55,6 @@ def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_
     )
 
 
-def test_a_chunk_among_near_ones_comes_before_an_equal_one_that_stands_alone():
+def test_smoothing_favors_chunk_with_near_neighbors():
     scores = smooth_cosines(np.array([0.2, 0.8, 0.2, 0.6, 0.8, 0.6], dtype=np.float32), [3, 3])
     assert scores[4] > scores[1]

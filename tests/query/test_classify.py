@@ -28,7 +28,7 @@ NOTES = MemoryCatalog(
         "who was called on 2026-01-06?",
     ],
 )
-def test_what_must_be_found_as_written_is_factual(text: str) -> None:
+def test_identifiers_numbers_and_quotes_are_factual(text: str) -> None:
     assert kind_of(text, bool(find_by_reference(text, NOTES))) is FACTUAL
 
 
@@ -36,14 +36,14 @@ def test_what_must_be_found_as_written_is_factual(text: str) -> None:
     "text",
     ["see the Style guide", "[[Some note]]", "introduction to bases", "where is the sync section"],
 )
-def test_a_place_in_the_documentation_is_navigational(text: str) -> None:
+def test_part_of_documentation_is_navigational(text: str) -> None:
     assert kind_of(text, bool(find_by_reference(text, NOTES))) is NAVIGATIONAL
 
 
 @pytest.mark.parametrize(
     "text", ["unique note creator", "zettelkasten-prefixer", "help/unique notes"]
 )
-def test_a_document_s_own_name_is_navigational(text: str) -> None:
+def test_document_name_is_navigational(text: str) -> None:
     assert kind_of(text, bool(find_by_reference(text, NOTES))) is NAVIGATIONAL
 
 
@@ -57,5 +57,5 @@ def test_a_document_s_own_name_is_navigational(text: str) -> None:
         "",
     ],
 )
-def test_questions_that_mention_a_brand_or_a_page_are_exploratory(text: str) -> None:
+def test_plain_questions_are_exploratory(text: str) -> None:
     assert kind_of(text, bool(find_by_reference(text, NOTES))) is EXPLORATORY

@@ -1,4 +1,4 @@
-"""Confidence comes from cosines and words, and can say no."""
+"""The stage confidence scores pages by cosines and words, and can refuse an answer."""
 
 import re
 from dataclasses import replace
@@ -25,11 +25,11 @@ from thumbindex.query.stage import Tools
 PAGE = np.array([0.8, 0.4, 0.2], dtype=np.float32)
 
 
-def asked(idf: float, *holding: int) -> tuple[float, Mask]:
-    return idf, np.isin(np.arange(len(PAGE)), holding)
+def term(idf: float, *chunks: int) -> tuple[float, Mask]:
+    return idf, np.isin(np.arange(len(PAGE)), chunks)
 
 
-def test_a_text_stands_out_less_where_the_others_are_as_near():
+def test_cosine_stands_out_less_among_near_texts():
     near, far = np.full(400, 0.5), np.full(400, 0.1)
     near[::2] += 0.1
     far[::2] += 0.1
@@ -39,31 +39,31 @@ def test_a_text_stands_out_less_where_the_others_are_as_near():
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([asked(2.0, 0, 1)], 1.0),  # the nearest chunk of the page holds it
-        ([asked(2.0, 1)], 0.5),  # one half as near does
-        ([asked(2.0)], 0.0),  # none
-        ([asked(1.0, 0), asked(3.0)], 0.1),  # 1² of 1² + 3²
+        ([term(2.0, 0, 1)], 1.0),  # in the nearest chunk of the page
+        ([term(2.0, 1)], 0.5),  # in a chunk with half the cosine
+        ([term(2.0)], 0.0),  # in no chunk
+        ([term(1.0, 0), term(3.0)], 0.1),  # 1² of 1² + 3²
         ([], 0.0),
     ],
 )
-def test_a_word_is_grounded_as_far_as_the_part_of_the_page_that_holds_it_is_near(words, expected):
+def test_grounding_is_relative_cosine_of_chunks_with_the_word(words, expected):
     assert grounding(PAGE, words) == pytest.approx(expected)
 
 
-def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
+def test_query_terms_include_whole_identifiers_and_words_once():
     tools = Tools(
         memory_snapshot([document("a.md", "# A\n\nCall get_user in MailMerge for a user.")])
     )
-    held = [
+    occurs = [
         bool(term.chunks)
         for term in query_terms(
             start_search(Query("get_users MailMerge"), tools).all_phrasings[0], tools
         )
     ]
-    assert held == [True, True, True, False]  # get, mailmerge, users; get_users
+    assert occurs == [True, True, True, False]  # get, mailmerge, users; get_users
 
 
-def test_the_words_of_a_quoted_phrase_are_asked_for_together_alone():
+def test_query_terms_keep_quoted_phrase_whole():
     tools = Tools(memory_snapshot([document("a.md", "# A\n\nA users guide with a quoted phrase.")]))
     assert [
         term.text
@@ -73,7 +73,7 @@ def test_the_words_of_a_quoted_phrase_are_asked_for_together_alone():
     ] == ["quoted phrase", "users"]
 
 
-def test_a_page_of_the_right_subject_that_lacks_the_word_makes_less_sure(ask):
+def test_missing_word_lowers_confidence(ask):
     notes = [
         document("a.md", "# Sync\n\nPay for sync with a card."),
         document("b.md", "# Themes\n\nDark and light themes."),
@@ -90,7 +90,7 @@ RECIPES = [
     )
     for n in range(30)
 ]
-"""Thirty notes of one subject."""
+"""Thirty notes on one subject."""
 
 PLUMS = document(
     "plums.md",
@@ -99,18 +99,18 @@ PLUMS = document(
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
-def test_a_rare_word_that_is_there_makes_sure_with_and_without_vectors(ask, embedder):
+def test_rare_word_gives_high_confidence(ask, embedder):
     search, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=embedder)
     assert (search.passages[0].path, search.confidence_level) == ("plums.md", "high")
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
-def test_the_subjects_name_makes_nobody_sure(ask, embedder):
+def test_common_words_of_the_notes_give_low_confidence(ask, embedder):
     search, _ = ask([*RECIPES, PLUMS], "our kitchen sauce helicopter licence", embedder=embedder)
     assert search.confidence_level == "low"
 
 
-def test_what_is_refused_for_holding_too_little_of_a_question_is_named_one_place_a_note(ask):
+def test_refusal_names_nearest_notes_once_each(ask):
     search, _ = ask(
         [
             *RECIPES,
@@ -126,38 +126,38 @@ def test_what_is_refused_for_holding_too_little_of_a_question_is_named_one_place
 
 @pytest.mark.parametrize("count", [1])
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder(64)])
-def test_gibberish_is_refused_in_a_vault_of_any_size(ask, count, embedder):
+def test_gibberish_is_refused_in_vaults_of_any_size(ask, count, embedder):
     search, _ = ask(RECIPES[:count], "xkcdvv zzrt quorble", embedder=embedder)
     assert (search.answerable, search.passages, search.nearest) == (False, (), ())
 
 
 @pytest.mark.parametrize("count", [1, 15])
-def test_a_question_is_answered_in_a_vault_of_any_size(ask, count):
+def test_question_is_answered_in_vaults_of_any_size(ask, count):
     search, _ = ask(
         [PLUMS, *RECIPES[1:count]], "stew plums with cinnamon", embedder=FakeEmbedder(512)
     )
     assert (search.passages[0].path, search.confidence_level) == ("plums.md", "high")
 
 
-def test_a_note_of_the_last_seconds_counts_by_its_words(ask):
+def test_note_without_vector_is_scored_by_words(ask):
     snapshot = memory_snapshot([*RECIPES, PLUMS], FakeEmbedder(512), pending=["plums.md"])
     search, _ = ask(snapshot, "cinnamon plums", embedder=FakeEmbedder(512))
     assert (search.passages[0].path, search.confidence_level) == ("plums.md", "high")
 
 
-def test_a_page_in_a_language_that_the_model_does_not_read_counts_by_its_words(ask):
+def test_page_in_unknown_language_is_scored_by_words(ask):
     english = FakeEmbedder(512, known=tuple(probe_words("en")))
     note = replace(PLUMS, document=replace(PLUMS.document, language="de"))
-    read, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=english)
-    unread, _ = ask([*RECIPES, note], "cinnamon plums", embedder=english)
-    assert (unread.confidence, unread.confidence == read.confidence) == (
+    english_note, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=english)
+    german_note, _ = ask([*RECIPES, note], "cinnamon plums", embedder=english)
+    assert (german_note.confidence, german_note.confidence == english_note.confidence) == (
         MAX_KEYWORD_CONFIDENCE,
         False,
     )
 
 
 class _Blurred(FakeEmbedder):
-    """Makes of any code what it makes of some other word."""
+    """Embeds any code like another word."""
 
     def embed_query(self, text: str) -> Vector:
         return super().embed_query(re.sub(r"\S*\d\S*", "sauce", text))
@@ -171,17 +171,17 @@ PARTS = document(
 
 
 @pytest.mark.parametrize(("known", "level"), [((), "high"), (("bl-86024", "86024"), "low")])
-def test_a_code_that_the_model_cannot_read_counts_by_the_words_of_its_page(ask, known, level):
+def test_unknown_code_is_scored_by_words(ask, known, level):
     search, _ = ask([*RECIPES, PARTS], "BL-86024", embedder=_Blurred(512, known=known))
     assert search.confidence_level == level
 
 
-def test_a_code_that_no_note_holds_is_refused(ask):
+def test_code_without_match_is_refused(ask):
     search, _ = ask([*RECIPES, PARTS], "QX-99999", embedder=_Blurred(512))
     assert (search.answerable, search.passages) == (False, ())
 
 
-def test_function_words_alone_make_nobody_sure_unless_they_are_a_name(ask):
+def test_function_words_give_low_confidence_unless_they_are_a_name(ask):
     who = document("who.md", "# The Who\n\nThe band of the same name, on the road.")
     answered = [
         ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0] for text in ("the", "the who")
@@ -193,7 +193,7 @@ def test_function_words_alone_make_nobody_sure_unless_they_are_a_name(ask):
 
 
 class _Translating(FakeEmbedder):
-    """Knows that some words of questions mean others."""
+    """Embeds some words as their synonyms."""
 
     MEANS: ClassVar[dict[str, str]] = {"baby": "infant", "woken": "slept", "storm": "thunder"}
 
@@ -201,7 +201,7 @@ class _Translating(FakeEmbedder):
         return super().embed_query(" ".join(self.MEANS.get(word, word) for word in text.split()))
 
 
-def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_all_alike(ask):
+def test_prominent_page_is_answered_among_similar_notes(ask):
     log = [
         document(
             f"{n}.md",
@@ -221,10 +221,8 @@ def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_al
 
 
 @pytest.mark.parametrize(("pending", "least", "most"), [(11, SAMPLE_SIZE / 4, SAMPLE_SIZE)])
-def test_the_sample_is_of_chunks_that_have_a_vector_however_few_these_are(pending, least, most):
-    """Of forty nobody can tell what stands out: one generation of a folder answered a question that
-    the next one refused.
-    """
+def test_sample_is_large_if_most_chunks_have_no_vector(pending, least, most):
+    """With a sample of forty, one generation answered a query that the next one refused."""
     notes = [
         document(f"{n}.md", "".join(f"# Log {n} {at}\n\nentry{at}\n\n" for at in range(400)))
         for n in range(12)

@@ -21,22 +21,22 @@ def paired(
     return [(candidate.id, candidate.disagrees) for candidate in search.candidates]
 
 
-def test_the_second_follows_the_first_and_each_names_the_words(candidates) -> None:
-    found = paired(candidates, TEXT.format(30), OTHER, TEXT.format(90), scores=(0.9, 0.8, 0.4))
-    assert found == [
+def test_contradicting_texts_are_neighbors_with_differing_words(candidates) -> None:
+    pairs = paired(candidates, TEXT.format(30), OTHER, TEXT.format(90), scores=(0.9, 0.8, 0.4))
+    assert pairs == [
         (0, ((2, "`30 day` against `90 day`"),)),
         (2, ((0, "`90 day` against `30 day`"),)),
         (1, ()),
     ]
 
 
-def test_another_kind_is_no_contradiction(candidates) -> None:
+def test_different_block_types_do_not_contradict(candidates) -> None:
     assert [
         disagrees for _, disagrees in paired(candidates, TEXT.format(30), f"- {TEXT.format(90)}")
     ] == [(), ()]
 
 
-def test_parallel_passages_of_one_document_are_no_contradiction(candidates) -> None:
+def test_sections_of_one_document_do_not_contradict(candidates) -> None:
     snapshot = memory_snapshot(
         [
             document(
@@ -48,7 +48,7 @@ def test_parallel_passages_of_one_document_are_no_contradiction(candidates) -> N
     assert [candidate.disagrees for candidate in search.candidates] == [(), ()]
 
 
-def test_a_series_is_no_contradiction(candidates) -> None:
+def test_series_of_texts_does_not_contradict(candidates) -> None:
     assert {
         disagrees for _, disagrees in paired(candidates, *(TEXT.format(30 + n) for n in range(5)))
     } == {()}
@@ -61,7 +61,7 @@ PERSON = "- Role: engineer\n- Joined: {}\n- Desk: {}"
 
 
 def disagreeing(candidates, notes: dict[str, str]) -> set[str]:
-    """Return the notes of which a passage is said to disagree with another one."""
+    """Return the notes with a contradicting passage."""
     snapshot = memory_snapshot([document(path, text) for path, text in notes.items()])
     search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot))
     return {
@@ -78,7 +78,7 @@ def disagreeing(candidates, notes: dict[str, str]) -> set[str]:
         ("tutorial-1-begin.md", "tutorial-2-first-app.md"),
     ],
 )
-def test_notes_of_a_series_do_not_disagree(candidates, first: str, second: str) -> None:
+def test_notes_named_as_a_series_do_not_contradict(candidates, first: str, second: str) -> None:
     assert disagreeing(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == set()
 
 
@@ -90,14 +90,14 @@ def test_notes_of_a_series_do_not_disagree(candidates, first: str, second: str) 
         ("1.5.8.md", "Backup.md"),
     ],
 )
-def test_two_notes_of_any_other_name_do(candidates, first: str, second: str) -> None:
+def test_notes_with_other_names_contradict(candidates, first: str, second: str) -> None:
     assert disagreeing(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == {
         first,
         second,
     }
 
 
-def test_forms_filled_in_for_two_things_do_not_disagree(candidates) -> None:
+def test_forms_about_different_things_do_not_contradict(candidates) -> None:
     notes = {
         f"{folder}/{name}.md": f"# {name}\n\n{PERSON.format(2000 + n, n)}"
         for n, (folder, name) in enumerate([("old", "Bob"), ("people", "Ada"), ("people", "Bob")])
@@ -106,9 +106,7 @@ def test_forms_filled_in_for_two_things_do_not_disagree(candidates) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_a_pair_never_makes_more_than_the_limit_and_is_told_where_it_is_cut(
-    ask, limit: int
-) -> None:
+def test_contradicting_pair_respects_limit(ask, limit: int) -> None:
     notes = [
         document("a.md", TEXT.format(30)),
         document("b.md", TEXT.format(90), date="1970-01-01"),
@@ -125,7 +123,7 @@ def test_a_pair_never_makes_more_than_the_limit_and_is_told_where_it_is_cut(
     ]
 
 
-def test_a_pair_in_one_passage_is_read_together(ask) -> None:
+def test_passage_does_not_contradict_itself(ask) -> None:
     search, _ = ask(
         [document("a.md", f"# A\n\n{TEXT.format(30)}\n\n{TEXT.format(90)}")], "server copies files"
     )
@@ -133,7 +131,7 @@ def test_a_pair_in_one_passage_is_read_together(ask) -> None:
 
 
 @pytest.mark.parametrize("method", ["discount", "mmr"])
-def test_diversify_parts_no_pair(ask, method: str) -> None:
+def test_diversify_keeps_contradicting_pair_together(ask, method: str) -> None:
     parts = [f"The server copies file {word}." for word in "oak elm ash fir".split()] + [
         TEXT.format(30)
     ]
@@ -149,7 +147,7 @@ def test_diversify_parts_no_pair(ask, method: str) -> None:
     assert (at.count(True), at.index(True) + 1) == (2, len(at) - 1 - at[::-1].index(True))
 
 
-def test_the_reranker_parts_no_pair(ask) -> None:
+def test_rerank_keeps_contradicting_pair_together(ask) -> None:
     class Picky:
         name = "picky"
 

@@ -24,13 +24,13 @@ LEXICON: Mapping[str, int] = {
 
 
 def nearest(
-    word: str, lexicon: Mapping[str, int], now: Mapping[str, int] | None = None
+    word: str, lexicon: Mapping[str, int], current: Mapping[str, int] | None = None
 ) -> str | None:
-    held = lexicon if now is None else now
+    frequencies = lexicon if current is None else current
     return closest_word(
         word,
         lambda lengths: [each for each in lexicon if len(each) in lengths],
-        lambda known: held.get(known, 0),
+        lambda known: frequencies.get(known, 0),
     )
 
 
@@ -39,26 +39,26 @@ def corrected(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("asked", "searched"),
+    ("typed", "searched"),
     [
         ("Cancel my subcription?", "Cancel my subscription?"),
         ("(acount)", "(account)"),
         ("pluign settings", "plugin settings"),
     ],
 )
-def test_an_unknown_word_becomes_the_closest_known_one(asked: str, searched: str) -> None:
-    assert corrected(asked) == searched
+def test_unknown_word_is_corrected_to_nearest_known_word(typed: str, searched: str) -> None:
+    assert corrected(typed) == searched
 
 
 @pytest.mark.parametrize(
     "text", ['"subcription"', "`subcription`", "--subcription", "PLUIGN docs", "syn", "プラグイン"]
 )
-def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
+def test_quotes_code_acronyms_and_short_words_are_not_corrected(text: str) -> None:
     assert corrected(text) == text
 
 
 @pytest.mark.parametrize(
-    ("asked", "searched"),
+    ("typed", "searched"),
     [
         ("l'éccran, d'applicatoin", "l'ecran, d'application"),
         ("HAR-Daeti exportieren", "HAR-datei exportieren"),
@@ -66,9 +66,7 @@ def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
         ("закладак", "закладка"),
     ],
 )
-def test_accents_elisions_hyphens_and_marks_of_other_languages_hide_no_misspelt_word(
-    asked: str, searched: str
-) -> None:
+def test_words_with_accents_elisions_or_hyphens_are_corrected(typed: str, searched: str) -> None:
     lexicon = dict.fromkeys(
         (
             "ecran noir application configuracion datei exportieren zwei faktor anmeldung закладка"
@@ -76,12 +74,12 @@ def test_accents_elisions_hyphens_and_marks_of_other_languages_hide_no_misspelt_
         5,
     )
     assert (
-        correct_text(asked, lambda word: None if word in lexicon else nearest(word, lexicon))
+        correct_text(typed, lambda word: None if word in lexicon else nearest(word, lexicon))
         == searched
     )
 
 
-def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() -> None:
+def test_stems_of_text_headings_and_aliases_are_not_corrected() -> None:
     notes = [
         document(
             "a.md",
@@ -97,7 +95,7 @@ def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() ->
 
 
 @pytest.mark.parametrize("text", ["ﷺ" * 3_000, "".join(map(chr, range(0x4E00, 0x4E00 + 9_999)))])
-def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) -> None:
+def test_endless_word_causes_few_lookups(text: str) -> None:
     class Counting(MemoryKeywordIndex):
         asked = 0
 
@@ -111,12 +109,12 @@ def test_a_question_that_is_one_endless_word_asks_the_index_little(text: str) ->
     assert keyword.asked < 1_000
 
 
-def test_endings_are_no_mistakes_and_suffixes_no_words() -> None:
+def test_suffixes_are_not_corrected() -> None:
     lexicon = {"strange": 9, "stranded": 1, "less": 50, "end": 50, "sends": 9}
     assert [nearest(word, lexicon) for word in ("strangers", "endless")] == [None, None]
 
 
-def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
+def test_at_most_twenty_words_are_corrected() -> None:
     tools = Tools(memory_snapshot([document("a.md", "Cancel a subscription.")]))
     mistakes = [
         f"{'subscription'[:at]}{letter}{'subscription'[at + 1 :]}"
@@ -128,35 +126,35 @@ def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
     assert searched == ["cancel", *["subscription"] * 20, *mistakes[20:]] * 2
 
 
-def test_words_that_are_counted_and_that_nothing_holds_any_more_are_no_corrections() -> None:
-    now = {"tables": 2, "plugin": 4, "settings": 9}
-    lexicon = {**now, "table": 90, "label": 90, "plugin": 90}
-    assert [nearest(word, lexicon, now) for word in ("tablee", "labell")] == ["tables", None]
+def test_words_of_deleted_chunks_are_not_suggested() -> None:
+    current = {"tables": 2, "plugin": 4, "settings": 9}
+    lexicon = {**current, "table": 90, "label": 90, "plugin": 90}
+    assert [nearest(word, lexicon, current) for word in ("tablee", "labell")] == ["tables", None]
 
 
-def test_a_word_that_the_model_knows_is_spelled_right_though_no_text_holds_it() -> None:
+def test_word_known_to_the_model_is_not_corrected() -> None:
     snapshot = memory_snapshot([document("a.md", "The infant slept, said baba.")])
-    asked = Search(Query("was the baby awake"), "was the baby awake")
-    found = [
-        correct(asked, Tools(snapshot, embedder=embedder)).text
+    search = Search(Query("was the baby awake"), "was the baby awake")
+    texts = [
+        correct(search, Tools(snapshot, embedder=embedder)).text
         for embedder in (FakeEmbedder(), FakeEmbedder(known=["baby"]))
     ]
-    assert found == ["was the baba awake", "was the baby awake"]
+    assert texts == ["was the baba awake", "was the baby awake"]
 
 
-def test_a_model_that_does_not_read_the_notes_says_nothing_about_their_spelling() -> None:
+def test_model_for_another_language_does_not_prevent_corrections() -> None:
     english = FakeEmbedder(known=[*probe_words("en"), "walk"])
     notes = [document("a.md", "Wo ist der Wald", language=language) for language in ("de", "en")]
-    found = [
+    texts = [
         correct(
             Search(Query("walk"), "walk"), Tools(memory_snapshot([note]), embedder=english)
         ).text
         for note in notes
     ]
-    assert found == ["wald", "walk"]
+    assert texts == ["wald", "walk"]
 
 
-def test_a_function_word_of_the_language_that_is_asked_in_is_no_mistake(ask) -> None:
+def test_function_words_of_query_language_are_not_corrected(ask) -> None:
     notes = [
         document("brot.md", "# Brot\n\nEs steigt warm im Ofen.", language="de"),
         document("other.md", "# Laden\n\nDas Brot ist teuer."),

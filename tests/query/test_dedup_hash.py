@@ -1,4 +1,4 @@
-"""The exact stage by the rules that it conforms to (spec/dedup.md, section 1)."""
+"""The stage dedup_hash merges equal texts."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ RULES = {  # rule: texts, scores, positions of the survivors
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_exact_stage_conforms_to_rule(rule: str) -> None:
+def test_exact_copies_follow_rule(rule: str) -> None:
     texts, scores, survivors = RULES[rule]
     copies = exact_copies(texts, scores)
     assert [at for at in range(len(texts)) if at not in copies] == survivors
     assert all(texts[at] == texts[of] for at, of in copies.items())
 
 
-def test_the_exact_stage_conforms_to_rule_metadata_does_not_count_and_the_survivor_keeps_its_own(
+def test_dedup_hash_ignores_metadata_and_keeps_the_survivors(
     candidates,
 ) -> None:
     snapshot = memory_snapshot(
@@ -52,7 +52,7 @@ def test_the_exact_stage_conforms_to_rule_metadata_does_not_count_and_the_surviv
 
 
 @given(st.lists(st.text(max_size=4), max_size=8), st.randoms(use_true_random=False))
-def test_identity_is_the_bytes_and_nothing_else(texts: list[str], random) -> None:
+def test_exact_copies_have_equal_bytes(texts: list[str], random) -> None:
     scores = [random.random() for _ in texts]
     copies = exact_copies(texts, scores)
     assert len(texts) - len(copies) == len(
@@ -60,7 +60,7 @@ def test_identity_is_the_bytes_and_nothing_else(texts: list[str], random) -> Non
     )
 
 
-def test_equal_texts_that_their_owner_keeps_apart_are_two(ask, knowing) -> None:
+def test_equal_texts_stay_apart_if_owner_decides(ask, with_duplicates) -> None:
     snapshot = memory_snapshot(
         [
             document("a.md", "# A\n\nApples grow on trees."),
@@ -71,7 +71,7 @@ def test_equal_texts_that_their_owner_keeps_apart_are_two(ask, knowing) -> None:
     assert len(ask(snapshot, "apples trees", off=alone)[0].candidates) == 1
     assert (
         len(
-            ask(knowing(snapshot, verdicts={(0, 1): "apart"}), "apples trees", off=alone)[
+            ask(with_duplicates(snapshot, verdicts={(0, 1): "apart"}), "apples trees", off=alone)[
                 0
             ].candidates
         )

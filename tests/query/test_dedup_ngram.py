@@ -23,7 +23,7 @@ def kept(candidates, *texts: str) -> list[int]:
     ]
 
 
-def test_similarity_is_the_shared_part_of_all_3_grams() -> None:
+def test_trigram_similarity_is_jaccard() -> None:
     texts = ("abcd", "abce", "")
     assert [[trigram_similarity(a, b) for b in texts] for a in texts] == [
         [1, pytest.approx(1 / 3), 0],
@@ -32,18 +32,18 @@ def test_similarity_is_the_shared_part_of_all_3_grams() -> None:
     ]
 
 
-def test_texts_are_as_alike_as_their_letters_are() -> None:
+def test_trigram_similarity_ignores_markup() -> None:
     linked = (
         "- *Copy* [all files](https://example.org/a/long/way) to the\n"
         "  [[disk|backup disk]] tonight"
     )
     texts = ("Copy all files to the backup disk tonight.", linked, "Trees grow.")
-    found = trigram_similarities(texts)
-    assert (found[0, 1], found[0, 2]) == (trigram_similarity(*texts[:2]), 0)
-    assert found[0, 1] > 0.8
+    similarities = trigram_similarities(texts)
+    assert (similarities[0, 1], similarities[0, 2]) == (trigram_similarity(*texts[:2]), 0)
+    assert similarities[0, 1] > 0.8
 
 
-def test_one_changed_digit_in_a_long_text_keeps_both(candidates) -> None:
+def test_dedup_ngram_keeps_texts_with_different_numbers(candidates) -> None:
     text = (
         "Every night the server copies all files to the second disk and keeps them for {} days "
         "before they go."
@@ -52,7 +52,7 @@ def test_one_changed_digit_in_a_long_text_keeps_both(candidates) -> None:
 
 
 @needs_corpora
-def test_every_labeled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
+def test_labeled_pairs_are_merged_as_labeled() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     merged = {
         row["id"]: trigram_similarity(row["a"], row["b"]) >= 0.7

@@ -27,7 +27,7 @@ def kept(candidates, *documents, matrix=None) -> list[int]:
     ]
 
 
-def test_documents_must_be_more_alike_than_chunks_of_one_document(candidates) -> None:
+def test_threshold_is_higher_across_documents(candidates) -> None:
     rows = [[1, 0], [0.88, np.sqrt(1 - 0.88**2)]]
     inside, across = (
         document("a.md", "\n\n".join(SAME_WORDS)),
@@ -39,7 +39,7 @@ def test_documents_must_be_more_alike_than_chunks_of_one_document(candidates) ->
     )
 
 
-def test_equal_vectors_of_other_words_keep_both(candidates) -> None:
+def test_equal_vectors_with_different_words_are_not_merged(candidates) -> None:
     assert kept(
         candidates,
         document("a.md", "apples and pears grow here\n\nbridges and roads stay there"),
@@ -47,7 +47,7 @@ def test_equal_vectors_of_other_words_keep_both(candidates) -> None:
     ) == [0, 1]
 
 
-def test_a_negation_keeps_both(candidates) -> None:
+def test_negation_is_not_merged(candidates) -> None:
     assert kept(
         candidates,
         document("a.md", "the app does support cloud sync\n\nthe app does not support cloud sync"),
@@ -55,13 +55,13 @@ def test_a_negation_keeps_both(candidates) -> None:
     ) == [0, 1]
 
 
-def test_a_chunk_without_a_vector_is_kept(candidates) -> None:
+def test_chunk_without_vector_is_not_merged(candidates) -> None:
     assert kept(
         candidates, document("a.md", "\n\n".join(SAME_WORDS)), matrix=[[1, 0], [np.nan, np.nan]]
     ) == [0, 1]
 
 
-def test_no_model_is_called(candidates) -> None:
+def test_dedup_semantic_calls_no_model(candidates) -> None:
     embedder = FakeEmbedder()
     snapshot = memory_snapshot([document("a.md", "\n\n".join(SAME_WORDS))], embedder)
     before = embedder.embedded

@@ -34,13 +34,13 @@ def pages(*paths: str, **facts):
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()])
-def test_the_highest_version_is_shown_though_their_numbers_differ(candidates, embedder) -> None:
+def test_highest_version_is_shown(candidates, embedder) -> None:
     assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md", "7.10/x.md"), embedder=embedder) == [
         ("7.10/x.md", ("5.1/x.md", "7.6/x.md"))
     ]
 
 
-def test_the_version_that_the_query_names_is_shown(candidates) -> None:
+def test_version_in_query_is_shown(candidates) -> None:
     assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md"), query="archive in 5.1?") == [
         ("5.1/x.md", ("7.6/x.md",))
     ]
@@ -50,39 +50,37 @@ def test_the_version_that_the_query_names_is_shown(candidates) -> None:
     ("query", "shown"),
     [("days to keep", "7.6/x.md"), ('"30 days"', "5.1/x.md"), ("keep it for 30 days", "5.1/x.md")],
 )
-def test_the_version_that_holds_what_is_asked_for_to_the_letter_is_shown(
-    candidates, query: str, shown: str
-) -> None:
+def test_version_with_exact_terms_of_query_is_shown(candidates, query: str, shown: str) -> None:
     assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md"), query=query)[0][0] == shown
 
 
-def test_versions_that_say_otherwise_are_named_with_the_words(candidates) -> None:
+def test_contradicting_versions_are_listed_with_differing_words(candidates) -> None:
     snapshot = memory_snapshot(pages("5.1/x.md", "7.6/x.md"))
-    (found,) = dedup_versions(
+    (merged,) = dedup_versions(
         Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates
-    assert found.other_versions == ((0, "`31 day` against `30 day`"),)
+    assert merged.other_versions == ((0, "`31 day` against `30 day`"),)
 
 
-def test_a_page_in_folders_that_are_named_after_versions_is_one_result(candidates) -> None:
+def test_versions_in_folder_names_are_merged(candidates) -> None:
     both = [document("x.md", PAGE.format(30), folder=folder) for folder in ("v5.1", "v7.6")]
     snapshot = unite([memory_snapshot([each]) for each in both])
-    (found,) = dedup_versions(
+    (merged,) = dedup_versions(
         Search(Query("archive"), "archive", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates
-    assert (snapshot.catalog.documents[found.document].folder, len(found.also_in)) == ("v7.6", 1)
+    assert (snapshot.catalog.documents[merged.document].folder, len(merged.also_in)) == ("v7.6", 1)
 
 
-def test_a_page_of_a_folder_inside_another_is_one_result_where_a_name_has_a_slash(ask) -> None:
+def test_nested_folders_list_each_place_once(ask) -> None:
     both = [
         document("home/x.md", PAGE.format(30), folder="work"),
         document("x.md", PAGE.format(30), folder="work/home"),
     ]
-    (found,) = ask(unite([memory_snapshot([each]) for each in both]), "archive")[0].passages
-    assert [(each.folder, each.path) for each in found.also_in] == [("work/home", "x.md")]
+    (passage,) = ask(unite([memory_snapshot([each]) for each in both]), "archive")[0].passages
+    assert [(each.folder, each.path) for each in passage.also_in] == [("work/home", "x.md")]
 
 
-def test_a_paragraph_under_another_heading_is_no_version_of_it(candidates) -> None:
+def test_different_headings_are_not_versions(candidates) -> None:
     both = [
         document("5.1/x.md", PAGE.format(30)),
         document("7.6/x.md", PAGE.format(90).replace("Install", "Remove")),
@@ -90,7 +88,7 @@ def test_a_paragraph_under_another_heading_is_no_version_of_it(candidates) -> No
     assert len(grouped(candidates, *both)) == 2
 
 
-def test_release_notes_are_not_pages_of_a_release(candidates) -> None:
+def test_release_notes_are_not_versions(candidates) -> None:
     text = "# Release\n\nReleased {} on 2026-0{}-01, please update your apps soon."
     notes = [document(f"Release 1.{n}.md", text.format(f"1.{n}", n)) for n in (2, 3)]
     same = [
@@ -105,8 +103,10 @@ def test_release_notes_are_not_pages_of_a_release(candidates) -> None:
     )
 
 
-def test_what_the_owner_keeps_apart_stays_apart(candidates, knowing) -> None:
-    snapshot = knowing(memory_snapshot(pages("5.1/x.md", "7.6/x.md")), verdicts={(0, 1): "apart"})
+def test_versions_stay_apart_if_owner_decides(candidates, with_duplicates) -> None:
+    snapshot = with_duplicates(
+        memory_snapshot(pages("5.1/x.md", "7.6/x.md")), verdicts={(0, 1): "apart"}
+    )
     assert (
         len(
             dedup_versions(
@@ -121,20 +121,18 @@ def test_what_the_owner_keeps_apart_stays_apart(candidates, knowing) -> None:
     ("version", "query", "named"),
     [("7.6", "in v7.6?", True), ("", "is it here", False), ("5", "5.1", False)],
 )
-def test_a_query_names_a_version_as_a_word_of_its_own(
-    version: str, query: str, named: bool
-) -> None:
+def test_version_in_query_must_be_a_whole_word(version: str, query: str, named: bool) -> None:
     assert names_version(version, query) is named
 
 
-def test_pages_of_two_languages_or_projects_are_no_versions(candidates) -> None:
+def test_translations_and_other_projects_are_not_versions(candidates) -> None:
     assert [
         len(grouped(candidates, *pages(*paths)))
         for paths in (("de/x.md", "en/x.md"), ("one/x.md", "two/x.md"))
     ] == [2, 2]
 
 
-def test_two_pages_that_share_a_name_are_two_pages(candidates) -> None:
+def test_equal_file_names_are_not_versions(candidates) -> None:
     both = [
         document("one/README.md", "# One\n\nA parser for tables."),
         document("two/README.md", "# Two\n\nServes pictures of cats."),

@@ -20,7 +20,7 @@ from thumbindex.query.copies import version_of, without_versions
         ("2026.01.02/x.md", "2026.01.03/x.md", False),
     ],
 )
-def test_paths_of_one_page_differ_in_versions_alone(
+def test_paths_of_versions_differ_only_in_version(
     first: str, second: str, is_one_page: bool
 ) -> None:
     assert (without_versions(first) == without_versions(second)) is is_one_page
@@ -36,5 +36,5 @@ def test_paths_of_one_page_differ_in_versions_alone(
         ("2026.01.02/x.md", ()),
     ],
 )
-def test_a_version_is_compared_by_its_numbers(path: str, version: tuple[int, ...]) -> None:
+def test_version_is_parsed_as_numbers(path: str, version: tuple[int, ...]) -> None:
     assert version_of(path) == version

@@ -1,4 +1,4 @@
-"""The general stage (spec/dedup.md, section 2)."""
+"""The stage deduplicate, with each method."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ NAMES = "abcdefgh"
 
 @pytest.fixture
 def survivors(candidates, settings_of):
-    """Return a function that gives each survivor's note, and the size of its cluster."""
+    """Return a function that returns each survivor's note and cluster size."""
 
     def kept(
         notes: list[ParsedDocument],
@@ -30,11 +30,11 @@ def survivors(candidates, settings_of):
         if vectors is not None:
             matrix = np.array(vectors, dtype=np.float32)
             snapshot = replace(snapshot, vector=MemoryVectorIndex(snapshot.catalog, matrix))
-        found = sorted(candidates(snapshot), key=lambda each: each.id)
+        made = sorted(candidates(snapshot), key=lambda each: each.id)
         if scores:
-            found = [each.with_score(score) for each, score in zip(found, scores, strict=True)]
+            made = [each.with_score(score) for each, score in zip(made, scores, strict=True)]
         tools = Tools(snapshot, settings_of(deduplicate=keys))
-        search = deduplicate(Search(Query("x"), "x", candidates=tuple(found)), tools)
+        search = deduplicate(Search(Query("x"), "x", candidates=tuple(made)), tools)
         return [
             (NAMES[candidate.document], candidate.cluster_size) for candidate in search.candidates
         ]
@@ -48,34 +48,38 @@ def notes(*texts: str) -> list[ParsedDocument]:
     ]
 
 
-def test_the_same_content_is_kept_once_with_the_size_of_its_cluster(survivors) -> None:
+def test_equal_content_is_kept_once_with_cluster_size(survivors) -> None:
     assert survivors(notes("x", "y", "x")) == [("a", 2), ("b", 1)]
 
 
 @pytest.mark.parametrize("method", ["content_hash", "semantic"])
-@pytest.mark.parametrize(("keep", "kept"), [("first", "a"), ("last", "c"), ("highest_score", "b")])
-def test_keep_says_which_survives(survivors, method: str, keep: str, kept: str) -> None:
-    found = survivors(notes("x", "x", "x"), [0.1, 0.9, 0.9], method=method, keep=keep)
-    assert found == [(kept, 3)]
+@pytest.mark.parametrize(
+    ("keep", "survivor"), [("first", "a"), ("last", "c"), ("highest_score", "b")]
+)
+def test_keep_chooses_survivor(survivors, method: str, keep: str, survivor: str) -> None:
+    clusters = survivors(notes("x", "x", "x"), [0.1, 0.9, 0.9], method=method, keep=keep)
+    assert clusters == [(survivor, 3)]
 
 
-def test_a_dotted_field_reaches_into_front_matter_and_a_note_without_it_is_unique(
+def test_dotted_field_compares_front_matter(
     survivors,
 ) -> None:
     values: list[dict[str, Any]] = [
         {"doc": {"id": 7}}, {"doc": {"id": 7}}, {"doc": {"id": "7"}}, {}, {"doc": None},
     ]  # fmt: skip
-    found = [document(f"{NAMES[n]}.md", "x", front_matter=each) for n, each in enumerate(values)]
-    assert survivors(found, method="exact_field", field="front_matter.doc.id") == [
+    documents = [
+        document(f"{NAMES[n]}.md", "x", front_matter=each) for n, each in enumerate(values)
+    ]
+    assert survivors(documents, method="exact_field", field="front_matter.doc.id") == [
         ("a", 2),
         ("c", 1),
         ("d", 1),
         ("e", 1),
     ]
-    assert len(survivors(found, method="exact_field", field="path")) == 5
+    assert len(survivors(documents, method="exact_field", field="path")) == 5
 
 
-def test_the_same_meaning_is_kept_once(survivors) -> None:
+def test_equal_meaning_is_kept_once(survivors) -> None:
     vectors = [[1, 0], [0.995, 0.0998], [0, 1]]
     assert survivors(notes("x", "x", "z"), vectors=vectors, method="semantic") == [
         ("a", 2),
@@ -83,7 +87,7 @@ def test_the_same_meaning_is_kept_once(survivors) -> None:
     ]
 
 
-def test_without_a_vector_content_decides(survivors) -> None:
+def test_content_is_compared_without_vector(survivors) -> None:
     none = [np.nan, np.nan]
     vectors = [[1, 0], none, none, none]
     assert survivors(notes("x", "x", "y", "z"), vectors=vectors, method="semantic") == [
@@ -93,7 +97,7 @@ def test_without_a_vector_content_decides(survivors) -> None:
     ]
 
 
-def test_a_differing_number_keeps_both_meanings(survivors) -> None:
+def test_different_numbers_are_not_merged_by_meaning(survivors) -> None:
     vectors = [[1, 0], [1, 0]]
     assert survivors(notes("30 days", "90 days"), vectors=vectors, method="semantic") == [
         ("a", 1),
@@ -107,9 +111,9 @@ def test_a_differing_number_keeps_both_meanings(survivors) -> None:
     st.sampled_from(["content_hash", "semantic"]),
     st.sampled_from(["first", "last", "highest_score"]),
 )
-def test_survivors_keep_their_order_and_stand_for_all(
+def test_survivors_keep_order_and_represent_all(
     survivors, texts: list[str], method: str, keep: str
 ) -> None:
-    kept = survivors(notes(*texts), method=method, keep=keep)
-    assert kept == sorted(kept)
-    assert sum(size for _, size in kept) == len(texts)
+    clusters = survivors(notes(*texts), method=method, keep=keep)
+    assert clusters == sorted(clusters)
+    assert sum(size for _, size in clusters) == len(texts)

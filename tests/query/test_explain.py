@@ -1,4 +1,4 @@
-"""A passage says how it came to its place; what says it is what the run did."""
+"""`explain_passages` explains the rank of each passage."""
 
 from itertools import count
 
@@ -25,12 +25,12 @@ DOCUMENTS = [
 
 @pytest.fixture
 def explain(settings_of):
-    """Ask with models, and return each passage's path with its explanation, best first."""
+    """Return a function that queries with models, and returns each path with its explanation."""
 
-    def ask_and_explain(
+    def run_and_explain(
         text, documents=DOCUMENTS, off="", **tables
     ) -> list[tuple[str, Explanation]]:
-        embedder, seen = FakeEmbedder(), []
+        embedder, history = FakeEmbedder(), []
         tools = Tools(
             memory_snapshot(documents, embedder),
             settings_of(off, **tables),
@@ -41,47 +41,49 @@ def explain(settings_of):
             Query(text, limit=10),
             tools,
             count().__next__,
-            lambda stage, found: seen.append((stage, found)),
+            lambda stage, search: history.append((stage, search)),
         )
         return [
             (passage.path, passage.explanation)
-            for passage in explain_passages(search.passages, seen, tools)
+            for passage in explain_passages(search.passages, history, tools)
         ]
 
-    return ask_and_explain
+    return run_and_explain
 
 
-def test_each_retriever_tells_its_rank_its_score_and_its_share(explain):
-    _, found = explain("sync vaults")[0]
-    by_name = {each.retriever: each for each in found.evidence}
+def test_evidence_has_rank_and_line_per_retriever(explain):
+    _, explanation = explain("sync vaults")[0]
+    by_name = {each.retriever: each for each in explanation.evidence}
     assert list(by_name) == ["search_vector", "search_keyword", "search_code", "salience"]
     assert (by_name["search_keyword"].rank, by_name["search_keyword"].line) == (1, 3)
 
 
-def test_the_cosine_is_that_of_the_chunk_that_matched(explain):
+def test_cosine_is_of_matched_chunk(explain):
     embedder = FakeEmbedder()
-    ((_, found),) = explain("trees", documents=DOCUMENTS[2:])
+    ((_, explanation),) = explain("trees", documents=DOCUMENTS[2:])
     catalog = memory_snapshot(DOCUMENTS[2:], embedder)
-    assert found.cosine == round(
+    assert explanation.cosine == round(
         float(np.max(catalog.vector.vectors([0]) @ embedder.embed_query("trees"))), 4
     )
 
 
-def test_the_link_that_led_to_a_document_is_named(explain):
-    found = dict(explain("sync setup", confidence={"minimum_relevance": 0.0}))
-    assert [edge.path for edge in found["c.md"].edges] == ["a.md"]
+def test_link_to_document_is_named(explain):
+    explanations = dict(explain("sync setup", confidence={"minimum_relevance": 0.0}))
+    assert [edge.path for edge in explanations["c.md"].edges] == ["a.md"]
 
 
-def test_what_was_taken_out_for_a_passage_is_named_with_the_stage(explain):
-    (found,) = (found for _, found in explain("sync keeps vaults equal") if found.copies)
-    assert [(copy.stage, copy.path, copy.line) for copy in found.copies] in (
+def test_removed_copies_are_listed_with_stage(explain):
+    (explanation,) = (
+        explanation for _, explanation in explain("sync keeps vaults equal") if explanation.copies
+    )
+    assert [(copy.stage, copy.path, copy.line) for copy in explanation.copies] in (
         [("dedup_hash", "a.md", 3)],
         [("dedup_hash", "b.md", 5)],
     )
 
 
-def test_without_parents_and_fusion_a_passage_is_explained_all_the_same(explain):
+def test_passage_is_explained_without_parents_and_fusion(explain):
     assert all(
-        found is not None and found.evidence
-        for _, found in explain("sync vaults", off="parents fuse")
+        explanation is not None and explanation.evidence
+        for _, explanation in explain("sync vaults", off="parents fuse")
     )

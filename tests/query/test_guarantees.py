@@ -1,6 +1,4 @@
-"""What deduplication at retrieval promises (spec/dedup.md, section 3), over random corpora, stage
-by stage and together.
-"""
+"""The guarantees of the deduplicating stages on random notes, one by one and together."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ DEDUPLICATING = (
     "dedup_semantic",
 )
 CHOOSING = ("dedup_versions", "dedup_known")
-"""They may show another text than the best one, in its place."""
+"""Stages that may show another text at the rank of the best one."""
 
 BLOCKS = (
     "Files are kept on every device that you own, for {} days.",
@@ -43,7 +41,7 @@ corpora = st.dictionaries(
 
 
 class Copies(NoDuplicates):
-    """What an index could know of a random corpus: equal texts are copies of each other."""
+    """All equal texts are copies of each other."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
@@ -57,7 +55,7 @@ class Copies(NoDuplicates):
 
 
 def found(corpus: dict[str, list[str]]) -> tuple[Snapshot, Search]:
-    """Return a corpus and all of its chunks as candidates, best first."""
+    """Return a snapshot, and a search with all of its chunks as candidates."""
     snapshot = memory_snapshot(
         [document(path, "\n\n".join(texts)) for path, texts in corpus.items()], FakeEmbedder()
     )
@@ -71,7 +69,7 @@ def found(corpus: dict[str, list[str]]) -> tuple[Snapshot, Search]:
 
 
 def through(names: tuple[str, ...], corpus: dict[str, list[str]]) -> tuple[Search, Search]:
-    """Return a corpus's candidates before and after some stages."""
+    """Return the search before and after some stages."""
     snapshot, before = found(corpus)
     after = before
     for name in names:
@@ -89,17 +87,17 @@ EACH = pytest.mark.parametrize(
 @EACH
 @given(corpora)
 @settings(max_examples=30, deadline=None)
-def test_the_order_after_ranking_never_changes(names, corpus) -> None:
+def test_dedup_keeps_order(names, corpus) -> None:
     before, after = through(names, corpus)
     place = {n: at for at, each in enumerate(before.candidates) for n in [each.id]}
-    # by the first that names it
-    named = {
+    # chunk -> position of the first candidate that lists it
+    first_listed = {
         n: at
         for at, each in reversed([*enumerate(after.candidates)])
         for n in (each.id, *each.also_in)
     }
     best = [
-        min(place[n] for n in (each.id, *each.also_in) if named[n] == at)
+        min(place[n] for n in (each.id, *each.also_in) if first_listed[n] == at)
         if set(names) & set(CHOOSING)
         else place[each.id]
         for at, each in enumerate(after.candidates)
@@ -113,10 +111,10 @@ def test_the_order_after_ranking_never_changes(names, corpus) -> None:
 @EACH
 @given(corpora)
 @settings(max_examples=30, deadline=None)
-def test_never_all_instances_of_a_thing_are_removed(names, corpus) -> None:
+def test_dedup_keeps_one_of_each_text(names, corpus) -> None:
     before, after = through(names, corpus)
-    named = {n for candidate in after.candidates for n in (candidate.id, *candidate.also_in)}
-    assert named == {candidate.id for candidate in before.candidates}
+    listed = {n for candidate in after.candidates for n in (candidate.id, *candidate.also_in)}
+    assert listed == {candidate.id for candidate in before.candidates}
     assert len(after.dropped) == len(before.candidates) - len(after.candidates)
     assert [candidate.cluster_size for candidate in after.candidates] == [
         1 + len(candidate.also_in) for candidate in after.candidates
@@ -126,7 +124,7 @@ def test_never_all_instances_of_a_thing_are_removed(names, corpus) -> None:
 @EACH
 @given(corpora)
 @settings(max_examples=30, deadline=None)
-def test_texts_and_vectors_are_never_altered(names, corpus) -> None:
+def test_dedup_does_not_change_texts_or_vectors(names, corpus) -> None:
     snapshot, search = found(corpus)
     before = {
         candidate.id: (candidate.chunk, snapshot.vector.vectors([candidate.id]).tobytes())
@@ -142,7 +140,7 @@ def test_texts_and_vectors_are_never_altered(names, corpus) -> None:
 
 @given(corpora)
 @settings(max_examples=60, deadline=None)
-def test_no_changed_number_or_negation_is_lost_but_between_versions(corpus) -> None:
+def test_dedup_keeps_different_numbers_and_negations(corpus) -> None:
     _, after = through(
         DEDUPLICATING, {path: texts for path, texts in corpus.items() if path.startswith("notes")}
     )
@@ -160,9 +158,9 @@ def test_no_changed_number_or_negation_is_lost_but_between_versions(corpus) -> N
 
 @given(corpora)
 @settings(max_examples=30, deadline=None)
-def test_what_is_left_holds_no_copies(corpus) -> None:
+def test_dedup_leaves_no_copies(corpus) -> None:
     snapshot, search = found(corpus)
     for name in DEDUPLICATING * 2:
-        left, search = search, dict(STAGES)[name](search, Tools(snapshot))
-    assert left.candidates == search.candidates
+        before, search = search, dict(STAGES)[name](search, Tools(snapshot))
+    assert before.candidates == search.candidates
     assert len({candidate.chunk.text for candidate in search.candidates}) == len(search.candidates)

@@ -19,18 +19,18 @@ def ordered(candidates, query: str, *scores: float, page: str = PAGE) -> list[tu
     return [(candidate.id, round(candidate.score, 3)) for candidate in search.candidates]
 
 
-def test_the_section_whose_headings_hold_more_of_the_words_comes_first_with_the_best_one_s_score(
+def test_section_with_query_words_in_headings_comes_first(
     candidates,
 ) -> None:
-    found = ordered(candidates, "what are the storage limits", 0.9, 0.8, 0.8, 0.3)
-    assert ([n for n, _ in found], found[0]) == ([2, 0, 1, 3], (2, 0.9))
+    ranking = ordered(candidates, "what are the storage limits", 0.9, 0.8, 0.8, 0.3)
+    assert ([n for n, _ in ranking], ranking[0]) == ([2, 0, 1, 3], (2, 0.9))
 
 
-def test_documents_stay_where_they_are(candidates) -> None:
+def test_headings_do_not_reorder_documents(candidates) -> None:
     assert ordered(candidates, "storage limits", 0.5, 0.4, 0.4, 0.6)[0] == (3, 0.6)
 
 
-def test_without_a_word_in_any_heading_nothing_moves(candidates) -> None:
+def test_headings_without_query_words_change_nothing(candidates) -> None:
     assert ordered(candidates, "how much is free", 0.9, 0.8, 0.7, 0.3) == [
         (0, 0.9),
         (1, 0.8),
@@ -39,7 +39,7 @@ def test_without_a_word_in_any_heading_nothing_moves(candidates) -> None:
     ]
 
 
-def test_endings_do_not_count() -> None:
+def test_heading_coverage_compares_stems() -> None:
     assert (
         heading_coverage(("Storing a file", "Limit"), frozenset({"stor", "limit", "size", "day"}))
         == 0.5

@@ -1,6 +1,4 @@
-"""A query that is a name brings the note that bears it: first, for sure, whatever else speaks for
-another one.
-"""
+"""The stage match_names puts the notes that the query names first."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ def paths(answer) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words only", "vectors"])
-def test_a_name_in_every_shape_brings_its_note_first_and_for_sure(
-    ask, query, kind, embedder
-) -> None:
+def test_name_in_any_form_puts_note_first_with_high_confidence(ask, query, kind, embedder) -> None:
     search, trace = ask(NOTES, query, embedder=embedder)
     first = search.candidates[0]
     assert (search.passages[0].path, search.confidence_level, first.name_kind) == (
@@ -87,9 +83,7 @@ DAILY = [
     ],
 )
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words only", "vectors"])
-def test_a_day_in_a_question_brings_its_daily_note_first_and_is_no_name(
-    ask, query: str, path: str, embedder
-) -> None:
+def test_day_in_question_puts_daily_note_first(ask, query: str, path: str, embedder) -> None:
     search = ask(DAILY, query, embedder=embedder)[0]
     assert (
         search.passages[0].path,
@@ -123,17 +117,13 @@ MONTHLY = [
         ("march 2026", "months/März 2026.md"),
     ],
 )
-def test_a_month_in_a_question_brings_the_note_that_is_called_so_first(
-    ask, query: str, path: str
-) -> None:
+def test_month_in_question_puts_monthly_note_first(ask, query: str, path: str) -> None:
     search = ask(MONTHLY, query)[0]
     assert (search.passages[0].path, search.answerable) == (path, True)
 
 
 @pytest.mark.parametrize("day", ["2026-03-09", "March 9, 2026"])
-def test_of_a_day_notes_named_by_it_come_first_and_the_one_that_is_asked_for_before_the_others(
-    ask, day: str
-) -> None:
+def test_notes_of_a_day_are_ordered_by_query_words(ask, day: str) -> None:
     notes = [
         document("2026-03-09.md", "# Monday\n\nRain."),
         document("2026-03-09 Standup.md", "# Standup\n\nThe release waits."),
@@ -146,15 +136,15 @@ def test_of_a_day_notes_named_by_it_come_first_and_the_one_that_is_asked_for_bef
             for n in range(10, 20)
         ),
     ]
-    found = [
+    found_paths = [
         [passage.path for passage in ask(notes, f"{text} on {day}")[0].passages[:3]]
         for text in ("standup", "what happened")
     ]
-    assert found[0][0] == "2026-03-09 Standup.md"
-    assert set(found[1]) == {note.document.path for note in notes[:3]}
+    assert found_paths[0][0] == "2026-03-09 Standup.md"
+    assert set(found_paths[1]) == {note.document.path for note in notes[:3]}
 
 
-def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(ask) -> None:
+def test_date_does_not_outrank_note_with_other_query_words(ask) -> None:
     notes = [
         *MONTHLY,
         document(
@@ -186,7 +176,7 @@ def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentI
         "version 12.2026-01",
     ],
 )
-def test_several_days_or_months_those_without_a_note_and_what_only_looks_like_one_bring_none_first(
+def test_ambiguous_or_invalid_dates_match_no_note(
     query: str,
 ) -> None:
     assert not of_time(query, [*DAILY, *MONTHLY])
@@ -199,13 +189,11 @@ def test_several_days_or_months_those_without_a_note_and_what_only_looks_like_on
         "please tell me what exactly happened to me on 2026-01-06 and why",
     ],
 )
-def test_however_a_day_is_asked_for_its_note_comes_first_while_no_other_holds_what_else_is_asked(
-    ask, query: str
-) -> None:
+def test_day_in_long_question_puts_daily_note_first(ask, query: str) -> None:
     assert ask(DAILY, query, embedder=FakeEmbedder())[0].passages[0].path == "daily/2026-01-06.md"
 
 
-def test_an_everyday_word_has_its_other_pages_behind_the_note_of_that_name(ask) -> None:
+def test_common_word_as_name_keeps_other_pages(ask) -> None:
     on, off = (
         ask(NOTES, "settings", embedder=FakeEmbedder(), off=name) for name in ("", "match_names")
     )
@@ -216,11 +204,11 @@ def test_an_everyday_word_has_its_other_pages_behind_the_note_of_that_name(ask) 
 @pytest.mark.parametrize(
     "query", ["how do I change the settings", "Über uns and them", "settings loud"]
 )
-def test_a_name_inside_a_question_is_no_name(ask, query) -> None:
+def test_name_inside_question_is_not_a_match(ask, query) -> None:
     assert all(candidate.name_kind is None for candidate in ask(NOTES, query)[0].candidates)
 
 
-def test_the_order_is_path_file_name_title_or_alias_then_heading(ask) -> None:
+def test_name_kinds_are_ordered(ask) -> None:
     notes = [
         document("a.md", "# A\n\n## Plan\n\nOne."),
         document("b.md", "# Plan\n\nTwo."),
@@ -232,26 +220,26 @@ def test_the_order_is_path_file_name_title_or_alias_then_heading(ask) -> None:
     assert paths(ask(notes, "Plan")) == ["plan.md", "sub/plan.md", "b.md", "c.md", "a.md", "z.md"]
 
 
-def test_of_notes_of_one_name_all_come_first_told_apart_by_path(ask) -> None:
+def test_all_notes_with_the_name_come_first(ask) -> None:
     notes = [
         document(f"{n}/Meeting.md", f"# Meeting\n\nAgenda.\n\nTopic {word}.")
         for n, word in enumerate(("oak", "elm", "fir"))
     ]
-    found = paths(
+    found_paths = paths(
         ask(
             [*notes, document("x.md", "# X\n\nMeeting, meeting, meeting.")],
             "meeting",
             embedder=FakeEmbedder(),
         )
     )
-    assert (sorted(found[:3]), found[3:]) == (
+    assert (sorted(found_paths[:3]), found_paths[3:]) == (
         ["0/Meeting.md", "1/Meeting.md", "2/Meeting.md"],
         ["x.md"],
     )
 
 
 @pytest.mark.parametrize(("count", "named"), [(3, True), (4, False)])
-def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named) -> None:
+def test_heading_matches_if_at_most_three_notes_have_it(ask, count, named) -> None:
     notes = [
         document(f"{n}.md", f"# N{n}\n\nText {n}.\n\n## Improvements\n\nFaster {n}.")
         for n in range(count)
@@ -261,7 +249,7 @@ def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named
 
 
 @pytest.mark.parametrize("name", ["C", "C++", "C#"])
-def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
+def test_names_with_different_symbols_are_distinct(ask, name) -> None:
     notes = [
         document(f"{n}.md", f"# {title}\n\nA language called C, C++ or C#.")
         for n, title in enumerate(("C", "C++", "C#"))
@@ -278,7 +266,7 @@ def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
 
 
 @pytest.mark.parametrize("name", ["???", "🌱", "+"])
-def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
+def test_name_of_symbols_matches(ask, name) -> None:
     search, _ = ask([*NOTES, document("signs.md", "Roots and leaves.", title=name)], name)
     assert (paths((search,))[0], search.answerable, search.confidence_level) == (
         "signs.md",
@@ -305,14 +293,12 @@ def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
         ("?", "!", None),
     ],
 )
-def test_names_are_compared_by_their_letters_and_no_letter_is_made_another(
-    typed, name, same
-) -> None:
+def test_name_distance_compares_letters(typed, name, same) -> None:
     assert name_distance(typed, name) == same
     assert name_distance(name, typed) == same
 
 
-def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing) -> None:
+def test_name_match_is_not_replaced_by_copy(ask, with_duplicates) -> None:
     text = (
         "Files are kept on every device that you own, for thirty days, and nobody else can read "
         "them there."
@@ -322,7 +308,7 @@ def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing
         document("Retention.md", f"# Retention\n\n{text}"),
         document("new.md", f"# N\n\n{text}", date="2026-01-01"),
     ]
-    snapshot = knowing(
+    snapshot = with_duplicates(
         memory_snapshot(notes, FakeEmbedder()), copies={0: (1, 2), 1: (0, 2), 2: (0, 1)}
     )
     for off in ("", "dedup_known", "dedup_known dedup_hash"):
@@ -339,13 +325,13 @@ def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing
         )
 
 
-def test_filters_hold_for_a_name(ask) -> None:
+def test_filters_apply_to_name_matches(ask) -> None:
     query = Query("Settings", filters=Filters(path=("other.md", "loud.md"), since=date(1970, 1, 1)))
     assert "Settings.md" not in paths(ask(NOTES, query))
 
 
 @pytest.mark.parametrize("query", ["2026-02-05", "Daily/2026-02-05", "2026-02-05.md"])
-def test_a_daily_note_that_is_not_there_is_not_said_to_be_another_day_s(ask, query) -> None:
+def test_missing_daily_note_gives_low_confidence(ask, query) -> None:
     days = [f"{date(2026, 1, 1) + timedelta(days=n)}" for n in range(60)]
     notes = [
         document(f"Daily/{day}.md", f"# {day}\n\nMet Ada.") for day in days if day != "2026-02-05"
@@ -360,7 +346,7 @@ def test_a_daily_note_that_is_not_there_is_not_said_to_be_another_day_s(ask, que
     assert ask(notes, query.replace("02-05", "02-06"))[0].confidence_level == "high"
 
 
-def test_a_name_is_not_corrected_into_another_word(ask) -> None:
+def test_name_is_not_corrected(ask) -> None:
     notes = [
         document("a.md", "# Deployment\n\nDeployment deployment."),
         document("deploymant.md", "# X\n\nOther words."),
@@ -369,22 +355,22 @@ def test_a_name_is_not_corrected_into_another_word(ask) -> None:
     assert (search.text, paths((search,))[0]) == ("deploymant", "deploymant.md")
 
 
-def test_a_name_that_very_many_notes_have_is_looked_up_in_no_more_than_their_number() -> None:
+def test_lookup_of_common_name_takes_linear_time() -> None:
     note = document("README.md", "# Read me").document
     names = DocumentNames([replace(note, path=f"{n}/README.md") for n in range(40_000)])
     began = time.process_time()
     assert len(names.documents_named("readme", 6)) == 40_000
-    assert time.process_time() - began < 5  # by the square of their number it were half a minute
+    assert time.process_time() - began < 5  # quadratic time is half a minute
 
 
 @pytest.mark.parametrize(
     "query", ["[[Über uns#Opening hours?]]", "Guides/Über uns.md#opening-hours", "Opening hours"]
 )
-def test_a_heading_that_is_named_is_the_section_that_is_shown(ask, query) -> None:
+def test_named_heading_is_the_shown_section(ask, query) -> None:
     assert ask(NOTES, query)[0].passages[0].heading_path[-1] == "Opening hours?"
 
 
-def test_an_older_version_that_is_named_by_its_path_is_shown(ask) -> None:
+def test_older_version_named_by_path_is_shown(ask) -> None:
     notes = [
         document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
         for n in ("5.1", "7.6")

@@ -12,7 +12,7 @@ matrices = st.integers(0, 8).flatmap(
 )
 
 
-def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
+def test_survivor_keeps_rank_and_lists_copies(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot))
     merged = merge_copies(search, Tools(snapshot), {0: CopyOf(1, "a copy"), 2: CopyOf(1, "a copy")})
@@ -25,7 +25,7 @@ def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
     )
 
 
-def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
+def test_survivor_inherits_copies_of_its_copy(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot))
     twice = merge_copies(
@@ -39,7 +39,7 @@ def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
 
 
 @given(matrices)
-def test_no_survivor_is_a_copy_and_the_first_always_survives(rows: list[list[bool]]) -> None:
+def test_survivors_are_never_copies(rows: list[list[bool]]) -> None:
     alike = np.array(rows, dtype=np.bool_).reshape(len(rows), len(rows))
     copies = assign_survivors(alike, lambda a, b: None)
     assert not set(copies) & set(copies.values())

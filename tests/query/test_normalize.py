@@ -16,7 +16,7 @@ def test_a_weak_best_hit_stays_weak(candidates) -> None:
     ] == pytest.approx([0.21 / ceiling, 0.105 / ceiling])
 
 
-def test_scores_lie_between_0_and_1(candidates) -> None:
+def test_scores_are_limited_to_0_and_1(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot, 7.0, -1.0))
     assert [candidate.score for candidate in normalize(search, Tools(snapshot)).candidates] == [

@@ -31,12 +31,13 @@ def passages_of(
     return make_passages(ordered, sections, catalog, len(candidates))
 
 
-def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
+def test_each_section_comes_once_at_rank_of_best_chunk() -> None:
     passages = passages_of(
         [candidate(1, 0.9), candidate(2, 0.8), candidate(0, 0.7)], CATALOG.sections(ALL)
     )
     assert [
-        (p.rank, p.score, p.start_line, p.end_line, p.match_start, p.match_end) for p in passages
+        (p.rank, p.score, p.start_line, p.end_line, p.match_start_line, p.match_end_line)
+        for p in passages
     ] == [(1, 0.9, 1, 6, 5, 5), (2, 0.8, 7, 9, 9, 9)]
 
 
@@ -50,15 +51,13 @@ def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
         ("#C", "a.md"),
     ],
 )
-def test_what_is_a_heading_alone_stands_behind_all_that_says_something(
-    text: str, last: str
-) -> None:
+def test_sections_of_headings_alone_come_last(text: str, last: str) -> None:
     sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, text)}
-    found = passages_of([candidate(3, 0.9), candidate(0, 0.8)], sections)
-    assert (found[1].path, found[1].score, len(found)) == (last, 0.8, 2)
+    passages = passages_of([candidate(3, 0.9), candidate(0, 0.8)], sections)
+    assert (passages[1].path, passages[1].score, len(passages)) == (last, 0.8, 2)
 
 
-def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
+def test_passage_has_section_text_and_headings_of_best_chunk() -> None:
     passage = passages_of([candidate(2)], CATALOG.sections(ALL))[0]
     assert (passage.path, passage.text, passage.match, passage.citation) == (
         "a.md",
@@ -68,7 +67,7 @@ def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None
     )
 
 
-def test_siblings_add_their_ranks_and_copies() -> None:
+def test_passage_merges_ranks_and_copies_of_its_chunks() -> None:
     group = [
         candidate(0, sources={"search_vector": 3}),
         candidate(1, sources={"search_vector": 1, "search_code": 2}, also_in=(3,), cluster_size=2),
@@ -81,7 +80,7 @@ def test_siblings_add_their_ranks_and_copies() -> None:
     )
 
 
-def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() -> None:
+def test_contradicting_version_is_a_disagreement() -> None:
     passage = passages_of(
         [candidate(0, also_in=(3,), other_versions=((3, "`1` against `2`"),))],
         CATALOG.sections(ALL),
@@ -91,7 +90,7 @@ def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() 
     ]
 
 
-def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_place() -> None:
+def test_chunk_with_copy_in_passage_joins_it() -> None:
     passages = passages_of(
         [candidate(1, 0.9), candidate(3, 0.8, also_in=(0,), cluster_size=2)], CATALOG.sections(ALL)
     )
@@ -100,7 +99,7 @@ def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_plac
     ]
 
 
-def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all() -> None:
+def test_passage_has_most_conservative_provenance_of_all_places() -> None:
     old = document(
         "old.md",
         "same",
@@ -116,14 +115,14 @@ def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all(
         date="2026-02-01",
     )
     catalog = memory_snapshot([old, new]).catalog
-    found = Candidate(
+    merged = Candidate(
         ChunkId(0),
         DocumentId(0),
         catalog.chunks([ChunkId(0)])[ChunkId(0)],
         0.5,
         also_in=(ChunkId(1),),
     )
-    passage = passages_of([found], {}, catalog)[0]
+    passage = passages_of([merged], {}, catalog)[0]
     assert (passage.path, passage.created, passage.status, passage.owner) == (
         "new.md",
         "2020-02-02",
@@ -133,7 +132,7 @@ def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all(
     assert (passage.updated, passage.file_time) == ("2026-02-01", "")
 
 
-def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> None:
+def test_contradicting_passages_are_neighbors() -> None:
     children = [
         candidate(0, 0.9),
         candidate(2, 0.8),
@@ -149,10 +148,10 @@ def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> N
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))
-def test_every_child_is_in_exactly_one_passage_and_ranks_count_from_one(
-    order: list[int], gone: set[int]
-) -> None:
-    sections = {n: section for n, section in CATALOG.sections(ALL).items() if n not in gone}
+def test_every_chunk_is_in_exactly_one_passage(order: list[int], without_section: set[int]) -> None:
+    sections = {
+        n: section for n, section in CATALOG.sections(ALL).items() if n not in without_section
+    }
     passages = passages_of([replace(candidate(n), sources={str(n): 1}) for n in order], sections)
     assert sorted(name for p in passages for name in p.sources) == ["0", "1", "2", "3"]
     assert [p.rank for p in passages] == list(range(1, len(passages) + 1))

@@ -1,6 +1,4 @@
-"""A query may come with rewordings and with an answer as it might read: they find more, and narrow
-and vouch for nothing.
-"""
+"""Rewordings and a hypothetical answer find more, but exclude nothing and are no evidence."""
 
 from itertools import count
 
@@ -34,13 +32,13 @@ def tools_with(embedder: FakeEmbedder | None = None, **confidence: float) -> Too
     )
 
 
-def answered(text: str, embedder: FakeEmbedder | None = None, **given: object) -> list[str]:
-    search, _ = run_pipeline(Query(text, **given), tools_with(embedder), count().__next__)  # type: ignore[arg-type]
+def answered(text: str, embedder: FakeEmbedder | None = None, **arguments: object) -> list[str]:
+    search, _ = run_pipeline(Query(text, **arguments), tools_with(embedder), count().__next__)  # type: ignore[arg-type]
     return [passage.path for passage in search.passages] if search.answerable else []
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
-def test_a_note_is_found_by_other_words_than_the_querys_own(embedder):
+def test_rewording_finds_note(embedder):
     assert answered("stopping power fades", embedder) == []
     assert (
         answered("stopping power fades", embedder, also=("worn pads", "replace the pads"))[0]
@@ -49,7 +47,7 @@ def test_a_note_is_found_by_other_words_than_the_querys_own(embedder):
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
-def test_a_passage_brings_its_note_first_and_alone_vouches_for_nothing(embedder):
+def test_hypothetical_passage_finds_note_with_low_confidence(embedder):
     passage = "Replace the worn pads before the disc is scratched."
     search, _ = run_pipeline(
         Query("stopping power fades", passage=passage),
@@ -60,28 +58,28 @@ def test_a_passage_brings_its_note_first_and_alone_vouches_for_nothing(embedder)
 
 
 @pytest.mark.parametrize("also", [("???",), ("xyzzy", "plugh frobnicate", "qwertz")])
-def test_a_rewording_of_which_no_word_is_known_takes_nothing_from_an_answer(also):
+def test_unknown_rewording_does_not_change_confidence(also):
     assert asked("worn pads", also=also).confidence == asked("worn pads").confidence
 
 
 @pytest.mark.parametrize("rewording", ['"no such phrase"', "tag:nothing pads", "-pads"])
-def test_quotes_filters_and_dashes_in_a_rewording_leave_nothing_out(rewording):
+def test_operators_in_rewording_are_plain_words(rewording):
     assert answered("worn pads", also=(rewording,))[0] == "brakes.md"
 
 
 @pytest.mark.parametrize("text", ["tag:car tire", '"the nuts" tire', "tire -dough -soup"])
-def test_the_querys_filters_and_quoted_phrases_hold_for_every_phrasing(text):
-    found = answered(
+def test_filters_of_query_apply_to_every_phrasing(text):
+    paths = answered(
         text,
         FakeEmbedder(),
         also=("knead the dough", "simmer carrots and leeks"),
         passage="Knead the dough and let it rest.",
     )
-    assert found[0] == "wheels.md"
-    assert not {"bread.md", "soup.md"}.intersection(found)
+    assert paths[0] == "wheels.md"
+    assert not {"bread.md", "soup.md"}.intersection(paths)
 
 
-def test_a_note_whose_name_is_the_query_comes_first_whatever_else_was_said():
+def test_name_match_ranks_before_other_phrasings():
     assert (
         answered(
             "Bread",
@@ -93,36 +91,34 @@ def test_a_note_whose_name_is_the_query_comes_first_whatever_else_was_said():
     )
 
 
-def test_a_rewording_that_says_the_same_is_searched_once():
-    named = start_search(
+def test_equal_rewordings_are_searched_once():
+    phrasings = start_search(
         Query("worn pads", also=("Worn pads!", "brake", "brake", " "), passage="worn  PADS"),
         tools_with(),
     ).other_phrasings
-    assert [(each.name, each.text) for each in named] == [("also 2", "brake")]
+    assert [(each.name, each.text) for each in phrasings] == [("also 2", "brake")]
 
 
-def test_spelling_is_corrected_in_the_query_and_not_in_what_a_model_said():
+def test_spelling_of_rewordings_is_not_corrected():
     search, _ = run_pipeline(
         Query("crosswize nuts", also=("doughh",)), tools_with(), count().__next__
     )
     assert (search.text, search.other_phrasings[0].text) == ("crosswise nuts", "doughh")
 
 
-def asked(text: str, **given: object) -> Search:
-    return run_pipeline(Query(text, **given), tools_with(FakeEmbedder()), count().__next__)[0]  # type: ignore[arg-type]
+def asked(text: str, **arguments: object) -> Search:
+    return run_pipeline(Query(text, **arguments), tools_with(FakeEmbedder()), count().__next__)[0]  # type: ignore[arg-type]
 
 
 TEXTS = st.sampled_from([each.chunks[0].text for each in DOCUMENTS])
 
 
 @given(TEXTS, st.sampled_from(["paint a fence", "glue", "how tall is the tower"]))
-def test_a_passage_from_the_notes_themselves_vouches_for_no_question_that_they_do_not_answer(
-    passage, text
-):
+def test_hypothetical_passage_from_notes_does_not_raise_confidence(passage, text):
     assert asked(text, passage=passage).confidence_level == "low"
 
 
-def test_rewordings_that_the_page_bears_out_make_an_answer_surer():
+def test_grounded_rewordings_raise_confidence():
     others = ("replace worn pads", "worn pads scratch the disc")
     assert (
         asked("stopping power fades", also=others).confidence

@@ -13,7 +13,7 @@ def made(**keys) -> Document:
     return Document("a.md", "A", front_matter=keys, **facts_of)
 
 
-def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active_last() -> None:
+def test_shared_provenance_combines_documents() -> None:
     together = shared_provenance(
         [
             made(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"),
@@ -23,11 +23,11 @@ def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active
     assert together == Provenance("2024-05-01", "draft", "Bo")
 
 
-def test_the_time_of_a_file_tells_no_creation_and_nobody_is_named() -> None:
+def test_provenance_ignores_file_time() -> None:
     assert shared_provenance([made(modified=86_400.0 * 365)]) == Provenance("", "", "")
 
 
-def test_the_first_commit_tells_the_creation_where_the_note_does_not() -> None:
+def test_created_is_first_commit_without_front_matter() -> None:
     assert (
         shared_provenance(
             [made(first_commit="2024-05-01"), made(created="2024-06-01", first_commit="2020-01-01")]
@@ -44,11 +44,11 @@ def test_the_first_commit_tells_the_creation_where_the_note_does_not() -> None:
         ({"status": ["x"]}, ""),
     ],
 )
-def test_a_status_is_read_from_front_matter(keys, status: str) -> None:
+def test_status_comes_from_front_matter(keys, status: str) -> None:
     assert approval_status(made(**keys)) == status
 
 
-def test_a_review_stands_between_a_draft_and_what_is_approved() -> None:
+def test_review_ranks_between_draft_and_approved() -> None:
     words = ["draft", "review", "approved"]
     assert [
         shared_provenance([made(status=a), made(status=b)]).status for a in words for b in words

@@ -1,4 +1,4 @@
-"""Words lead where a model does not read the language of what they find."""
+"""`reads_language` detects whether a model knows a language."""
 
 import pytest
 
@@ -21,7 +21,7 @@ EVERYTHING = FakeEmbedder(
         ("th", (True, True)),
     ],
 )
-def test_an_english_model_reads_no_other_language_whose_telling_words_are_known(
+def test_english_model_reads_no_other_known_language(
     language: str, expected: tuple[bool, bool]
 ) -> None:
     assert (

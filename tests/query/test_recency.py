@@ -9,7 +9,7 @@ from thumbindex.settings import RecencySettings
 
 
 @pytest.mark.parametrize(("age", "score"), [(0.0, 1.1), (180.0, 1.05), (360.0, 1.025)])
-def test_the_gain_halves_every_half_life(age: float, score: float) -> None:
+def test_boost_halves_every_half_life(age: float, score: float) -> None:
     chunk = document("a.md", "text").chunks[0]
     raised = boost_recent(
         Candidate(0, 0, chunk, 1.0), age, RecencySettings(bias=0.1, half_life_days=180)
@@ -17,10 +17,10 @@ def test_the_gain_halves_every_half_life(age: float, score: float) -> None:
     assert raised.score == pytest.approx(score)
 
 
-@pytest.mark.parametrize("written", ["2024-02-29", "2024-02-29T10:00:00"])
-def test_what_the_note_says_counts_before_commits_and_edits(written: str) -> None:
+@pytest.mark.parametrize("date_text", ["2024-02-29", "2024-02-29T10:00:00"])
+def test_date_in_note_outranks_commits_and_edits(date_text: str) -> None:
     assert day_of(
-        Document("a.md", "A", date=written, last_commit="2025-01-01", edited=1.7e9)
+        Document("a.md", "A", date=date_text, last_commit="2025-01-01", edited=1.7e9)
     ) == date(2024, 2, 29)
 
 
@@ -32,21 +32,21 @@ def test_what_the_note_says_counts_before_commits_and_edits(written: str) -> Non
         ("", date(2023, 11, 14)),
     ],
 )
-def test_the_later_of_the_last_commit_and_the_last_edit_counts(commit: str, day: date) -> None:
+def test_later_of_last_commit_and_edit_counts(commit: str, day: date) -> None:
     assert (
         day_of(Document("a.md", "A", created="2020-01-01", last_commit=commit, edited=1.7e9)) == day
     )
 
 
-@pytest.mark.parametrize("written", ["", "someday"])
-def test_the_time_of_a_file_is_no_date(written: str) -> None:
-    assert day_of(Document("a.md", "A", date=written, modified=86_400.0)) is None
+@pytest.mark.parametrize("date_text", ["", "someday"])
+def test_file_time_is_not_a_date(date_text: str) -> None:
+    assert day_of(Document("a.md", "A", date=date_text, modified=86_400.0)) is None
 
 
-def test_a_document_without_a_date_does_not_age(ask) -> None:
+def test_undated_document_has_age_0(ask) -> None:
     notes = [
-        document(f"{n}.md", "# Log\n\nBackups run at night.", date=written)
-        for n, written in enumerate(("", "2026-01-01", "2010-12-31"))
+        document(f"{n}.md", "# Log\n\nBackups run at night.", date=date_text)
+        for n, date_text in enumerate(("", "2026-01-01", "2010-12-31"))
     ]
     answer = ask(notes, "backups run", off="dedup_versions dedup_known dedup_hash dedup_ngram")[0]
     assert [passage.path for passage in answer.passages] == ["0.md", "1.md", "2.md"]

@@ -10,27 +10,27 @@ SNAPSHOT = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree\n\nfour")])
 
 
 class Recorder(FakeReranker):
-    """Keeps what it was asked."""
+    """Records the scored passages of each call."""
 
     def __init__(self) -> None:
-        self.asked: list[list[str]] = []
+        self.calls: list[list[str]] = []
 
     def score(self, query, passages):
-        self.asked.append(list(passages))
+        self.calls.append(list(passages))
         return super().score(query, passages)
 
 
 def blended(
-    candidates, given: list[float], scores: list[float], weight: float
+    candidates, own_scores: list[float], scores: list[float], weight: float
 ) -> list[tuple[int, float]]:
-    made = candidates(SNAPSHOT, *given)
+    ranked = candidates(SNAPSHOT, *own_scores)
     return [
         (each.id, pytest.approx(each.score))
-        for each in blend(made[: len(scores)], scores, made[len(scores) :], weight)
+        for each in blend(ranked[: len(scores)], scores, ranked[len(scores) :], weight)
     ]
 
 
-def test_both_scores_count_by_weight(candidates) -> None:
+def test_blend_weighs_both_scores(candidates) -> None:
     assert blended(candidates, [0.9, 0.8, 0.1, 0.0], [0.0, 1.0, 0.0, 0.0], 0.5) == [
         (1, 0.9),
         (0, 0.45),
@@ -39,7 +39,7 @@ def test_both_scores_count_by_weight(candidates) -> None:
     ]
 
 
-def test_who_was_not_scored_never_overtakes(candidates) -> None:
+def test_unscored_candidates_stay_below_top(candidates) -> None:
     assert blended(candidates, [0.9, 0.8, 0.7, 0.6], [0.0, 0.0], 0.5) == [
         (0, 0.45),
         (1, 0.4),
@@ -48,20 +48,20 @@ def test_who_was_not_scored_never_overtakes(candidates) -> None:
     ]
 
 
-def test_only_the_top_is_read_with_its_headings_in_one_call(candidates) -> None:
+def test_reranker_reads_top_with_headings_in_one_call(candidates) -> None:
     reranker = Recorder()
-    made = candidates(
+    ranked = candidates(
         memory_snapshot(
             [document("a.md", "# Title\n\n## Part\n\n**text**")]
             + [document(f"b{n}.md", "more") for n in range(20)]
         )
     )
-    rerank(Search(Query("x"), "x", candidates=made), Tools(SNAPSHOT, reranker=reranker))
-    assert [(len(passages), passages[0]) for passages in reranker.asked] == [
+    rerank(Search(Query("x"), "x", candidates=ranked), Tools(SNAPSHOT, reranker=reranker))
+    assert [(len(passages), passages[0]) for passages in reranker.calls] == [
         (QuerySettings().rerank.top, "Title > Part\n\ntext")
     ]
 
 
-def test_without_a_reranker_nothing_changes(candidates) -> None:
+def test_rerank_without_reranker_changes_nothing(candidates) -> None:
     search = Search(Query("x"), "x", candidates=candidates(SNAPSHOT))
     assert rerank(search, Tools(SNAPSHOT)) is search

@@ -1,4 +1,4 @@
-"""Links lead to neighbors, a bounded and ordered number of them."""
+"""The stage search_graph follows links to a limited number of neighbors."""
 
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.model import DocumentId, Hit, RankedList
@@ -11,7 +11,7 @@ HUB = [
 ]
 
 
-def test_documents_that_several_retrievers_rank_high_come_first():
+def test_top_documents_sums_reciprocal_ranks():
     lists = {
         "search_vector": RankedList((Hit(0, 0, 1, 0.9), Hit(1, 1, 2, 0.8))),
         "search_keyword": RankedList((Hit(1, 1, 1, 9.0), Hit(2, 2, 2, 8.0))),
@@ -19,13 +19,13 @@ def test_documents_that_several_retrievers_rank_high_come_first():
     assert top_documents(lists, 2) == (1, 0)
 
 
-def test_a_hubs_neighbors_are_bounded_and_in_order():
+def test_neighbors_are_limited_and_ordered():
     graph = memory_snapshot(HUB).graph
     hub = next(DocumentId(n) for n in range(10) if len(graph.outgoing(DocumentId(n))) > 1)
     assert list(link_scores([hub], graph, SearchGraphSettings(neighbors=3))) == [0, 1, 2]
 
 
-def test_a_neighbor_without_vectors_is_stood_for_by_the_chunk_that_the_words_found(ask):
+def test_neighbor_without_vectors_is_represented_by_its_best_keyword_hit(ask):
     notes = [
         document("a.md", "# A\n\nOak trees.", links=["b.md"]),
         document("b.md", "# B\n\nRoads and cars.\n\nAn oak forest."),

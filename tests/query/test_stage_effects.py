@@ -1,4 +1,4 @@
-"""For every stage an answer that it changes, through the whole pipeline."""
+"""Each stage changes the answer of the whole pipeline to some query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def paths(answer) -> list[str]:
     return [passage.path for passage in answer[0].passages]
 
 
-def test_classify_puts_the_written_identifier_before_a_text_of_its_words(ask) -> None:
+def test_classify_ranks_identifier_before_its_words(ask) -> None:
     parts = document("parts.md", "# Parts\n\nParse json: parse json, parse json.")
     notes = [
         parts,
@@ -29,7 +29,7 @@ def test_classify_puts_the_written_identifier_before_a_text_of_its_words(ask) ->
     assert (paths(on)[0], paths(off)[0]) == ("whole.md", "parts.md")
 
 
-def test_correct_finds_what_was_misspelt(ask) -> None:
+def test_correct_finds_misspelled_word(ask) -> None:
     notes = [
         document("a.md", "# Money\n\nCancel a subscription."),
         document("b.md", "# Other\n\nPlant trees."),
@@ -39,7 +39,7 @@ def test_correct_finds_what_was_misspelt(ask) -> None:
     assert (on[0].text, on[0].query.text) == ("subscription", "subcription")
 
 
-def test_expand_finds_what_only_a_neighbor_of_the_word_says(ask) -> None:
+def test_expand_finds_related_term(ask) -> None:
     notes = [
         document("a.md", "# Rules\n\nA refund takes a week."),
         document("b.md", "# Other\n\nPlant trees, cash only."),
@@ -50,7 +50,7 @@ def test_expand_finds_what_only_a_neighbor_of_the_word_says(ask) -> None:
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["b.md"])
 
 
-def test_recency_puts_the_newer_of_two_equals_first(ask) -> None:
+def test_recency_ranks_newer_of_equal_notes_first(ask) -> None:
     notes = [
         document("a.md", "# Log\n\nBackups run at night.", date="2020-01-01"),
         document("b.md", "# Log\n\nBackups run at noon.", date="2026-01-01"),
@@ -59,7 +59,7 @@ def test_recency_puts_the_newer_of_two_equals_first(ask) -> None:
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
-def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) -> None:
+def test_normalize_makes_scores_comparable_with_reranker(ask) -> None:
     notes = [
         document(
             "new.md",
@@ -84,17 +84,17 @@ def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) 
     assert (paths(on), paths(off)) == (["old.md", "new.md"], ["new.md", "old.md"])
 
 
-def test_salience_puts_what_matters_more_first(ask, knowing) -> None:
+def test_salience_ranks_important_chunk_first(ask, with_duplicates) -> None:
     notes = [
         document("a.md", "# A\n\nBackups run at night."),
         document("b.md", "# B\n\nBackups run at noon."),
     ]
-    snapshot = knowing(memory_snapshot(notes), saliences={0: 0.1, 1: 0.9})
+    snapshot = with_duplicates(memory_snapshot(notes), saliences={0: 0.1, 1: 0.9})
     on, off = (ask(snapshot, "backups run", off=name) for name in ("", "salience"))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
-def test_dedup_versions_shows_the_newest_version_and_names_the_other(ask) -> None:
+def test_dedup_versions_shows_newest_version(ask) -> None:
     notes = [
         document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
         for n in ("5.1", "7.6")
@@ -104,17 +104,17 @@ def test_dedup_versions_shows_the_newest_version_and_names_the_other(ask) -> Non
     assert [place.path for place in on[0].passages[0].also_in] == ["5.1/sync.md"]
 
 
-def test_dedup_known_shows_what_the_owner_called_the_same_once(ask, knowing) -> None:
+def test_dedup_known_shows_merged_texts_once(ask, with_duplicates) -> None:
     notes = [
         document("a.md", "# A\n\nSync keeps vaults equal."),
         document("b.md", "# B\n\nVaults are made equal by sync.", date="2026-01-01"),
     ]
-    snapshot = knowing(memory_snapshot(notes), copies={0: (1,), 1: (0,)})
+    snapshot = with_duplicates(memory_snapshot(notes), copies={0: (1,), 1: (0,)})
     on, off = (ask(snapshot, "sync vaults", off=name) for name in ("", "dedup_known"))
     assert (paths(on), sorted(paths(off))) == (["b.md"], ["a.md", "b.md"])
 
 
-def test_contradict_shows_two_that_disagree_next_to_each_other(ask) -> None:
+def test_contradict_marks_contradicting_passages(ask) -> None:
     text = "Every night the server copies all files to the second disk and keeps them for {} days."
     first, other = (
         document("a.md", f"# Night backups\n\n{text.format(30)}"),
@@ -129,7 +129,7 @@ def test_contradict_shows_two_that_disagree_next_to_each_other(ask) -> None:
     assert [passage.path for passage in off[0].passages if passage.disagrees] == []
 
 
-def test_dedup_hash_shows_the_same_text_once_and_names_the_other_place(ask) -> None:
+def test_dedup_hash_shows_equal_text_once(ask) -> None:
     notes = [
         document("a.md", "# A\n\nSync keeps vaults equal."),
         document("b.md", "# B\n\nSync keeps vaults equal."),
@@ -141,7 +141,7 @@ def test_dedup_hash_shows_the_same_text_once_and_names_the_other_place(ask) -> N
     assert [(place.path, place.start_line) for place in on[0].passages[0].also_in] == [("b.md", 3)]
 
 
-def test_deduplicate_shows_one_of_the_notes_with_the_same_field(ask) -> None:
+def test_deduplicate_shows_one_note_per_field_value(ask) -> None:
     notes = [
         document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", front_matter={"id": id_})
         for n, id_ in (("one", 7), ("two", 7), ("three", 8))
@@ -157,7 +157,7 @@ def test_deduplicate_shows_one_of_the_notes_with_the_same_field(ask) -> None:
     )
 
 
-def test_dedup_ngram_shows_a_reflowed_text_once(ask) -> None:
+def test_dedup_ngram_shows_reflowed_text_once(ask) -> None:
     notes = [
         document("a.md", "# A\n\nSync keeps vaults equal on all devices."),
         document("b.md", "# B\n\nSync keeps vaults\nequal on *all* devices."),
@@ -166,7 +166,7 @@ def test_dedup_ngram_shows_a_reflowed_text_once(ask) -> None:
     assert (paths(on), paths(off)) == (["a.md"], ["a.md", "b.md"])
 
 
-def test_dedup_semantic_shows_a_reordered_text_once(ask) -> None:
+def test_dedup_semantic_shows_reordered_text_once(ask) -> None:
     notes = [
         document("a.md", "Copy all files to the backup disk tonight.", title="T"),
         document("b.md", "Tonight copy to the backup disk all files.", title="T"),
@@ -178,7 +178,7 @@ def test_dedup_semantic_shows_a_reordered_text_once(ask) -> None:
     assert (len(paths(on)), sorted(paths(off))) == (1, ["a.md", "b.md"])
 
 
-def test_diversify_lets_another_page_come_up(ask) -> None:
+def test_diversify_raises_other_document(ask) -> None:
     long = "# Sync\n\n" + "\n\n".join(
         f"## Part {n}\n\nSync step {name}." for n, name in enumerate(("alpha", "beta", "gamma"))
     )
@@ -195,7 +195,7 @@ def test_diversify_lets_another_page_come_up(ask) -> None:
     )
 
 
-def test_diversify_by_marginal_relevance_puts_a_new_text_before_a_repeated_one(ask) -> None:
+def test_diversify_by_mmr_ranks_new_text_before_similar_one(ask) -> None:
     notes = [
         document("a.md", "sync files now"),
         document("b.md", "sync files now 2"),
@@ -210,7 +210,7 @@ def test_diversify_by_marginal_relevance_puts_a_new_text_before_a_repeated_one(a
     assert (paths(on), paths(off)) == (["a.md", "c.md", "b.md"], ["a.md", "b.md", "c.md"])
 
 
-def test_rerank_puts_the_fuller_answer_first(ask) -> None:
+def test_rerank_ranks_fuller_answer_first(ask) -> None:
     notes = [
         document("a.md", "# Note\n\nVault.", aliases=("sync vault",)),
         document("b.md", "# Other\n\nThe app can sync every vault of yours, we think."),
@@ -229,16 +229,16 @@ def test_rerank_puts_the_fuller_answer_first(ask) -> None:
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
-def test_parents_show_a_section_once_with_its_whole_text(ask) -> None:
+def test_parents_shows_section_once(ask) -> None:
     notes = [document("a.md", "# Sync\n\nSync once.\n\nSync twice.\n\nOther words.")]
     on, off = (ask(notes, "sync", off=name) for name in ("", "parents"))
     assert (
-        [(p.start_line, p.end_line, p.match_start) for p in on[0].passages],
+        [(p.start_line, p.end_line, p.match_start_line) for p in on[0].passages],
         len(off[0].passages),
     ) == ([(1, 7, 3)], 3)
 
 
-def test_search_vector_puts_the_text_on_the_subject_before_a_fitting_title_over_another_text(
+def test_search_vector_ranks_text_before_matching_title(
     ask,
 ) -> None:
     notes = [
@@ -252,7 +252,7 @@ def test_search_vector_puts_the_text_on_the_subject_before_a_fitting_title_over_
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
-def test_search_keyword_puts_the_title_before_a_mention(ask) -> None:
+def test_search_keyword_ranks_title_before_mention(ask) -> None:
     notes = [
         document("a.md", "# Other\n\nThere is a backup somewhere, a backup."),
         document("b.md", "# Backup\n\nIt runs at night."),
@@ -264,7 +264,7 @@ def test_search_keyword_puts_the_title_before_a_mention(ask) -> None:
     assert (paths(on)[0], paths(off)[0]) == ("b.md", "a.md")
 
 
-def test_search_code_finds_an_identifier_by_one_of_its_parts(ask) -> None:
+def test_search_code_finds_identifier_by_part(ask) -> None:
     notes = [
         document("a.md", "# A\n\nCall getUserById here."),
         document("b.md", "# B\n\nPlant trees."),
@@ -273,7 +273,7 @@ def test_search_code_finds_an_identifier_by_one_of_its_parts(ask) -> None:
     assert (paths(on), paths(off)) == (["a.md"], [])
 
 
-def test_search_graph_brings_in_what_the_best_document_links_to(ask) -> None:
+def test_search_graph_adds_linked_document(ask) -> None:
     notes = [
         document("a.md", "# A\n\nInvoices are sent monthly.", links=["b.md"]),
         document("b.md", "# B\n\nPlant trees."),
@@ -283,7 +283,7 @@ def test_search_graph_brings_in_what_the_best_document_links_to(ask) -> None:
     assert (paths(on), paths(off)) == (["a.md", "b.md"], ["a.md"])
 
 
-def test_aggregate_puts_the_page_on_the_subject_before_a_page_with_one_line_on_it(ask) -> None:
+def test_aggregate_ranks_whole_page_before_single_line(ask) -> None:
     page = "# Trees\n\nOak needs water.\n\nOak needs light.\n\nOak needs time."
     notes = [
         document("line.md", "# Oak\n\nTrees grow.\n\nCars and roads.\n\nShips and harbors."),
@@ -296,7 +296,7 @@ def test_aggregate_puts_the_page_on_the_subject_before_a_page_with_one_line_on_i
     assert (paths(on)[0], paths(off)[0]) == ("page.md", "line.md")
 
 
-def test_fuse_weighs_both_kinds_of_evidence_where_one_list_stands_alone_without_it(ask) -> None:
+def test_fuse_combines_retrievers(ask) -> None:
     notes = [
         document("a.md", "# A\n\nRed apples."),
         document("b.md", "# Red apples\n\nPears, plums and cherries grow on many farms."),

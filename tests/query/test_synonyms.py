@@ -34,7 +34,7 @@ def others(text: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "form", "other"),
+    ("query", "form", "other"),
     [
         ("How do I deploy to K8s?", "k8s", "kubernetes"),
         ("kubernetes ingress", "kubernetes", "k8s"),
@@ -43,10 +43,8 @@ def others(text: str) -> list[tuple[str, ...]]:
         ("ci jobs", "ci", "continuous integration"),
     ],
 )
-def test_each_form_has_the_other_that_most_documents_give(
-    asked: str, form: str, other: str
-) -> None:
-    assert others(asked) == [(form, other)]
+def test_abbreviation_has_form_of_most_documents(query: str, form: str, other: str) -> None:
+    assert others(query) == [(form, other)]
 
 
 @pytest.mark.parametrize(
@@ -61,14 +59,14 @@ def test_each_form_has_the_other_that_most_documents_give(
         "single, sign on",
     ],
 )
-def test_a_tie_quotes_code_both_forms_and_words_apart_add_nothing(text: str) -> None:
+def test_ties_quotes_and_code_add_no_forms(text: str) -> None:
     assert others(text) == []
 
 
-def test_the_long_form_is_embedded_where_the_model_does_not_know_the_short_one() -> None:
-    found = [OtherForm("k8s", "kubernetes"), OtherForm("single sign on", "sso")]
+def test_long_form_of_unknown_abbreviation_is_embedded() -> None:
+    forms = [OtherForm("k8s", "kubernetes"), OtherForm("single sign on", "sso")]
     texts = [
-        spell_out_abbreviations("k8s sso", found, embedder)
+        spell_out_abbreviations("k8s sso", forms, embedder)
         for embedder in (FakeEmbedder(), FakeEmbedder(known=["k8s"]), None)
     ]
     assert texts == ["k8s sso (kubernetes)", "", ""]
@@ -87,28 +85,28 @@ VAULT = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "path"),
+    ("query", "path"),
     [
         ("k8s", "long.md"),
         ("single sign-on", "short.md"),
         ("dropdown", "menu.md"),
     ],
 )
-def test_a_page_that_has_only_the_other_form_is_found(ask, asked: str, path: str) -> None:
+def test_page_with_only_the_other_form_is_found(ask, query: str, path: str) -> None:
     tables = {"confidence": {"minimum_relevance": 0.0}}
-    on, off = (ask(VAULT, asked, off=name, **tables)[0] for name in ("", "synonyms"))
-    assert [path in [passage.path for passage in found.passages[:2]] for found in (on, off)] == [
+    on, off = (ask(VAULT, query, off=name, **tables)[0] for name in ("", "synonyms"))
+    assert [path in [passage.path for passage in search.passages[:2]] for search in (on, off)] == [
         True,
         False,
     ]
 
 
-def test_words_of_a_long_form_that_stand_apart_are_not_the_short_one(ask) -> None:
+def test_separate_words_of_long_form_do_not_match(ask) -> None:
     notes = [VAULT[0], document("trees.md", "# Trees\n\nPut a sign on a single tree.")]
     assert [passage.path for passage in ask(notes, "SSO")[0].passages] == ["defined.md"]
 
 
-def test_a_word_of_one_half_that_is_short_or_a_stop_word_is_no_compound(ask) -> None:
+def test_short_or_stop_word_is_not_a_compound_part(ask) -> None:
     notes = [document("a.md", "# A\n\nSet up here: in form, that ch, for get.")]
     assert [ask(notes, text)[0].other_forms for text in ("inform", "thatch", "forget")] == [
         (),

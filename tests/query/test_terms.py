@@ -4,7 +4,7 @@ from thumbindex.model import Term
 from thumbindex.query.understand import code_terms, is_identifier, keyword_terms
 
 
-def test_each_word_is_looked_up_once_without_stop_words() -> None:
+def test_keyword_terms_are_unique_without_stop_words() -> None:
     assert keyword_terms("How do I sync, and how often does sync run?") == (
         Term("sync"),
         Term("often"),
@@ -12,22 +12,22 @@ def test_each_word_is_looked_up_once_without_stop_words() -> None:
     )
 
 
-def test_stop_words_are_looked_up_where_nothing_else_is_asked() -> None:
+def test_stop_words_count_if_they_are_all() -> None:
     assert keyword_terms("what is this") == (Term("what"), Term("is"), Term("this"))
 
 
-def test_a_word_that_carries_little_counts_little() -> None:
+def test_weak_word_has_low_weight() -> None:
     assert keyword_terms("the old sync", {"the": 0.0, "old": 0.25}) == (
         Term("old", 0.25),
         Term("sync"),
     )
 
 
-def test_a_quoted_phrase_must_match_and_its_words_are_not_asked_again() -> None:
+def test_quoted_phrase_is_one_term() -> None:
     assert keyword_terms("“live preview” mode") == (Term("mode"), Term("live preview", phrase=True))
 
 
-def test_a_korean_word_of_one_syllable_is_looked_up_without_its_particle_too() -> None:
+def test_korean_syllable_is_also_looked_up_without_particle() -> None:
     assert keyword_terms("책을 데이터를") == (
         Term("책을"),
         Term("데이"),
@@ -37,7 +37,7 @@ def test_a_korean_word_of_one_syllable_is_looked_up_without_its_particle_too() -
     )
 
 
-def test_a_whole_identifier_outweighs_its_parts() -> None:
+def test_whole_identifier_outweighs_its_parts() -> None:
     expected = (
         Term("getuserbyid", 3.0),
         *(Term(part, 0.25) for part in ("get", "user", "by", "id")),
@@ -49,10 +49,10 @@ def test_a_whole_identifier_outweighs_its_parts() -> None:
 @pytest.mark.parametrize(
     "token", ["parse_json", "getUserById", "--force", "a::b", "1.13.5", "E0308", "{%"]
 )
-def test_code_shapes_are_identifiers(token: str) -> None:
+def test_code_is_an_identifier(token: str) -> None:
     assert is_identifier(token)
 
 
 @pytest.mark.parametrize("token", ["GitHub", "e.g", "PDFs", "to-do", "well-known", "and/or"])
-def test_brands_abbreviations_and_hyphens_are_not(token: str) -> None:
+def test_brands_and_hyphenated_words_are_not_identifiers(token: str) -> None:
     assert not is_identifier(token)

@@ -1,4 +1,4 @@
-"""Why a note is not among the answers: the stage and the reason, and how far it was."""
+"""`outcome_of` explains why a note is not in the answer: the stage, the reason and the rank."""
 
 from dataclasses import replace
 from datetime import date
@@ -20,29 +20,29 @@ TREES = document("trees.md", "# Trees\n\nPlant oaks in spring.", tags=("garden",
 
 
 @pytest.fixture
-def tell(settings_of):
-    """Ask, and return what became of the document at a path, or of one of its chunks."""
+def why(settings_of):
+    """Return a function that queries, and explains the outcome for a path or one of its chunks."""
 
-    def ask_and_tell(
+    def explain_outcome(
         path,
         text,
         documents=(*SYNC, TREES),
         *,
         limit=10,
         filters=None,
-        known=None,
+        change_snapshot=None,
         embedder=None,
         only=None,
         **tables,
     ) -> WhyReport:
-        snapshot, seen = memory_snapshot(documents, embedder), []
-        snapshot = known(snapshot) if known else snapshot
+        snapshot, history = memory_snapshot(documents, embedder), []
+        snapshot = change_snapshot(snapshot) if change_snapshot else snapshot
         tools = Tools(snapshot, settings_of(**tables), embedder)
         answer, _ = run_pipeline(
             Query(text, limit, filters or Filters()),
             tools,
             count().__next__,
-            lambda stage, search: seen.append((stage, search)),
+            lambda stage, search: history.append((stage, search)),
         )
         at = next(n for n, each in enumerate(snapshot.catalog.documents) if each.path == path)
         wanted = (
@@ -50,61 +50,61 @@ def tell(settings_of):
             if only is None
             else [ChunkId(only)]
         )
-        return outcome_of(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
+        return outcome_of(snapshot.catalog.documents[at], "", wanted, history, answer, tools)
 
-    return ask_and_tell
-
-
-def test_a_note_behind_the_limit_is_told_its_place(tell):
-    found = tell("c.md", "sync keeps vaults", limit=1)
-    assert (found.outcome, found.stage) == ("dropped", "parents")
-    assert found.reason == "it ranks 3 of 3, below the limit of 1: raise `limit` to see it"
+    return explain_outcome
 
 
-def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
+def test_note_below_limit_has_its_rank(why):
+    report = why("c.md", "sync keeps vaults", limit=1)
+    assert (report.outcome, report.stage) == ("dropped", "parents")
+    assert report.reason == "it ranks 3 of 3, below the limit of 1: raise `limit` to see it"
+
+
+def test_note_that_was_not_found_has_its_rank(why):
     limits = {"search_keyword": {"limit": 1}, "search_code": {"limit": 1}}
-    found = tell("c.md", "sync vaults", **limits)
-    assert found.outcome == "not_found"
+    report = why("c.md", "sync vaults", **limits)
+    assert report.outcome == "not_found"
     assert (
         "search by words (search_keyword) ranks its note 2 of 3, but returns only 1 chunk"
-    ) in found.reason
+    ) in report.reason
 
 
-def test_an_answer_that_is_no_answer_leaves_out_every_note(tell):
-    found = tell("a.md", "sync zebras quagga okapi", confidence={"abstain_below": 0.9})
-    assert (found.outcome, found.stage, found.answerable) == ("dropped", "confidence", False)
-    assert found.reason.endswith("is below 0.90: nothing in the index answers this")
+def test_refused_answer_drops_every_note(why):
+    report = why("a.md", "sync zebras quagga okapi", confidence={"abstain_below": 0.9})
+    assert (report.outcome, report.stage, report.answerable) == ("dropped", "confidence", False)
+    assert report.reason.endswith("is below 0.90: nothing in the index answers this")
 
 
-def test_a_copy_is_told_which_passage_names_it(tell):
+def test_copy_names_its_passage(why):
     twins = [
         document("first.md", "# One\n\nWater the garden twice."),
         document("second.md", "# Two\n\nWater the garden twice."),
     ]
-    told = {path: tell(path, "water garden", twins) for path in ("first.md", "second.md")}
-    (copy,) = (each for each in told.values() if each.outcome != "shown")
+    reports = [why(path, "water garden", twins) for path in ("first.md", "second.md")]
+    (copy,) = (report for report in reports if report.outcome != "shown")
     assert (copy.outcome, copy.stage, copy.rank) == ("copy", "dedup_hash", 1)
 
 
-def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_found(tell):
-    found = tell(
+def test_note_dropped_by_fusion_has_its_rank(why):
+    report = why(
         "d.md",
         "sync keeps equal",
         (*SYNC, document("d.md", "# D\n\nSync keeps tablets equal.")),
         limit=1,
         fuse={"limit": 1},
     )
-    assert (found.outcome, found.stage) == ("dropped", "fuse")
-    assert found.reason == "its best chunk ranks 4 of 4, and only the first 3 go on"
+    assert (report.outcome, report.stage) == ("dropped", "fuse")
+    assert report.reason == "its best chunk ranks 4 of 4, and only the first 3 go on"
 
 
-def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
+def test_chunk_beyond_limit_per_document_has_reason(why):
     long = document(
         "long.md",
         "# Long\n\nSync sync sync vaults.\n\nSync sync vaults.\n\n## More\n\nPlant a sync.",
     )
-    found = tell("long.md", "sync vaults", (long, TREES), only=2, fuse={"chunks": 2})
-    assert (found.outcome, found.stage, found.reason) == (
+    report = why("long.md", "sync vaults", (long, TREES), only=2, fuse={"chunks": 2})
+    assert (report.outcome, report.stage, report.reason) == (
         "dropped",
         "fuse",
         "its note has 2 better chunks, the maximum for one note",
@@ -122,19 +122,23 @@ def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
         ),
     ],
 )
-def test_the_filter_that_keeps_a_note_out_is_named(tell, filters, reason):
-    found = tell("trees.md", "plant oaks", filters=filters)
-    assert (found.outcome, found.reason) == ("filtered", reason)
+def test_excluding_filter_is_named(why, filters, reason):
+    report = why("trees.md", "plant oaks", filters=filters)
+    assert (report.outcome, report.reason) == ("filtered", reason)
 
 
-def test_a_repeat_is_told_to_be_one(tell, knowing):
-    found = tell("trees.md", "plant oaks", known=lambda snapshot: knowing(snapshot, repeats=[3]))
-    assert (found.outcome, found.reason) == (
+def test_repeat_has_reason(why, with_duplicates):
+    report = why(
+        "trees.md",
+        "plant oaks",
+        change_snapshot=lambda snapshot: with_duplicates(snapshot, repeats=[3]),
+    )
+    assert (report.outcome, report.reason) == (
         "filtered",
         "it only repeats other parts of its note, and those are searched instead",
     )
 
 
-def test_a_note_without_text_is_told_to_have_none(tell):
+def test_note_without_text_has_reason(why):
     empty = replace(document("empty.md", "# Empty"), chunks=())
-    assert tell("empty.md", "sync", (*SYNC, empty)).reason == "it has no searchable text"
+    assert why("empty.md", "sync", (*SYNC, empty)).reason == "it has no searchable text"

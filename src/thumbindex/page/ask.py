@@ -230,7 +230,7 @@ def _card(
     lines = all_lines(passage).lines
     shown = best_lines(passage, lambda each: each.last - each.first < _MAX_LINES)
     root = dict(visit.library.folders)[passage.folder]
-    span = (passage.match_start, passage.match_end)
+    span = (passage.match_start_line, passage.match_end_line)
     file = root / passage.path
     copies = [
         _place(each.folder, each.path, each.start_line, each.end_line)
@@ -249,7 +249,7 @@ def _card(
         "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
         "disagrees": [_disagreement(pair) for pair in passage.disagrees],
-        "opens": available_links(file, passage.heading, passage.match_start)
+        "opens": available_links(file, passage.heading, passage.match_start_line)
         if visit.is_local
         else (),
         "heading": passage.heading,

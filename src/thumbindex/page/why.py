@@ -200,7 +200,9 @@ def _passage_curve(passage: Passage, *, is_asked: bool) -> _RankCurve:
         ranks |= {each.retriever: each.rank for each in passage.explanation.evidence}
         ranks |= {each.stage: each.rank for each in passage.explanation.rank_by_stage if each.rank}
     ranks["answer"] = passage.rank
-    href = note_address(passage.folder, passage.path, (passage.match_start, passage.match_end))
+    href = note_address(
+        passage.folder, passage.path, (passage.match_start_line, passage.match_end_line)
+    )
     return _RankCurve(
         f"{passage.rank}. {passage.heading or passage.title or passage.path}",
         href,

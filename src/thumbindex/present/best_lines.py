@@ -57,7 +57,7 @@ class ShownLines:
         """The number of the first line in the note; the match's if it cannot be told."""
         if is_complete(self.passage):
             return self.passage.start_line + self.first
-        return self.passage.match_start
+        return self.passage.match_start_line
 
     @property
     def is_broken(self) -> bool:
@@ -156,8 +156,8 @@ def matched_lines(passage: Passage) -> range:
     last, at = passage.text.count("\n"), _match_start(passage)
     start, stop = 0, last
     if is_complete(passage):
-        start = passage.match_start - passage.start_line
-        stop = passage.match_end - passage.start_line
+        start = passage.match_start_line - passage.start_line
+        stop = passage.match_end_line - passage.start_line
     elif at >= 0:
         start = passage.text.count("\n", 0, at)
         stop = start + passage.match.count("\n")

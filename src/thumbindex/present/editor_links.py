@@ -48,5 +48,5 @@ def passage_link(passage: Passage, root: Path, form: str) -> str:
     if form == "obsidian":
         return obsidian_link(path, passage.heading)
     if form == "vscode":
-        return vscode_link(path, passage.match_start)
+        return vscode_link(path, passage.match_start_line)
     return path.as_uri() if form == "file" else ""

@@ -44,7 +44,7 @@ _NEAREST_SHOWN = 3
 """Number of pages that a refusal shows, in case it is wrong."""
 
 SAMPLE_SIZE = 512
-"""Number of evenly spread chunks that stand for all texts of the notes."""
+"""Number of evenly spread chunks that represent the notes."""
 
 _MAX_DENSITY = 8
 """Maximum growth of the sample if most chunks have no vector."""

@@ -118,7 +118,8 @@ def dedup_hash(search: Search, tools: Tools) -> Search:
     """Keep the best of each group of equal texts, unless their owner keeps them apart."""
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     copies = exact_copies(
-        [each.chunk.text for each in candidates], [each.score for each in candidates]
+        [candidate.chunk.text for candidate in candidates],
+        [candidate.score for candidate in candidates],
     )
     copies = {
         at: of
@@ -267,9 +268,9 @@ def _value_at(values: Mapping[str, Any], path: str) -> Any:
     """Return the value at a dotted path, or None. A key that contains the dots comes first."""
     if path in values:
         return values[path]
-    head, _, rest = path.partition(".")
+    head, _, remaining = path.partition(".")
     inner = values.get(head)
-    return _value_at(inner, rest) if rest and isinstance(inner, Mapping) else None
+    return _value_at(inner, remaining) if remaining and isinstance(inner, Mapping) else None
 
 
 # ------------------------------------------------------------------ versions of a page
@@ -328,8 +329,8 @@ def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate
     """Return a candidate with the first member's score and the best rank in each retriever."""
     sources = {
         name: min(member.sources[name] for member in members if name in member.sources)
-        for each in members
-        for name in each.sources
+        for version in members
+        for name in version.sources
     }
     return replace(shown, score=members[0].score, sources=sources)
 
@@ -361,10 +362,10 @@ def dedup_known(search: Search, tools: Tools) -> Search:
             continue
         same = [
             n
-            for n, each in enumerate(candidates[at + 1 :], at + 1)
+            for n, other in enumerate(candidates[at + 1 :], at + 1)
             if n not in merged
-            and not each.name_kind
-            and (each.id in copies[first.id] or first.id in copies[each.id])
+            and not other.name_kind
+            and (other.id in copies[first.id] or first.id in copies[other.id])
         ]
         members = [first, *(candidates[n] for n in same)]
         ids = {member.id for member in members}
@@ -411,12 +412,12 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
     for positions in _version_groups(candidates, tools):
         versions = [candidates[at] for at in positions]
         # a name match is shown rather than another version
-        named = [each for each in versions if each.name_kind is versions[0].name_kind]
+        named = [version for version in versions if version.name_kind is versions[0].name_kind]
         shown = _choose_version(named, search.text, tools.snapshot.catalog)
         contradicting = tuple(
-            (each.id, differs)
-            for each in versions
-            if (differs := contradiction(shown.chunk.text, each.chunk.text))
+            (version.id, differs)
+            for version in versions
+            if (differs := contradiction(shown.chunk.text, version.chunk.text))
         )
         shown = replace(shown, other_versions=(*shown.other_versions, *contradicting))
         groups.append((positions, shown))
@@ -453,8 +454,10 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     mean a note about that release, so those texts may differ in the version alone.
     """
     documents = tools.snapshot.catalog.documents
-    paths = [_full_path(documents[each.document]) for each in (first, second)]
-    headings = [_mask_version(" > ".join(each.chunk.heading_path)) for each in (first, second)]
+    paths = [_full_path(documents[candidate.document]) for candidate in (first, second)]
+    headings = [
+        _mask_version(" > ".join(candidate.chunk.heading_path)) for candidate in (first, second)
+    ]
     if (
         paths[0] == paths[1]
         or without_versions(paths[0]) != without_versions(paths[1])
@@ -466,8 +469,8 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     if names[0] == names[1]:
         return True
     texts = (
-        each.chunk.text.replace(".".join(map(str, version_of(name))), "")
-        for each, name in zip((first, second), names, strict=True)
+        candidate.chunk.text.replace(".".join(map(str, version_of(name))), "")
+        for candidate, name in zip((first, second), names, strict=True)
     )
     return not second.name_kind and text_difference(*texts) is None
 
@@ -497,7 +500,7 @@ def _exact_terms(query: str) -> frozenset[str]:
     """Return the quoted phrases, numbers and identifiers of a query."""
     quoted = QUOTED.findall(query)
     codes = [token for token in tokens(query) if is_identifier(token) or token.isdecimal()]
-    return frozenset(each.casefold() for each in (*quoted, *codes))
+    return frozenset(term.casefold() for term in (*quoted, *codes))
 
 
 def names_version(version: str, query: str) -> bool:

@@ -43,12 +43,12 @@ def synonyms(search: Search, tools: Tools) -> Search:
     candidates += split_compounds(runs, tools.snapshot.keyword)
     terms = tuple(_add_forms(term, candidates) for term in search.terms)
     identifiers = tuple(
-        _add_forms(term, [each for each in candidates if " " not in each.form])
+        _add_forms(term, [candidate for candidate in candidates if " " not in candidate.form])
         for term in search.identifiers
     )
     added = {other.text for term in (*terms, *identifiers) for other in term.forms}
     # a stop word has no other form: "it" does not mean IT
-    forms = tuple(each for each in candidates if each.form in added)
+    forms = tuple(candidate for candidate in candidates if candidate.form in added)
     if not forms:
         return search
     return replace(
@@ -118,8 +118,8 @@ def spell_out_abbreviations(
     text: str, forms: Sequence[OtherForm], embedder: Embedder | None
 ) -> str:
     """Add the long forms of abbreviations that the model does not know; return "" without any."""
-    short = (each for each in forms if " " not in each.term and len(each.form) > len(each.term))
-    added = [each.form for each in short if embedder is not None and not embedder.knows(each.term)]
+    short = (form for form in forms if " " not in form.term and len(form.form) > len(form.term))
+    added = [form.form for form in short if embedder is not None and not embedder.knows(form.term)]
     return f"{text} ({', '.join(added)})" if added else ""
 
 
@@ -148,7 +148,7 @@ def _is_compound_part(word: str) -> bool:
 
 def _add_forms(term: Term, forms: Sequence[OtherForm]) -> Term:
     """Add a term's other forms, and those of phrases that contain it."""
-    others = [each.form for each in forms if not term.phrase and term.text in each.term.split()]
+    others = [form.form for form in forms if not term.phrase and term.text in form.term.split()]
     terms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
     return replace(term, forms=terms) if terms else term
 

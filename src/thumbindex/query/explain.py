@@ -51,7 +51,7 @@ def explain_passages(
 ) -> tuple[Passage, ...]:
     """Add explanations to passages. A passage whose chunk no longer exists gets none."""
     last, catalog = history[-1][1], tools.snapshot.catalog
-    groups = [_passage_candidates(each, last.candidates, catalog) for each in passages]
+    groups = [_passage_candidates(passage, last.candidates, catalog) for passage in passages]
     terms = _term_fields(last, [[candidate.id for candidate in group] for group in groups], tools)
     results = []
     for passage, group, fields in zip(passages, groups, terms, strict=True):
@@ -65,7 +65,7 @@ def _passage_candidates(
 ) -> list[Candidate]:
     """Return the candidates of a passage, the matched chunk first."""
     lines = passage_place(passage)
-    matched = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
+    matched = replace(lines, start_line=passage.match_start_line, end_line=passage.match_end_line)
     places = {candidate.id: chunk_place(candidate, catalog) for candidate in candidates}
     group = [
         candidate
@@ -130,7 +130,10 @@ def _best_hit(chunks: Collection[ChunkId], ranked: RankedList) -> Hit | None:
 
 def _line(chunk: ChunkId, tools: Tools) -> int:
     """Return a chunk's first line; 1 if it no longer exists."""
-    return next((each.start_line for each in tools.snapshot.catalog.chunks([chunk]).values()), 1)
+    return next(
+        (found_chunk.start_line for found_chunk in tools.snapshot.catalog.chunks([chunk]).values()),
+        1,
+    )
 
 
 def _best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) -> float | None:
@@ -405,7 +408,7 @@ def _outcome_dropped(
 
 def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
     limit = after.query.limit
-    ranks = (n for n, each in enumerate(after.passage_chunks, 1) if not wanted.isdisjoint(each))
+    ranks = (n for n, group in enumerate(after.passage_chunks, 1) if not wanted.isdisjoint(group))
     rank = next(ranks, None)
     if rank is None or rank <= limit:
         return "its text is part of another passage"
@@ -415,7 +418,7 @@ def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
 
 def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
     if not tools.settings.runs("fuse"):
-        return "`fuse` is off, so only the first retriever's list is used, and it is not in that"
+        return "`fuse` is off, so only the first retriever's chunks go on, and it has none there"
     rank = next((n for n, chunk in enumerate(after.fused, 1) if chunk in wanted), None)
     if rank is None:
         return f"its note has {tools.settings.fuse.chunks} better chunks, the maximum for one note"

@@ -26,7 +26,7 @@ _MAX_NOTES = 3
 """Maximum notes with a heading or date. A more common one is ambiguous."""
 
 _DATE_MARGIN = 2
-"""Maximum number of query words by which another note may beat the note of the day."""
+"""Maximum lead of another note over the note of the day, in words of the query."""
 
 _PREFIX_DISTANCE = 2
 """Distance of a file name that only begins with the date."""
@@ -41,7 +41,7 @@ _MAX_SYMBOLS = 6
 """Maximum symbols that a query may omit from a short name."""
 
 _MIN_OPEN_NAME = 3
-"""Minimum letters before a final `#` that is not part of the name, as it is in C#."""
+"""Minimum letters before a final `#`. After fewer, it is part of the name, such as C#."""
 
 _MAX_SAME_NAME = 2_000
 """Maximum compared notes with the same file name, such as `index.md`."""
@@ -74,7 +74,7 @@ class _NameReference(NamedTuple):
 def match_names(search: Search, tools: Tools) -> Search:
     """Put the notes that the query names first, each with its best or first chunk.
 
-    Notes of the day or month in the query come first, too, but their confidence is not certain.
+    Notes of the day or month in the query also come first, but their confidence is computed.
     """
     named = {**_find_by_heading(search, tools), **search.reference_matches}
     matches = named or _unambiguous(search.date_matches)
@@ -93,16 +93,15 @@ def match_names(search: Search, tools: Tools) -> Search:
         if (chunk := _shown_chunk(n, matches[n], best.get(n), search, tools)) is not None
     }
     shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
-    by_id = {each.id: each for each in search.candidates}
+    by_id = {candidate.id: candidate for candidate in search.candidates}
     chunks = tools.snapshot.catalog.chunks([n for n in shown if n not in by_id])
     of = tools.snapshot.catalog.document_of
     by_id |= {n: Candidate(n, of(n), chunk, 1.0) for n, chunk in chunks.items()}
     first = [
         replace(by_id[n], score=1.0, name_kind=kind) for n, kind in shown.items() if n in by_id
     ]
-    return replace(
-        search, candidates=(*first, *(each for each in search.candidates if each.id not in shown))
-    )
+    others = (candidate for candidate in search.candidates if candidate.id not in shown)
+    return replace(search, candidates=(*first, *others))
 
 
 def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[DocumentId, ReferenceMatch]:
@@ -143,7 +142,8 @@ def split_name_matches(
 ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
     """Split candidates into the name matches, which come first, and the others."""
     count = next(
-        (at for at, each in enumerate(candidates) if each.name_kind is None), len(candidates)
+        (at for at, candidate in enumerate(candidates) if candidate.name_kind is None),
+        len(candidates),
     )
     return tuple(candidates[:count]), tuple(candidates[count:])
 
@@ -165,7 +165,8 @@ def _shown_chunk(
             n
             for n, chunk in catalog.chunks(ids).items()
             if any(
-                name_distance(match.heading, each) is not None for each in chunk.heading_path[1:]
+                name_distance(match.heading, heading) is not None
+                for heading in chunk.heading_path[1:]
             )
         )
         if (first := next(under, None)) is not None:
@@ -242,7 +243,7 @@ def name_distance(typed: str, name: str) -> int | None:
     key = name_key(typed)
     if not key or key != name_key(name) or _SYMBOLS.findall(typed) != _SYMBOLS.findall(name):
         return None
-    first, second = (" ".join(map(name_key, _BETWEEN_DIGITS.split(each))) for each in (typed, name))
+    first, second = (" ".join(map(name_key, _BETWEEN_DIGITS.split(text))) for text in (typed, name))
     return 1 if first == second or " " not in first or " " not in second else None
 
 

@@ -66,12 +66,12 @@ def group_by_section(
     """Group candidates by section. A candidate with a copy in a better section joins its group."""
     groups: _SectionGroups = {}
     for candidate in candidates:
-        own, *others = (
+        own_key, *copy_keys = (
             _section_key(n, sections, catalog) for n in (candidate.id, *candidate.also_in)
         )
-        key = own
-        if own not in groups and not candidate.disagrees and not candidate.name_kind:
-            key = next((other for other in others if other in groups), own)
+        key = own_key
+        if own_key not in groups and not candidate.disagrees and not candidate.name_kind:
+            key = next((other for other in copy_keys if other in groups), own_key)
         groups.setdefault(key, []).append(candidate)
     return groups
 
@@ -100,7 +100,7 @@ def order_passages(
 
     ordered = group_partners(list(groups.items()), lambda item: item[0], contradicting)
     has_body = [_has_body(_passage_text(group, sections)) for _, group in ordered]
-    shares = [max(coverage.get(each.id, 0.0) for each in group) for _, group in ordered]
+    shares = [max(coverage.get(candidate.id, 0.0) for candidate in group) for _, group in ordered]
     best = max((share for share, body in zip(shares, has_body, strict=True) if body), default=0.0)
     passages = [
         (group, body or bool(group[0].name_kind) or share > best)
@@ -193,8 +193,8 @@ def _passage(
         heading_path=best.chunk.heading_path,
         start_line=start,
         end_line=end,
-        match_start=best.chunk.start_line,
-        match_end=best.chunk.end_line,
+        match_start_line=best.chunk.start_line,
+        match_end_line=best.chunk.end_line,
         score=best.score,
         text=_passage_text(group, sections),
         sources=_best_ranks(group),

@@ -22,7 +22,8 @@ from thumbindex.text import words
 
 def salience(search: Search, tools: Tools) -> Search:
     """Add a list of the found chunks by salience, including the boosts for repeats."""
-    documents = {hit.chunk: hit.document for each in search.lists.values() for hit in each.hits}
+    hits = [hit for hit_list in search.lists.values() for hit in hit_list.hits]
+    documents = {hit.chunk: hit.document for hit in hits}
     if not documents:
         return search
     chunks = sorted(documents)

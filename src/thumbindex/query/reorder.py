@@ -75,7 +75,7 @@ def are_in_series(path: str, other: str) -> bool:
 
     Both names of such notes contain numbers, and their paths contain different ones.
     """
-    names = (each.rpartition("/")[2].rpartition(".")[0] for each in (path, other))
+    names = (note_path.rpartition("/")[2].rpartition(".")[0] for note_path in (path, other))
     return all(map(_NUMBER.search, names)) and _NUMBER.findall(path) != _NUMBER.findall(other)
 
 
@@ -120,11 +120,11 @@ def diversify(search: Search, tools: Tools) -> Search:
     settings = tools.settings.diversify
     named, others = split_name_matches(search.candidates)
     if settings.method == "mmr":
-        vectors = tools.snapshot.vector.vectors([each.id for each in others])
-        order = _mmr_order([each.score for each in others], vectors, settings.relevance)
+        vectors = tools.snapshot.vector.vectors([candidate.id for candidate in others])
+        order = _mmr_order([candidate.score for candidate in others], vectors, settings.relevance)
     else:
         order = discounted_order(
-            others, settings.discount, Counter(each.document for each in named)
+            others, settings.discount, Counter(candidate.document for candidate in named)
         )
     return replace(search, candidates=(*named, *_pair_contradictions(apply_order(others, order))))
 
@@ -165,8 +165,10 @@ def _mmr_order(relevance: Sequence[float], vectors: Matrix, weight: float) -> li
 def apply_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Candidate, ...]:
     """Reorder candidates, and lower scores so that sorting by score keeps the order."""
     ordered = [candidates[at] for at in order]
-    scores = accumulate((each.score for each in ordered), min)
-    return tuple(each.with_score(score) for each, score in zip(ordered, scores, strict=True))
+    scores = accumulate((candidate.score for candidate in ordered), min)
+    return tuple(
+        candidate.with_score(score) for candidate, score in zip(ordered, scores, strict=True)
+    )
 
 
 def rerank(search: Search, tools: Tools) -> Search:
@@ -177,7 +179,8 @@ def rerank(search: Search, tools: Tools) -> Search:
     if tools.reranker is None or not top:
         return search
     scores = tools.reranker.score(
-        search.text, [embedded_text(each.chunk.heading_path, each.chunk.text) for each in top]
+        search.text,
+        [embedded_text(candidate.chunk.heading_path, candidate.chunk.text) for candidate in top],
     )
     return replace(
         search,
@@ -195,11 +198,11 @@ def blend(
     """
     blended = sort_candidates(
         replace(
-            each,
-            score=(1 - weight) * each.score + weight * min(max(score, 0.0), 1.0),
+            candidate,
+            score=(1 - weight) * candidate.score + weight * min(max(score, 0.0), 1.0),
             reranked=score,
         )
-        for each, score in zip(top, scores, strict=True)
+        for candidate, score in zip(top, scores, strict=True)
     )
     lowest = blended[-1].score
-    return (*blended, *(each.with_score(min(each.score, lowest)) for each in below))
+    return (*blended, *(candidate.with_score(min(candidate.score, lowest)) for candidate in below))

@@ -43,17 +43,19 @@ def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 
-def merge_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
+def merge_terms(query_terms: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
     """Return the terms of all phrasings once each, with the sum of their weights.
 
     BM25 is a sum over terms, so one search with these equals the sum of one search per phrasing.
     """
     if not others:
-        return tuple(own)
-    merged = {term.text: replace(term, weight=QUERY_WEIGHT * term.weight) for term in own}
+        return tuple(query_terms)
+    merged = {term.text: replace(term, weight=QUERY_WEIGHT * term.weight) for term in query_terms}
     for term in (term for terms in others for term in terms):
-        same = merged.get(term.text)
-        merged[term.text] = replace(same, weight=same.weight + term.weight) if same else term
+        earlier = merged.get(term.text)
+        merged[term.text] = (
+            replace(earlier, weight=earlier.weight + term.weight) if earlier else term
+        )
     return tuple(merged.values())
 
 
