@@ -1,5 +1,6 @@
-"""What an index says, without row ids, times and generations: two indexes of the same files are
-equal here or one of them is wrong.
+"""The logical contents of an index, equal for all correct indexes of the same files.
+
+Row ids, times and generations are not included.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from thumbindex.library import Library
 
 
 def logical_dump(store: Store, places: IndexPaths) -> dict[str, list[Any]]:
-    """Return documents, sections, chunks, links, problems, postings and vectors, each in one order,
-    rows named by path and position.
-    """
+    """Return the contents by table, sorted. Rows are named by path and position."""
     documents = {row: (path, title, facts) for row, path, title, _, facts in store.documents()}
     name = {row: (documents[document][0], ordinal) for row, document, ordinal in store.chunk_rows()}
     chunks, sections = store.chunks(list(name)), store.sections(list(name))
@@ -58,17 +57,15 @@ def dump(library: Library) -> dict[str, list[Any]]:
 def _named(
     row: int, chunks: dict[int, tuple[str, int]], documents: dict[int, tuple[str, str, str]]
 ) -> tuple[str, int]:
-    """Name a row of the keyword view: a chunk by its place, a document by its path and -1."""
+    """Name a row of the keyword index: a chunk by path and ordinal, a document by path and -1."""
     return chunks[row] if row > 0 else (documents[-row][0], -1)
 
 
 def postings(store: Store) -> list[tuple[int, str, str, float]]:
-    """Return every posting of the index of words as row id, field, term and frequency, in any
-    order.
-    """
-    found = []
+    """Return every posting of the keyword index: row id, field, term and frequency."""
+    rows = []
     for segment, deleted in open_segments(store.segments_folder, store.segments()):
-        gone = set(deleted.tolist())
+        deleted_rows = set(deleted.tolist())
         for name in FIELDS:
             for texts, columns in segment.field(name).posting_columns():
                 every = zip(
@@ -77,9 +74,9 @@ def postings(store: Store) -> list[tuple[int, str, str, float]]:
                     columns.counts.tolist(),
                     strict=True,
                 )
-                found += [
+                rows += [
                     (int(segment.row_ids[row]), name, texts[term], float(count))
                     for term, row, count in every
-                    if row not in gone
+                    if row not in deleted_rows
                 ]
-    return found
+    return rows

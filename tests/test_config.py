@@ -1,4 +1,4 @@
-"""Configuration: layers, checks, and the files that are generated from the settings."""
+"""The configuration's layers and checks, and the files generated from the settings."""
 
 import json
 import re
@@ -22,21 +22,21 @@ def written(folder: Path, text: str, name: str = "config.toml") -> Path:
     return path
 
 
-def test_a_folder_with_a_name_that_is_too_long_is_not_there() -> None:
+def test_folder_with_too_long_name_is_unknown() -> None:
     with pytest.raises(UnknownFolderError):
         resolve_folders(Config(), ["a" * 300])
 
 
-def test_config_toml_states_every_key_at_its_default(tmp_path: Path) -> None:
+def test_config_toml_has_all_defaults(tmp_path: Path) -> None:
     assert (ROOT / "config.toml").read_text(encoding="utf-8") == render_config()
     assert load_config(user_file=written(tmp_path, render_config())) == Config()
 
 
-def test_the_configuration_page_is_what_the_settings_say() -> None:
+def test_configuration_page_is_generated_from_settings() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == render_page()
 
 
-def test_later_layers_stand_over_earlier_ones(tmp_path: Path) -> None:
+def test_later_layers_override_earlier_ones(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     vault.mkdir()
     user = written(
@@ -49,33 +49,31 @@ def test_later_layers_stand_over_earlier_ones(tmp_path: Path) -> None:
         "[query.fuse]\nk = 2\n[query.rerank]\ntop = 2\n[query.recency]\nbias = 0.2\n",
         "thumbindex.toml",
     )
-    given = written(
+    named_file = written(
         tmp_path, "[query.rerank]\ntop = 3\n[query.recency]\nbias = 0.3\n", "given.toml"
     )
     query = load_config(
-        user_file=user, config_file=given, overrides=["query.recency.bias=0.4"], folder=vault
+        user_file=user, config_file=named_file, overrides=["query.recency.bias=0.4"], folder=vault
     ).query
     assert (query.limit, query.fuse.k, query.rerank.top, query.recency.bias) == (1, 2, 3, 0.4)
 
 
 @pytest.mark.parametrize("kind", ["a symlink to nowhere", "a loop", "a folder"])
-def test_a_users_own_file_that_is_there_and_cannot_be_read_is_an_error(
-    tmp_path: Path, kind: str
-) -> None:
-    own = tmp_path / "config.toml"
+def test_unreadable_user_file_is_an_error(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "config.toml"
     if kind == "a folder":
-        own.mkdir()
+        path.mkdir()
     else:
-        own.symlink_to("gone.toml" if kind == "a symlink to nowhere" else own.name)
+        path.symlink_to("gone.toml" if kind == "a symlink to nowhere" else path.name)
     with pytest.raises(ConfigError, match=r"config\.toml: the configuration cannot be read"):
-        load_config(user_file=own)
+        load_config(user_file=path)
 
 
-def test_a_folders_own_file_changes_no_pinned_key(tmp_path: Path) -> None:
+def test_folder_file_cannot_change_pinned_keys(tmp_path: Path) -> None:
     written(tmp_path, "[query]\nlimit = 9\n[query.fuse]\nk = 9\n", "thumbindex.toml")
     config = load_config(user_file=NOWHERE, overrides=["query.limit=3"])
-    own = with_folder_file(config, tmp_path).query
-    assert (own.limit, own.fuse.k) == (3, 9)
+    query = with_folder_file(config, tmp_path).query
+    assert (query.limit, query.fuse.k) == (3, 9)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +85,13 @@ def test_a_folders_own_file_changes_no_pinned_key(tmp_path: Path) -> None:
         "[corpus]\nhidden = true",
     ],
 )
-def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: str) -> None:
+def test_folder_file_may_set_only_allowed_keys(tmp_path: Path, text: str) -> None:
     written(tmp_path, text, "thumbindex.toml")
-    own = load_config(user_file=NOWHERE, folder=tmp_path)
-    assert own == Config()
-    assert re.match(r"thumbindex.toml: .* may not be set in a folder's own", own.folder_file_error)
+    config = load_config(user_file=NOWHERE, folder=tmp_path)
+    assert config == Config()
+    assert re.match(
+        r"thumbindex.toml: .* may not be set in a folder's own", config.folder_file_error
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,17 +121,17 @@ def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: 
         ("[query\nlimit = 3", r"config.toml:1: not valid TOML"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_errors_name_file_and_key(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(user_file=NOWHERE, config_file=written(tmp_path, text))
 
 
-def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+def test_named_config_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent.toml: the configuration cannot be read"):
         load_config(user_file=NOWHERE, config_file=tmp_path / "absent.toml")
 
 
-def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(b"\xef\xbb\xbf[query]\nlimit = 7\n")
     assert load_config(user_file=path).query.limit == 7
@@ -155,7 +155,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
         ('corpus.exclude=["a,b"]', lambda config: config.corpus.exclude == ("a,b",)),
     ],
 )
-def test_an_override_is_written_without_quotes(override: str, read: object) -> None:
+def test_overrides_need_no_quotes(override: str, read: object) -> None:
     config = load_config(user_file=NOWHERE, overrides=[override])
     assert callable(read)
     assert read(config)
@@ -167,7 +167,7 @@ def test_configured_folders_are_relative_to_their_file(tmp_path: Path) -> None:
     assert resolve_folders(config) == (("mine", tmp_path / "notes"),)
 
 
-def test_folders_are_named_and_paths_or_the_current_one(
+def test_folders_are_names_or_paths_or_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a/docs", "b/docs", "own"):
@@ -182,14 +182,14 @@ def test_folders_are_named_and_paths_or_the_current_one(
     assert resolve_folders(Config()) == (("own", tmp_path / "own"),)
 
 
-def test_an_unknown_folder_names_the_nearest(tmp_path: Path) -> None:
+def test_unknown_folder_suggests_similar_name(tmp_path: Path) -> None:
     (tmp_path / "handbook").mkdir()
     config = load_config(user_file=written(tmp_path, "[folders]\nhandbook = 'handbook'"))
     with pytest.raises(UnknownFolderError, match="did you mean `handbook`"):
         resolve_folders(config, ["handbok"])
 
 
-def test_a_folder_that_is_gone_is_not_what_was_meant(tmp_path: Path) -> None:
+def test_missing_configured_folder_is_not_suggested(tmp_path: Path) -> None:
     config = load_config(user_file=written(tmp_path, "[folders]\ngone = 'gone'"))
     with pytest.raises(UnknownFolderError) as raised:
         resolve_folders(config)
@@ -197,7 +197,7 @@ def test_a_folder_that_is_gone_is_not_what_was_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  "])
-def test_a_folder_without_a_name_is_not_taken_for_the_current_one(name: str) -> None:
+def test_empty_folder_name_is_an_error(name: str) -> None:
     with pytest.raises(UsageError, match="name is empty"):
         resolve_folders(Config(), [name])
 
@@ -205,14 +205,14 @@ def test_a_folder_without_a_name_is_not_taken_for_the_current_one(name: str) -> 
 @pytest.mark.parametrize(
     ("value", "forbidden"), [("1", True), ("true", True), ("0", False), ("", False)]
 )
-def test_the_environment_can_forbid_the_network(
+def test_environment_can_forbid_the_network(
     monkeypatch: pytest.MonkeyPatch, value: str, forbidden: bool
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     assert is_offline() is forbidden
 
 
-def test_what_is_not_at_its_default_is_told_by_its_key() -> None:
+def test_changed_settings_are_listed_by_key() -> None:
     assert changed_settings(Config()) == {}
     assert changed_settings(
         load_config(user_file=NOWHERE, overrides=["query.fuse.k=3", "corpus.exclude=a/**"])
@@ -225,7 +225,7 @@ def test_what_is_not_at_its_default_is_told_by_its_key() -> None:
 # ------------------------------------------------------------------ folders with rights
 
 
-def test_folders_may_name_the_tokens_that_see_them(tmp_path: Path) -> None:
+def test_folders_may_have_tokens(tmp_path: Path) -> None:
     text = (
         '[[folders]]\nname = "a"\npath = "notes"\n\n[[folders]]\nname = "b"\npath = "/b"\n'
         'tokens = ["alice", "group:x"]\n'
@@ -238,7 +238,7 @@ def test_folders_may_name_the_tokens_that_see_them(tmp_path: Path) -> None:
     )
 
 
-def test_a_later_layer_takes_rights_away_with_the_folders(tmp_path: Path) -> None:
+def test_later_layer_may_replace_folders_with_their_tokens(tmp_path: Path) -> None:
     (tmp_path / "user.toml").write_text(
         '[[folders]]\nname = "a"\npath = "a"\ntokens = ["alice"]\n', encoding="utf-8"
     )
@@ -250,9 +250,7 @@ def test_a_later_layer_takes_rights_away_with_the_folders(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "again", ["a = 'fin'", "b = 'fin'", "b = 'fin/2024'", "b = '.'", "a = 'elsewhere'"]
 )
-def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(
-    tmp_path: Path, again: str
-) -> None:
+def test_later_layer_cannot_drop_tokens_of_a_folder(tmp_path: Path, again: str) -> None:
     (tmp_path / "user.toml").write_text(
         '[[folders]]\nname = "a"\npath = "fin"\ntokens = ["alice"]\n', encoding="utf-8"
     )
@@ -287,13 +285,13 @@ def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(
         ),
     ],
 )
-def test_a_folder_table_that_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
+def test_wrong_folder_table_is_an_error(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "c.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=re.escape(says)):
         load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
 
 
-def test_a_token_file_lies_beside_the_file_that_names_it(tmp_path: Path) -> None:
+def test_token_file_is_relative_to_config_file(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[serve.http]\ntoken_file = "tokens"\n', encoding="utf-8")
     assert load_config(
         user_file=tmp_path / "none", config_file=tmp_path / "c.toml"
@@ -320,7 +318,7 @@ GLOBS = [
 
 
 @pytest.mark.parametrize(("glob", "advice"), GLOBS)
-def test_a_private_glob_that_can_match_nothing_is_refused_with_what_to_write(
+def test_private_glob_without_possible_match_is_an_error(
     glob: str, advice: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"corpus\.private\.globs") as refused:
@@ -330,7 +328,7 @@ def test_a_private_glob_that_can_match_nothing_is_refused_with_what_to_write(
     assert advice in str(refused.value)
 
 
-def test_a_private_glob_that_is_an_absolute_path_of_this_machine_is_refused(tmp_path: Path) -> None:
+def test_absolute_private_glob_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="write it relative to the folder"):
         load_config(
             user_file=written(
@@ -351,5 +349,5 @@ def test_a_private_glob_that_is_an_absolute_path_of_this_machine_is_refused(tmp_
         "**/.x",
     ],
 )
-def test_an_unusual_private_glob_is_taken(glob: str, tmp_path: Path) -> None:
+def test_unusual_private_glob_is_accepted(glob: str, tmp_path: Path) -> None:
     load_config(user_file=written(tmp_path, f'[corpus.private]\nglobs = ["{glob}"]\n'))

@@ -1,6 +1,4 @@
-"""Any value for any setting is taken, or refused by a sentence that names its key: from the command
-line, a file, and a folder's own file.
-"""
+"""Any value of any setting is accepted, or reported in a sentence with its key."""
 
 from __future__ import annotations
 
@@ -45,72 +43,74 @@ KEYS = sorted(
         for each in reversed(settings_by_key().values())
     }.values()
 )
-"""A setting of each kind: of a type, with its bounds or its choices."""
+"""One setting of each type, bounds and choices."""
 
-LONGEST = 600
-"""Characters of what is said of one value."""
+MAX_MESSAGE_CHARS = 600
 
 
-def is_said(error: ConfigError, key: str) -> bool:
-    """Tell whether an error is one sentence or two that name the key, or the two that do not go
-    together.
-    """
-    said = str(error)
+def is_clear(error: ConfigError, key: str) -> bool:
+    """Return whether an error is a short message that names the key."""
+    message = str(error)
     return (
-        key in said
-        and len(said) < LONGEST
-        and "Traceback" not in said
-        and said.endswith((".", "?"))
+        key in message
+        and len(message) < MAX_MESSAGE_CHARS
+        and "Traceback" not in message
+        and message.endswith((".", "?"))
     )
 
 
-def wrongly_said(key: str, value: str, load: Callable[[], Config]) -> str:
+def unclear_error(key: str, value: str, load: Callable[[], Config]) -> str:
+    """Return the error of loading a value if it is not clear, else an empty text."""
     try:
         load()
     except ConfigError as error:
-        return "" if is_said(error, key) else f"{key} = {value[:40]}: {error}"
+        return "" if is_clear(error, key) else f"{key} = {value[:40]}: {error}"
     return ""
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_value_on_the_command_line_is_taken_or_named(key: str, tmp_path: Path) -> None:
-    said = [
-        wrongly_said(
+def test_value_on_command_line_is_accepted_or_reported(key: str, tmp_path: Path) -> None:
+    errors = [
+        unclear_error(
             key,
-            each,
-            lambda each=each: load_config(user_file=tmp_path / "none", overrides=[f"{key}={each}"]),
+            value,
+            lambda value=value: load_config(
+                user_file=tmp_path / "none", overrides=[f"{key}={value}"]
+            ),
         )
-        for each in VALUES
+        for value in VALUES
     ]
-    assert list(filter(None, said)) == []
+    assert list(filter(None, errors)) == []
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: str, tmp_path: Path) -> None:
+def test_value_in_file_is_accepted_or_reported(key: str, tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
 
     def load(value: str) -> Config:
         file.write_text(f"{key} = {value}\n", encoding="utf-8")
         return load_config(user_file=tmp_path / "none", config_file=file)
 
-    # Python refuses such a number unread, by the file's name
+    # Python refuses to parse such a number, so the error names the file only
     digits = [each for each in VALUES if each[:2] != "0x"]
     assert (
         list(
-            filter(None, (wrongly_said(key, each, lambda each=each: load(each)) for each in digits))
+            filter(
+                None, (unclear_error(key, each, lambda each=each: load(each)) for each in digits)
+            )
         )
         == []
     )
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(FOLDER_FILE_KEYS)])
-def test_a_value_in_a_folders_own_file_is_taken_or_told_of(key: str, tmp_path: Path) -> None:
+def test_value_in_folder_file_is_accepted_or_reported(key: str, tmp_path: Path) -> None:
     for value in VALUES:
         (tmp_path / "thumbindex.toml").write_text(f"{key} = {value}\n", encoding="utf-8")
-        own = with_folder_file(Config(), tmp_path)
-        assert own.folder_file_error == "" or (
-            own.folder_file_error.startswith("thumbindex.toml")
-            and len(own.folder_file_error) < LONGEST
+        config = with_folder_file(Config(), tmp_path)
+        assert config.folder_file_error == "" or (
+            config.folder_file_error.startswith("thumbindex.toml")
+            and len(config.folder_file_error) < MAX_MESSAGE_CHARS
         ), (key, value)
 
 
@@ -121,13 +121,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield place
 
 
-def test_a_query_setting_that_is_taken_gives_an_answer_or_a_sentence(place: Path) -> None:
+def test_accepted_query_settings_give_an_answer_or_error(place: Path) -> None:
     values = ("1e-320", "true", "[]")
-    asked = [each for key, each in settings_by_key().items() if key.startswith("query.")]
+    settings = [setting for key, setting in settings_by_key().items() if key.startswith("query.")]
     for key, value in (
-        (each.key, value)
-        for each in asked
-        for value in (*values, str(each.minimum), str(each.maximum))
+        (setting.key, value)
+        for setting in settings
+        for value in (*values, str(setting.minimum), str(setting.maximum))
     ):
         with suppress(ConfigError):
             config = load_config(user_file=place / "none", overrides=[f"{key}={value}"])
@@ -143,11 +143,12 @@ ARGUMENTS += ([], [[]], {}, ["x"] * 101)
 
 
 @pytest.mark.parametrize("name", ["limit", "folder", "path", "since", "wait_fresh", "query"])
-def test_an_argument_of_the_protocol_is_taken_or_named(name: str) -> None:
+def test_tool_argument_is_accepted_or_reported(name: str) -> None:
     for value in ARGUMENTS:
-        said = ""
+        message = ""
         try:
             json.dumps(check_arguments("query", {"query": "apples", name: value}), allow_nan=False)
         except UsageError as error:
-            said = str(error)
-        assert not said or (name in said and len(said) < LONGEST), (value, said)
+            message = str(error)
+        is_short = len(message) < MAX_MESSAGE_CHARS
+        assert not message or (name in message and is_short), (value, message)

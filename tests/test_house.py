@@ -1,6 +1,4 @@
-"""The layout holds: who may import whom, each engine behind its adapter, one word in four
-places.
-"""
+"""The rules of the source layout: imports between packages, adapters, names of stages."""
 
 from __future__ import annotations
 
@@ -45,10 +43,10 @@ PACKAGES = {
         "postgres",
     },
 }
-"""Each package, and those that it may import."""
+"""Each package, and the packages that it may import."""
 
 PARTS = {"page": {"web.access", "web.limits"}}
-"""Modules of another package that one may import: the page signs in as the web does."""
+"""Each package, and modules of other packages that it may import."""
 
 FOR_ALL = {
     "model",
@@ -65,7 +63,7 @@ FOR_ALL = {
 """Modules that all packages may import."""
 
 FOR_CALLERS = {"opening", "arguments", "owner_file"}
-"""Modules that the packages above `library` may import, too."""
+"""Modules that the packages above `library` may also import."""
 
 CALLERS = {"background", "install", "mcp", "page", "web", "cli", "present"}
 ADAPTERS = {
@@ -102,7 +100,7 @@ PACKAGE_ADAPTERS = {
     "typer": "cli present",
     "mcp": "install mcp page web",
 }
-"""The packages that may import each, in a row."""
+"""Each engine, and the packages that may import it."""
 
 IMPURE = {
     "os",
@@ -127,7 +125,7 @@ def parsed(path: Path) -> ast.Module:
 
 @cache
 def modules() -> tuple[tuple[str, set[str]], ...]:
-    """Return each module's path and the names that it imports."""
+    """Return each module's path and imported names."""
     return tuple(_imports())
 
 
@@ -149,11 +147,11 @@ def _imports() -> Iterator[tuple[str, set[str]]]:
 
 
 def own(names: set[str]) -> set[str]:
-    """Return the first parts of our own modules among imported names."""
+    """Return the top-level names of imported modules of this package."""
     return {name.split(".")[1] for name in names if name.startswith("thumbindex.")}
 
 
-def test_each_package_imports_only_those_below_it():
+def test_packages_import_only_lower_packages():
     wrong = [
         (path, name)
         for path, names in modules()
@@ -167,8 +165,8 @@ def test_each_package_imports_only_those_below_it():
     assert wrong == []
 
 
-def test_no_module_imports_one_that_imports_it():
-    """Neither straight nor through others, inside a function or not."""
+def test_imports_have_no_cycles():
+    """Imports inside functions count, too."""
     paths = {
         ".".join(("thumbindex", *path.relative_to(SOURCE).with_suffix("").parts)): path
         for path in SOURCE.rglob("*.py")
@@ -176,19 +174,19 @@ def test_no_module_imports_one_that_imports_it():
     paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
     graph = {
         name: {
-            found
+            imported
             for node in ast.walk(parsed(path))
             if node not in types_only(parsed(path))
-            for found in modules_of(node, paths)
+            for imported in modules_of(node, paths)
         }
         - {name}
         for name, path in paths.items()
     }
-    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def modules_of(node: ast.AST, paths: Mapping[str, Path]) -> set[str]:
-    """Return which of our modules a statement imports: the module where a name is one."""
+    """Return the modules of this package that a statement imports."""
     if isinstance(node, ast.ImportFrom):
         inner = {f"{node.module}.{alias.name}" for alias in node.names}
         return inner & set(paths) or {node.module or ""} & set(paths)
@@ -198,7 +196,7 @@ def modules_of(node: ast.AST, paths: Mapping[str, Path]) -> set[str]:
 
 @cache
 def types_only(tree: ast.Module) -> frozenset[ast.AST]:
-    """Return what stands below `if TYPE_CHECKING`."""
+    """Return the nodes below `if TYPE_CHECKING`."""
     return frozenset(
         inner
         for node in ast.walk(tree)
@@ -207,8 +205,7 @@ def types_only(tree: ast.Module) -> frozenset[ast.AST]:
     )
 
 
-def test_faces_see_the_front_door_of_the_library_only():
-    """The database alone looks inside."""
+def test_only_postgres_imports_library_modules():
     assert {
         (path, name)
         for path, names in modules()
@@ -217,7 +214,7 @@ def test_faces_see_the_front_door_of_the_library_only():
     } == set()
 
 
-def test_the_database_is_imported_through_its_package():
+def test_postgres_is_imported_as_a_package():
     """Its driver is an extra: the package imports a module on first use of a name."""
     assert {
         (path, name)
@@ -228,7 +225,7 @@ def test_the_database_is_imported_through_its_package():
 
 
 @pytest.mark.parametrize("engine", sorted(ADAPTERS))
-def test_each_engine_has_one_adapter(engine):
+def test_each_engine_has_its_adapters(engine):
     assert {
         path for path, names in modules() if engine in {name.split(".")[0] for name in names}
     } == ADAPTERS[engine]
@@ -244,7 +241,7 @@ def test_models_and_protocols_stay_in_their_packages(engine):
     assert users <= set(PACKAGE_ADAPTERS[engine].split())
 
 
-def test_the_pipeline_is_pure():
+def test_pipeline_is_pure():
     pure = ("compare/", "query/")
     impure = [
         (path, name)
@@ -256,17 +253,15 @@ def test_the_pipeline_is_pure():
     assert impure == []
 
 
-def test_a_question_multiplies_no_matrices():
-    """BLAS shares such a product out among threads, which then spin: `inner_products` is for
-    that.
-    """
-    asked = [path for package in ("compare", "query") for path in (SOURCE / package).glob("*.py")]
-    nodes = [node for path in asked for node in ast.walk(parsed(path))]
+def test_queries_use_no_matrix_products():
+    """The threads of BLAS spin after a product: use `inner_products`."""
+    paths = [path for package in ("compare", "query") for path in (SOURCE / package).glob("*.py")]
+    nodes = [node for path in paths for node in ast.walk(parsed(path))]
     assert not any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
 
 
-def test_the_main_road_is_short():
-    """From a file to its commit and from a question to its answer."""
+def test_main_road_is_short():
+    """It leads from a file to its commit, and from a query to its answer."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("## The main road")[2].partition("\n## ")[0]
     road = re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.M)
@@ -275,7 +270,7 @@ def test_the_main_road_is_short():
 
 
 @pytest.mark.parametrize("name", [name for name, _ in STAGES])
-def test_a_stage_is_one_word_in_four_places(name):
+def test_stage_has_one_name_everywhere(name):
     stage = dict(STAGES)[name]
     headings = re.findall(
         r"^## (\w+)$", (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8"), re.M
@@ -289,12 +284,12 @@ def test_a_stage_is_one_word_in_four_places(name):
     assert (name in tables) == any(key.startswith(f"query.{name}.") for key in settings_by_key())
 
 
-def test_the_documentation_names_the_stages_in_the_order_of_the_run():
+def test_documentation_lists_stages_in_order():
     text = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (\w+)$", text, re.M) == [name for name, _ in STAGES]
 
 
-def test_the_environment_is_read_in_one_place():
+def test_environment_is_read_in_one_module():
     reads = re.compile(r"os\.getenv|os\.environ(?!\[[^\]]+\] = )")
     assert {
         path.relative_to(SOURCE).as_posix()
@@ -303,11 +298,9 @@ def test_the_environment_is_read_in_one_place():
     } == {"process.py"}
 
 
-def test_a_command_prints_and_sees_paths_where_it_is_typed():
-    """A server answers it in a process of its own: nothing on that road may take the process's
-    directory or streams for the command's.
-    """
-    elsewhere = {
+def test_commands_use_caller_directory_and_streams():
+    """A server may answer a command, so code must not use the process's directory or streams."""
+    allowed_paths = {
         r"\.cwd\(|getcwd\(": {"process.py", "cli/command_client.py"},
         r"\.absolute\(\)": {
             "encode/models.py",
@@ -316,8 +309,8 @@ def test_a_command_prints_and_sees_paths_where_it_is_typed():
         },
         r"\bConsole\((?!\*\*console_streams\()": set(),
     }
-    for found, allowed in elsewhere.items():
-        pattern = re.compile(found)
+    for regex, allowed in allowed_paths.items():
+        pattern = re.compile(regex)
         assert {
             path.relative_to(SOURCE).as_posix()
             for path in SOURCE.rglob("*.py")
@@ -325,7 +318,7 @@ def test_a_command_prints_and_sees_paths_where_it_is_typed():
         } == allowed
 
 
-def test_names_say_what_a_thing_is():
+def test_names_are_not_vague():
     vague = re.compile(
         r"manager|util|helper|common|orchestrator|coordinator|handler|service|processor", re.I
     )

@@ -1,6 +1,4 @@
-"""The limits of docs/security.md, a row each: what is as large as that is taken, and what is larger
-by one is not.
-"""
+"""The limits in docs/security.md are exact: one more is refused."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ def is_address(length: int) -> bool:
 
 
 class TwoWords:
-    """An index of words in which no text holds a run-together word, and each its two halves."""
+    """A keyword index with no compound words, but with all their halves."""
 
     def chunks_with_all_words(self, word: str, fields: object) -> bool:
         return False
@@ -101,29 +99,29 @@ LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_is_as_large_as_its_limit_is_taken_and_what_is_larger_is_not(name: str) -> None:
-    most, is_taken_whole = LIMITS[name]
-    assert (is_taken_whole(most), is_taken_whole(most + 1)) == (True, False)
+def test_limit_is_exact(name: str) -> None:
+    limit, is_accepted = LIMITS[name]
+    assert (is_accepted(limit), is_accepted(limit + 1)) == (True, False)
 
 
-def test_aliases_count_as_often_as_they_are_used() -> None:
+def test_front_matter_aliases_count_at_each_use() -> None:
     assert [
         is_whole(f"a: &a [{','.join('1' * 97)}]\nb: [{','.join(['*a'] * count)}]")
         for count in (200, 210)
     ] == [True, False]
 
 
-def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
-    most = CorpusSettings().max_file_bytes
-    assert most == 10_000_000
-    for size in (most, most + 1):
+def test_file_is_read_up_to_size_limit(tmp_path: Path) -> None:
+    limit = CorpusSettings().max_file_bytes
+    assert limit == 10_000_000
+    for size in (limit, limit + 1):
         with (tmp_path / "a.md").open("wb") as file:
             file.truncate(size)
-        assert isinstance(read_bytes(tmp_path, "a.md", CorpusSettings()), bytes) == (size == most)
+        assert isinstance(read_bytes(tmp_path, "a.md", CorpusSettings()), bytes) == (size == limit)
 
 
-def test_blocks_lie_forty_deep_inside_each_other() -> None:
+def test_blocks_nest_at_most_forty_deep() -> None:
     depths = [
         deepest(parse_markdown("> " * count + "deep\n").regions[0].body) for count in (10, 1000)
     ]
-    assert depths == [12, 41]  # the root counts, and so does a paragraph
+    assert depths == [12, 41]  # including the root and a paragraph

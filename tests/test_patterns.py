@@ -1,4 +1,4 @@
-"""No regular expression of ours takes more than linear time, whatever it is fed."""
+"""All regular expressions of the package take linear time on any input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FUNCTIONS = {
 }
 SHORT, LONG = 6_000, 100_000
 SECONDS = 1.0
-"""For 100 KB; what is linear takes some hundredths, what is not takes ten seconds and more."""
+"""Maximum for 100 KB. Linear patterns take some hundredths, others over ten seconds."""
 
 WORST = [
     "[" * 100,
@@ -61,17 +61,17 @@ WORST = [
 
 
 def modules() -> Iterator[Any]:
-    for found in pkgutil.walk_packages([str(SOURCE)], "thumbindex."):
-        # what studies our own measurements, and what people install apart, is fed by nobody else
-        if found.name.rpartition(".")[2] not in {
+    for module in pkgutil.walk_packages([str(SOURCE)], "thumbindex."):
+        # no input of others reaches evaluation, and llama_index is an extra
+        if module.name.rpartition(".")[2] not in {
             "__main__",
             "llama_index",
-        } and not found.name.startswith("thumbindex.evaluation"):
-            yield importlib.import_module(found.name)
+        } and not module.name.startswith("thumbindex.evaluation"):
+            yield importlib.import_module(module.name)
 
 
 def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
-    """Yield the patterns in a module's value, however deep in tuples and tables."""
+    """Yield the patterns in a module's value, also inside tuples and dicts."""
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, (tuple, list, dict)) and depth < 4:
@@ -81,65 +81,65 @@ def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
         )
 
 
-def written() -> Iterator[tuple[str, ast.Call]]:
-    """Yield every call of the module `re`."""
+def regex_calls() -> Iterator[tuple[str, ast.Call]]:
+    """Yield every call of the module `re`, with its file and line."""
     for path in sorted(path for path in SOURCE.rglob("*.py") if "evaluation" not in path.parts):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            named = (
+            is_method_call = (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
                 and isinstance(node.func.value, ast.Name)
             )
-            if named and node.func.value.id == "re" and node.func.attr in FUNCTIONS:
+            if is_method_call and node.func.value.id == "re" and node.func.attr in FUNCTIONS:
                 yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
 
 
 def methods_of(path: Path) -> dict[str, set[str]]:
-    """Return by which methods each name of a module is asked."""
-    found: dict[str, set[str]] = {}
+    """Return the methods called on each name of a module."""
+    methods: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and node.attr in FUNCTIONS
         ):
-            found.setdefault(node.value.id, set()).add(node.attr)
-    return found
+            methods.setdefault(node.value.id, set()).add(node.attr)
+    return methods
 
 
 @dataclass(frozen=True)
-class Known:
-    """A pattern, and how it is asked."""
+class PatternUse:
+    """A pattern, and whether it is only matched at the start."""
 
     pattern: re.Pattern[str]
     anchored: bool = False
 
 
-def all_patterns() -> dict[str, Known]:
-    kept: dict[str, Known] = {}
+def all_patterns() -> dict[str, PatternUse]:
+    uses: dict[str, PatternUse] = {}
     for module in modules():
         methods = methods_of(Path(module.__file__))
         for name, value in vars(module).items():
-            for found in inside(value):
+            for pattern in inside(value):
                 anchored = bool(methods.get(name)) and methods[name] <= {"match", "fullmatch"}
-                kept.setdefault(found.pattern, Known(found, anchored))
-    for where, node in written():
+                uses.setdefault(pattern.pattern, PatternUse(pattern, anchored))
+    for place, node in regex_calls():
         if (
             isinstance(node.args[0], ast.Constant)
-            and node.args[0].value not in kept
-            and not where.startswith("config.py")
+            and node.args[0].value not in uses
+            and not place.startswith("config.py")
         ):
-            kept[node.args[0].value] = Known(
+            uses[node.args[0].value] = PatternUse(
                 re.compile(node.args[0].value), node.func.attr in {"match", "fullmatch"}
             )
-    return kept
+    return uses
 
 
 PATTERNS = all_patterns()
 
 
 def alphabet(tree: Any) -> Iterator[str]:
-    """Yield characters that parts of a pattern take."""
+    """Yield characters that parts of a pattern match."""
     for operator, argument in tree:
         if operator is _constants.LITERAL:
             yield chr(argument)
@@ -168,18 +168,18 @@ def alphabet(tree: Any) -> Iterator[str]:
                 yield from alphabet(argument)
 
 
-def seconds(known: Known, text: str) -> float:
+def seconds(use: PatternUse, text: str) -> float:
     began = time.perf_counter()
-    if known.anchored:
-        known.pattern.match(text)
-        known.pattern.fullmatch(text)
+    if use.anchored:
+        use.pattern.match(text)
+        use.pattern.fullmatch(text)
     else:
-        deque(known.pattern.finditer(text), 0)
+        deque(use.pattern.finditer(text), 0)
     return time.perf_counter() - began
 
 
 def units(pattern: re.Pattern[str]) -> list[str]:
-    """Return short texts that a pattern may take long over where they are repeated."""
+    """Return short texts that may be slow for a pattern if repeated."""
     letters = list(
         dict.fromkeys([*alphabet(_parser.parse(pattern.pattern, pattern.flags)), " ", "a"])
     )
@@ -194,35 +194,33 @@ def fill(unit: str, size: int, around: tuple[str, str]) -> str:
     return around[0] + unit * (size // len(unit)) + around[1]
 
 
-def worst(known: Known) -> list[tuple[float, str, tuple[str, str]]]:
-    """Return the two inputs that take longest for their size; none is so long that what is
-    exponential would never end.
-    """
+def worst(use: PatternUse) -> list[tuple[float, str, tuple[str, str]]]:
+    """Return the two slowest inputs. Sizes grow step by step, so exponential time is noticed."""
     size = 24
-    tried = [(unit, around) for unit in units(known.pattern) for around in AROUND]
+    inputs = [(unit, around) for unit in units(use.pattern) for around in AROUND]
     while size < SHORT:
         size *= 4
-        found = sorted(
-            ((seconds(known, fill(unit, size, around)), unit, around) for unit, around in tried),
+        slowest = sorted(
+            ((seconds(use, fill(unit, size, around)), unit, around) for unit, around in inputs),
             reverse=True,
         )
-        assert found[0][0] < SECONDS, (known.pattern.pattern, size, found[0])
-        tried = [(unit, around) for _, unit, around in found[: max(8, len(found) // 4)]]
-    return found[:2]
+        assert slowest[0][0] < SECONDS, (use.pattern.pattern, size, slowest[0])
+        inputs = [(unit, around) for _, unit, around in slowest[: max(8, len(slowest) // 4)]]
+    return slowest[:2]
 
 
 @pytest.mark.parametrize("name", sorted(PATTERNS), ids=range(len(PATTERNS)))
-def test_a_pattern_takes_linear_time_for_100_kilobytes_of_its_worst_input(name: str) -> None:
-    known = PATTERNS[name]
-    for took, unit, around in worst(known):
-        # what grows with the square is found before it takes minutes
+def test_pattern_takes_linear_time_on_worst_input(name: str) -> None:
+    use = PATTERNS[name]
+    for took, unit, around in worst(use):
+        # notice quadratic time before it takes minutes
         for size in (SHORT, 4 * SHORT, LONG) if took > 0.001 else (LONG,):
-            assert seconds(known, fill(unit, size, around)) < SECONDS * max(size / LONG, 0.1), (
+            assert seconds(use, fill(unit, size, around)) < SECONDS * max(size / LONG, 0.1), (
                 name,
                 unit,
                 around,
             )
 
 
-def test_the_patterns_of_all_modules_are_found() -> None:
+def test_patterns_of_all_modules_are_found() -> None:
     assert len(PATTERNS) > 90

@@ -1,6 +1,4 @@
-"""One name on every surface: a tool's argument, the command line's flag, the library's parameter
-and the configuration's key.
-"""
+"""Tool arguments, command-line flags, library parameters and settings have the same names."""
 
 import inspect
 from collections.abc import Mapping
@@ -21,24 +19,24 @@ TOOL: Mapping[str, frozenset[str]] = {
 }
 
 NOT_IN_A_SHELL = {
-    "query": "the question is the command's argument QUERY",
-    "why": "a command of its own, which takes the path and the question",
+    "query": "the command has the argument QUERY",
+    "why": "the command `why`",
     "max_tokens": "a terminal has no budget; `serve.max_tokens` sets the default",
-    "seen": "nor does it hold passages",
+    "seen": "a terminal does not remember passages",
 }
-"""Arguments of the tool `query` that its command has no flag for."""
+"""Arguments of the tool `query` without a flag of the command."""
 
 ONLY_IN_A_SHELL = {
-    "index": "where indexes lie is no business of a model",
-    "engine": "nor is the database that they are published to",
-    "config": "no more is the configuration",
-    "set": "nor single keys of it",
-    "wait": "a server never keeps its client waiting for vectors",
-    "full": "a client says how long an answer may be: `max_tokens`",
-    "files": "a tool's answer names the path of each passage anyway",
-    "json": "a tool's answer has its structured content beside the text anyway",
+    "index": "a model does not choose the index",
+    "engine": "a model does not choose the database",
+    "config": "a model does not choose the configuration",
+    "set": "a model does not change settings",
+    "wait": "a server does not make its client wait for vectors",
+    "full": "a client limits the answer with `max_tokens`",
+    "files": "a tool's answer has the path of each passage",
+    "json": "a tool's answer has structured content",
 }
-"""Flags of the command `query` that its tool has no argument for."""
+"""Flags of the command `query` without an argument of the tool."""
 
 KEYS = {
     "limit": "query.limit",
@@ -46,14 +44,11 @@ KEYS = {
     "folder": "folders",
     "index": "index.directory",
 }
-"""Arguments and flags whose default stands in the configuration.
-
-One that takes a single value is in the singular, its table in the plural.
-"""
+"""Arguments and flags with a default in the configuration."""
 
 
 def flags(command: str) -> set[str]:
-    """Return the long flags of a command, as Python writes them."""
+    """Return the long flags of a command, as Python names."""
     parameters = get_command(app).commands[command].params  # type: ignore[attr-defined]
     return {
         flag.removeprefix("--").replace("-", "_")
@@ -63,11 +58,11 @@ def flags(command: str) -> set[str]:
     } - {"help"}
 
 
-def test_the_tool_and_the_command_that_ask_take_the_same_names() -> None:
+def test_query_tool_and_command_have_same_arguments() -> None:
     assert TOOL["query"] - NOT_IN_A_SHELL.keys() == flags("query") - ONLY_IN_A_SHELL.keys()
 
 
-def test_the_command_that_says_why_filters_as_the_one_that_asks_does() -> None:
+def test_why_command_has_filters_of_query() -> None:
     filters = {"folder", "path", "tag", "since", "limit"}
     assert filters <= flags("query")
     assert filters <= flags("why")
@@ -83,41 +78,39 @@ def test_the_command_that_says_why_filters_as_the_one_that_asks_does() -> None:
         ("verify", "verify"),
     ],
 )
-def test_the_library_takes_what_the_tool_takes(method: str, tool: str) -> None:
-    taken = set(inspect.signature(getattr(Library, method)).parameters)
-    taken |= QueryArguments.__optional_keys__ if "arguments" in taken else set()
-    # the question: in Python a word for what it is, since the method has the other one
-    spelled = {"query": "text"}
-    # methods of their own, a client's window
-    beside = {"why", "max_tokens", "seen"} | (
+def test_library_methods_have_arguments_of_tools(method: str, tool: str) -> None:
+    parameters = set(inspect.signature(getattr(Library, method)).parameters)
+    parameters |= QueryArguments.__optional_keys__ if "arguments" in parameters else set()
+    renamed = {"query": "text"}  # the method is named `query`
+    only_in_tools = {"why", "max_tokens", "seen"} | (
         {"tag", "since", "until"} if method == "outline" else set()
     )
-    assert {spelled.get(name, name) for name in TOOL[tool] - beside} <= taken
+    assert {renamed.get(name, name) for name in TOOL[tool] - only_in_tools} <= parameters
 
 
 @pytest.mark.parametrize("name", ["words_only", "rebuild", "verify", "folder"])
-def test_the_library_indexes_by_the_flags_of_the_command(name: str) -> None:
+def test_library_index_has_flags_of_command(name: str) -> None:
     assert name in flags("index")
     assert name in inspect.signature(Library.index).parameters
 
 
-def test_one_name_means_one_thing_in_every_tool() -> None:
+def test_argument_has_one_type_in_all_tools() -> None:
     kinds: dict[str, set[str]] = {}
     for tool in TOOLS:
         for name, schema in tool["inputSchema"]["properties"].items():
             kinds.setdefault(name, set()).add(schema["type"])
-    # A search filters by several folders and globs; what reads one document names one.
-    assert {name for name, found in kinds.items() if len(found) > 1} == {"folder", "path"}
+    # A search has several folders and globs, a tool that reads a document has one.
+    assert {name for name, types in kinds.items() if len(types) > 1} == {"folder", "path"}
 
 
 @pytest.mark.parametrize(("name", "key"), KEYS.items())
-def test_a_default_stands_under_the_same_name_in_the_configuration(name: str, key: str) -> None:
+def test_default_has_same_name_in_configuration(name: str, key: str) -> None:
     assert key in settings_by_key()
     assert any(name in names for names in (*TOOL.values(), flags("query")))
 
 
-def test_every_command_opens_by_the_same_flags() -> None:
-    alike = (
+def test_commands_share_opening_flags() -> None:
+    commands = (
         "index",
         "query",
         "status",
@@ -128,12 +121,12 @@ def test_every_command_opens_by_the_same_flags() -> None:
         "install",
         "doctor",
     )
-    assert {name: {"folder", "index", "config", "set", "json"} - flags(name) for name in alike} == {
-        name: set() for name in alike
-    }
+    assert {
+        name: {"folder", "index", "config", "set", "json"} - flags(name) for name in commands
+    } == {name: set() for name in commands}
 
 
-def test_a_default_that_a_tool_states_is_the_configured_one() -> None:
+def test_tool_descriptions_state_configured_defaults() -> None:
     described = next(tool for tool in TOOLS if tool["name"] == "query")["inputSchema"][
         "properties"
     ]["limit"]["description"]
