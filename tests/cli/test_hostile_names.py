@@ -190,7 +190,7 @@ def test_no_name_turns_or_breaks_a_line_of_the_log(
         check=False,
     )
     said = done.stderr.decode()
-    assert (done.returncode, "is served without its own file" in said) == (0, True), said
+    assert (done.returncode, "Invalid settings file in the folder" in said) == (0, True), said
     assert UNSEEN.findall(said) == []
     assert len(said.splitlines()) == 1, said
 

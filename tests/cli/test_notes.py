@@ -121,7 +121,7 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (
             ("read", "tea.md", "--lines", "99"),
-            "tea.md has lines 1 to 11: 99 to 99 is not a range of them.",
+            "tea.md has 11 lines: 99 to 99 is not a valid range.",
         ),
         (
             ("read", "tea.md", "--lines", "1", "--heading", "Tea"),

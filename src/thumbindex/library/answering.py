@@ -34,7 +34,7 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
 MAX_CONCURRENT_QUERIES = 2
-"""Maximum concurrent queries. Two overlap Python code with vector arithmetic."""
+"""Maximum concurrent queries: one runs Python code while the other multiplies vectors."""
 
 
 def answer_query(
@@ -106,7 +106,7 @@ def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
 
 
 def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
-    """If the query is a local path or `file:` URL in a folder, return its indexed path."""
+    """Return the indexed path if a query is a local path or `file:` URL; else the query."""
     typed = text.strip()
     if typed.startswith("file://"):
         typed = unquote(typed.removeprefix("file://").removeprefix("localhost"))

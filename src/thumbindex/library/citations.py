@@ -66,7 +66,7 @@ _MIN_WORDS = 3
 """Minimum words of a quotation without an adjacent citation."""
 
 _MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
-"""Minimum similarity of a changed quotation: after a search of other notes, and without one."""
+"""Minimum similarity of a changed quotation: if no other note contains it, and in any case."""
 
 _PATH_CHARACTERS, _PATH_WORDS, _HEADING_CHARACTERS = 260, 20, 300
 """Maximum characters and words of a path before its file suffix, and characters of a heading."""
@@ -478,7 +478,7 @@ class _CurrentNote:
     def check_at(
         self, state: CitationState, lines: tuple[int, int], reason: str = ""
     ) -> CitationCheck:
-        """Return a check with the lines' current citation and, unless unchanged, their address."""
+        """Return a check of current lines: their citation, and their address if they moved."""
         document = self.document
         heading = next(
             (
@@ -523,7 +523,7 @@ class _Checker:
 
     @cached_property
     def _by_digests(self) -> dict[str, FoundNote]:
-        """The passages with the cited digests in all notes; one scan finds all."""
+        """The passages with the cited digests in all notes, found by one scan."""
         return dict(self._names.notes.passages_with_digests(self._digests))
 
     def check(self, candidates: Sequence[Citation], quotation: str) -> CitationCheck:

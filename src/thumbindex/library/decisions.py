@@ -41,14 +41,14 @@ _ID_DIGITS = 8
 """Hex digits of a cluster's id: short enough to type, with rare collisions."""
 
 _MAX_ALL_PAIRS = 50
-"""Maximum texts of a cluster whose decision covers all pairs; a larger one covers found pairs."""
+"""Maximum texts of a cluster whose decision covers all pairs, not only the found ones."""
 
 Pair = tuple[str, str]
-"""The digests of two texts, in order."""
+"""The sorted digests of two texts."""
 
 
 @dataclass(frozen=True, slots=True)
-class _AlikePair:
+class _TextPair:
     """Two texts that are duplicates or in the grey zone."""
 
     ends: Pair
@@ -73,7 +73,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
             for row, chunk in store.chunks(list(documents)).items():
                 if (digest := text_key(chunk.text).hex()) in unread:
                     chunks[row], digests[row] = chunk, digest
-        pairs = _alike_pairs(found_pairs, decisions, digests)
+        pairs = _text_pairs(found_pairs, decisions, digests)
         paired_rows = sorted({row for pair in pairs for row in pair.rows})
         facts = store.documents(sorted({documents[row] for row in paired_rows}))
         pair_documents = {
@@ -108,15 +108,15 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     return folder_clusters, outdated, len(documents)
 
 
-def _alike_pairs(
+def _text_pairs(
     found_pairs: Iterable[DuplicatePair], decisions: Iterable[Pair], digests: Mapping[int, str]
-) -> list[_AlikePair]:
+) -> list[_TextPair]:
     """Return the found pairs, and the decided pairs that were not found."""
     pairs = []
     for a, b, cosine, zone, rule, differs in found_pairs:
         if a in digests and b in digests:
             low, high = sorted((digests[a], digests[b]))
-            pairs.append(_AlikePair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
+            pairs.append(_TextPair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
     listed = {pair.ends for pair in pairs}
     rows: dict[str, set[int]] = {}
     for row, digest in digests.items():
@@ -124,17 +124,17 @@ def _alike_pairs(
     for ends in decisions:
         both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
         if ends not in listed and len(both) > 1 and rows.keys() >= set(ends):
-            pairs.append(_AlikePair(ends, both, 0.0, "decided", "by the owner", ""))
+            pairs.append(_TextPair(ends, both, 0.0, "decided", "by the owner", ""))
     return pairs
 
 
-def _group_pairs(pairs: Sequence[_AlikePair]) -> list[list[_AlikePair]]:
+def _group_pairs(pairs: Sequence[_TextPair]) -> list[list[_TextPair]]:
     """Group duplicates by connected component; each grey pair is its own group."""
     digests = sorted({digest for pair in pairs for digest in pair.ends})
     number = {digest: n for n, digest in enumerate(digests)}
     edges = [[number[digest] for digest in pair.ends] for pair in pairs if pair.zone == "same"]
     joined = clusters(edges, {}, {})
-    groups: dict[tuple[str, ...], list[_AlikePair]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[_TextPair]] = defaultdict(list)
     for pair in pairs:
         first, second = (joined.get(number[digest], [])[:1] for digest in pair.ends)
         is_same = pair.zone == "same" or (pair.zone == "decided" and first and first == second)
@@ -143,7 +143,7 @@ def _group_pairs(pairs: Sequence[_AlikePair]) -> list[list[_AlikePair]]:
 
 
 def _build_cluster(
-    pairs: list[_AlikePair],
+    pairs: list[_TextPair],
     members: Mapping[int, ClusterMember],
     decisions: Mapping[Pair, Decision],
     folder: str,
@@ -182,7 +182,7 @@ def _build_cluster(
     )
 
 
-def _is_in_series(pair: _AlikePair, members: Mapping[int, ClusterMember]) -> bool:
+def _is_in_series(pair: _TextPair, members: Mapping[int, ClusterMember]) -> bool:
     return any(
         are_in_series(members[a].path, members[b].path)
         for a, b in combinations(sorted(pair.rows), 2)

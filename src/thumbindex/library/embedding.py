@@ -81,19 +81,19 @@ def embed_folder(
             model_setting=setting,
         )
         pending = pending if is_same else chunks_without_vector(writer.store)
-        had = writer.store.count_chunks() - len(pending)
-    return _embed_pending(folder, embedder, unique_keys(pending), had, on_progress, interrupted)
+        reused = writer.store.count_chunks() - len(pending)
+    return _embed_pending(folder, embedder, unique_keys(pending), reused, on_progress, interrupted)
 
 
 def _embed_pending(
     folder: Folder,
     embedder: Embedder,
     pending: Pending,
-    had: int,
+    reused: int,
     on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
 ) -> EmbeddingReport:
-    """Embed one batch per commit. `had` chunks already have a vector."""
+    """Embed one batch per commit. `reused` chunks already have a vector."""
     settings = folder.config.encode.embed
     threads = settings.workers or default_workers()
     done = embedded = truncated = 0
@@ -117,8 +117,8 @@ def _embed_pending(
         done, embedded = done + count, embedded + len(vectors)
         on_progress(Progress(folder.name, "vectors", done, len(pending)))
         if is_cut or (not is_last and interrupted()):
-            return EmbeddingReport(embedded, had, truncated, is_complete=False)
-    return EmbeddingReport(embedded + _embed_vocabulary(folder, embedder), had, truncated)
+            return EmbeddingReport(embedded, reused, truncated, is_complete=False)
+    return EmbeddingReport(embedded + _embed_vocabulary(folder, embedder), reused, truncated)
 
 
 def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:

@@ -30,7 +30,7 @@ FileFacts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """An indexed folder."""
+    """A folder with its index paths and configuration."""
 
     name: str
     root: Path  # absolute, symlinks resolved
@@ -135,7 +135,7 @@ def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder
     folder = Folder(name, root, index_paths, with_folder_file(config, root), config, own_file)
     if folder.config.folder_file_error:
         _LOG.warning(
-            "The folder %s is served without its own file: %s",
+            "Invalid settings file in the folder %s: %s",
             name,
             folder.config.folder_file_error,
         )

@@ -55,13 +55,13 @@ _LARGE_FILE_BYTES = 1024 * 1024
 """Minimum bytes of a large file. Large files come last, one per batch."""
 
 _RETRY_SECONDS = 0.01
-"""Pause before retrying unreadable files."""
+"""Seconds to pause before retrying unreadable files."""
 
 _FILE_OVERHEAD_BYTES = 512
 """Bytes added to each file's size when batches are cut."""
 
 _LOCK_NOTICE_SECONDS = 1.0
-"""Seconds of waiting for a lock before progress reports it."""
+"""Seconds to wait for a lock before progress reports the wait."""
 
 _MAX_PASSES = 3
 """Maximum passes of one run while another process indexes the same files."""
@@ -148,7 +148,7 @@ def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
         with hold_lock(folder.index_paths.rebuild, _on_lock_wait(folder, options)):
             if options.rebuild or _needs_rebuild(folder, _read_index(folder, options)):
                 return _rebuild(folder, options, comparison, began)
-        comparison = _compare(folder, options)  # another process was faster
+        comparison = _compare(folder, options)  # another process has rebuilt the index
     result = commit_words(folder, options, comparison)
     for _ in range(_MAX_PASSES - 1):
         if result.conflicts:

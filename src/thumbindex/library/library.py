@@ -1,4 +1,4 @@
-"""The library: `Library` opens folders, indexes them and answers queries."""
+"""`Library` opens folders, indexes them and answers queries."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ class Library:
 
     @property
     def is_searchable(self) -> bool:
-        """Whether every folder has indexed words, without asking a database again."""
+        """Like `indexed`, but with the last known state of published folders."""
         return all(reader.is_searchable for reader in self._readers)
 
     def unmatched_private_globs(self) -> tuple[str, ...]:
@@ -362,8 +362,8 @@ class Library:
     def with_query_settings(self, settings: QuerySettings) -> Library:
         """Return a library with other query settings over the same indexes and models.
 
-        Closing one closes both. The `expand` stage works only if it is on in this library too: the
-        index then has a vocabulary.
+        Closing one closes both. `expand` needs an index with a vocabulary: this library must use
+        it too.
         """
         self._ensure_models()
         other = copy(self)
@@ -388,8 +388,8 @@ class Library:
             library.query("who decided?", limit=3, path=["plans/**"], since="2026-01-31")
 
         `also` and `passage` are other phrasings; `folder`, `path`, `tag`, `since` and `until` are
-        filters. Documents at the paths `without` are left out, with the results that depend on
-        them. With `explain`, each passage explains its rank.
+        filters. Documents at the paths `without` are left out, and so are results that are only
+        found through them. With `explain`, each passage explains its rank.
 
         With `wait_fresh` (seconds, at most 60), the query first waits until every edit on disk is
         searchable, until the time is up, or until `interrupted` returns True; `freshness` names the
@@ -629,7 +629,7 @@ class Library:
         )
 
     def missing_folders(self) -> tuple[str, ...]:
-        """Return the names of indexed folders that are missing or empty (an unmounted drive)."""
+        """Return the names of indexed folders that are missing or empty: unmounted drives."""
         return tuple(
             reader.folder.name
             for reader in self._readers

@@ -259,10 +259,10 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
             from_scratch = indexed_version != version  # the settings or the model changed
             first = 0 if from_scratch else int(row)
             # stop before the first document without vectors
-            lacking = store.documents_of_chunks(
+            without_vector = store.documents_of_chunks(
                 [row for _, row in chunks_without_vector(store)]
             ).values()
-            last = max(first, min(lacking, default=store.last_row))
+            last = max(first, min(without_vector, default=store.last_row))
             rows = dict(store.chunk_rows_between(first, last))
         if not (from_scratch or rows):
             return

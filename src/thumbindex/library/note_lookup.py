@@ -316,7 +316,7 @@ class NoteLookup:
 
 
 def unknown_path_error(text: str, nearest: Sequence[str] = ()) -> UnknownPathError:
-    """Return the error for a note that is not indexed or hidden."""
+    """Return the error for a hidden or unindexed note."""
     hint = (
         f"Nearest: {', '.join(map(one_line, nearest))}."
         if nearest
@@ -349,7 +349,7 @@ def split_headings(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _strip_decoration(text: str) -> str:
-    """Strip quotes, and the marks around paths in answers."""
+    """Strip quotes and the marks that answers print around paths."""
     match = _DECORATED.fullmatch(text.strip())
     return (match[1] if match else text).strip(f"{_QUOTES} \t\n")
 

@@ -42,7 +42,7 @@ class Reader(Protocol):
 
     @property
     def is_searchable(self) -> bool:
-        """Like `indexed`, but a published folder's last known state."""
+        """Like `indexed`, but with the last known state of a published folder."""
 
     @property
     def location(self) -> str:

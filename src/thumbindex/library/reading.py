@@ -117,7 +117,7 @@ def _notes_of(folder: Folder) -> Iterator[NoteText]:
 
 
 _COMMENTS_FLAGGED = 5
-"""Maximum comments of an excerpt flagged one by one; further ones are counted."""
+"""Maximum comments flagged one by one; the others are only counted."""
 
 
 def list_notes(
@@ -167,8 +167,7 @@ def read_excerpt(note: FoundNote, heading: str | None, lines: tuple[int, int] | 
         first, last = lines
         if not 1 <= first <= last or first > max(len(rows), 1):
             raise UsageError(
-                f"{document.path} has lines 1 to {len(rows)}: {first} to {last} is not a range of "
-                "them."
+                f"{document.path} has {len(rows)} lines: {first} to {last} is not a valid range."
             )
         last = min(last, len(rows))
     excerpt = "\n".join(rows[first - 1 : last])

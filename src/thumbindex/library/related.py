@@ -32,7 +32,7 @@ from thumbindex.model import (
 from thumbindex.ports import Matrix, Snapshot, Vector
 
 _MAX_COMPARED_NOTES = 20_000
-"""Maximum notes compared in a folder; a larger folder's newest."""
+"""Maximum notes compared per folder, newest first."""
 
 _NEIGHBORS = 5
 """Number of nearest neighbors per note."""
@@ -49,7 +49,7 @@ _MAX_COPIES = 1_000
 """Maximum texts of a duplicate cluster whose notes count as copies."""
 
 _LOCK = threading.Lock()
-"""Allows one scan at a time: a large folder takes a core for seconds."""
+"""Allows one scan at a time: it keeps a core busy for seconds."""
 
 
 def related_to(note: FoundNote, limit: int) -> RelatedNotes:
@@ -182,7 +182,7 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
 
 
 def _newest(documents: Sequence[Document]) -> list[Document]:
-    """Return all documents of a small folder, the newest of a large one."""
+    """Return at most `_MAX_COMPARED_NOTES` documents, the newest if there are more."""
     if len(documents) <= _MAX_COMPARED_NOTES:
         return list(documents)
     newest = sorted(documents, key=lambda document: iso_day(day_of(document)), reverse=True)
@@ -190,7 +190,7 @@ def _newest(documents: Sequence[Document]) -> list[Document]:
 
 
 def _nearest_pairs(means: Matrix) -> dict[tuple[int, int], float]:
-    """Return the cosines of nearest neighbors by row pair."""
+    """Return the pairs of nearest neighbors with their cosines."""
     pairs: dict[tuple[int, int], float] = {}
     count = min(_NEIGHBORS + 1, len(means))  # a row is its own nearest
     for start in range(0, len(means), _ROW_BATCH):

@@ -89,11 +89,13 @@ def note_page(
         return None if target is None else note_address(target, link.fragment)
 
     related = related_to(note, 2 * _MAX_NEAR)
-    tied = {*related.links, *related.backlinks}
+    linked_paths = {*related.links, *related.backlinks}
     nodes = [n for n in nearby if n == id_ or documents[n].path not in hidden]
     neighbors = nodes[:MAX_NEIGHBORS]
     places = {n: at for at, n in enumerate(neighbors)}
-    mentioned = map(catalog.document_at, (*tied, *(similar.path for similar in related.similar)))
+    mentioned = map(
+        catalog.document_at, (*linked_paths, *(similar.path for similar in related.similar))
+    )
     titled = (*(n for n in mentioned if n is not None), *neighbors)
     titles = {documents[n].path: documents[n].title for n in titled}
     open_sources = [(source, link) for source, link in sources if source not in hidden]
@@ -111,7 +113,7 @@ def note_page(
             for link in sorted(links, key=lambda link: link.line)
             if not link.resolved or link.resolved in hidden
         ),
-        unlinked=tuple(s for s in related.similar if s.path not in tied)[:_MAX_NEAR],
+        unlinked=tuple(s for s in related.similar if s.path not in linked_paths)[:_MAX_NEAR],
         neighbors=tuple(documents[n].path for n in neighbors),
         edges=tuple(
             (places[n], places[neighbor])

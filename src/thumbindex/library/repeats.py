@@ -129,7 +129,7 @@ def _numbers(chunk: Chunk) -> list[str]:
 
 
 _HIGH_RATIO, _HIGH_BOOST = 0.50, 0.60
-"""Ratio of repeats and boost above which a warning is due; 0.40 and 0.20 are still healthy."""
+"""Ratio of repeats and boost above which a warning is due. Usual are up to 0.40 and 0.20."""
 
 
 def ingestion_words(counts: Sequence[IngestionCounts]) -> str:

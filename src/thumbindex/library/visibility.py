@@ -164,7 +164,7 @@ def note_states(
 
 
 def hidden_in(states: Mapping[NotePlace, NoteState]) -> frozenset[NotePlace]:
-    """Return the notes whose state hides them."""
+    """Return the notes that are gone or private."""
     return frozenset(place for place, state in states.items() if state in ("gone", "private"))
 
 
@@ -386,7 +386,7 @@ class PrivacyFilter:
 
 
 def _with_visible_places(passage: Passage, states: Mapping[NotePlace, NoteState]) -> Passage:
-    """Remove hidden notes, copies in changed notes, overlaps and the passage's own place."""
+    """Remove hidden notes and copies in changed notes from a passage; merge adjacent copies."""
     hidden = hidden_in(states)
     mentioned: tuple[Place, ...] = (*passage.also_in, *passage.disagrees)
     if any((place.folder, place.path) in hidden for place in mentioned):
@@ -430,7 +430,7 @@ def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
 def directory_filters(
     folders: Sequence[tuple[str, Path]], config: Config
 ) -> dict[Path, Callable[[str], bool]]:
-    """Return, for each folder, a test whether a top-level directory's name may be shown."""
+    """Return a function per folder that says whether a top-level directory may be shown."""
     return {
         root: partial(_is_public_directory, os.path.realpath(root), with_folder_file(config, root))
         for _, root in folders

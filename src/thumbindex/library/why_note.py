@@ -97,7 +97,7 @@ def _is_outside(note: str) -> bool:
 
 
 def _has_entry(reader: Reader, path: str) -> bool:
-    """Return whether the folder has a non-private entry at a path, without links that leave it."""
+    """Return whether a path exists in the folder and is not private. Symlinks may not leave it."""
     if reader.is_published:
         return False
     entry = reader.folder.root / path
@@ -162,7 +162,7 @@ def _in_index(
             "",
             "filtered",
             "",
-            f"it is in {name}, not in a folder of the filter `folder`: {', '.join(names)}",
+            f"it is in {name}; the filter `folder` allows only {', '.join(names)}",
         )
     snapshots = {
         reader: reader.folder_snapshot()
