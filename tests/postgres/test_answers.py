@@ -1,6 +1,4 @@
-"""What is published answers as the index on the disk does: every question, every list, after every
-edit, byte for byte.
-"""
+"""A published index gives exactly the same answers and lists as the index on disk."""
 
 from __future__ import annotations
 
@@ -33,27 +31,27 @@ from thumbindex.postgres.publish import create_vector_indexes
 
 
 def outcome(ask: Callable[[Library, str], Any], library: Library, path: str) -> Any:
-    """Return what is said, or the words of the error."""
+    """Return the result, or the error as text."""
     try:
         return ask(library, path)
     except ThumbindexError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def test_every_question_has_the_answer_that_the_disk_gives(shared: Shared) -> None:
+def test_every_answer_equals_that_from_disk(shared: Shared) -> None:
     assert answers(shared.served, explain=True) == answers(shared.disk, explain=True)
 
 
-def test_words_alone_answer_the_same(shared: Shared) -> None:
-    found = []
+def test_keyword_only_answers_equal_those_from_disk(shared: Shared) -> None:
+    results = []
     for library in (shared.served, shared.disk):
         with_vectors = library.config
         library.config = replace(
             with_vectors, query=without_stages(with_vectors.query, "search_vector")
         )
-        found.append(answers(library, QUESTIONS[::2]))
+        results.append(answers(library, QUESTIONS[::2]))
         library.config = with_vectors
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 PATHS = (
@@ -78,18 +76,18 @@ ASKS: dict[str, Callable[[Library, str], Any]] = {
 
 
 @pytest.mark.parametrize("ask", ASKS)
-def test_a_note_reads_and_stands_as_on_the_disk(shared: Shared, ask: str) -> None:
-    """`why` looks at the disk for what is no note there: of a directory it says more."""
-    said = [
+def test_notes_read_as_on_disk(shared: Shared, ask: str) -> None:
+    """`why` may differ: for a path that is not a note, it looks at the disk."""
+    results = [
         {path: outcome(ASKS[ask], library, path) for path in PATHS}
         for library in (shared.served, shared.disk)
     ]
     if ask == "why":
-        assert said[0].pop("Guides") != said[1].pop("Guides")
-    assert said[0] == said[1]
+        assert results[0].pop("Guides") != results[1].pop("Guides")
+    assert results[0] == results[1]
 
 
-def test_lists_are_those_of_the_disk(shared: Shared) -> None:
+def test_lists_equal_those_from_disk(shared: Shared) -> None:
     served, disk = shared.served, shared.disk
     assert served.outline() == disk.outline()
     assert served.listing(tag=["fruit"]) == disk.listing(tag=["fruit"])
@@ -100,10 +98,10 @@ def test_lists_are_those_of_the_disk(shared: Shared) -> None:
 
 
 def sorted_by_title(documents: Any) -> Any:
-    return sorted(documents, key=lambda each: each.title)
+    return sorted(documents, key=lambda document: document.title)
 
 
-def test_citations_are_verified_as_on_the_disk(shared: Shared) -> None:
+def test_citations_are_verified_as_on_disk(shared: Shared) -> None:
     draft = (
         'Pears keep long: "Keep pears in a cool cellar for 20 days" (Guides/pears.md:10), "a hot '
         'cellar" (Guides/apples.md),'
@@ -112,38 +110,38 @@ def test_citations_are_verified_as_on_the_disk(shared: Shared) -> None:
     assert shared.served.verify(draft) == shared.disk.verify(draft)
 
 
-def test_status_tells_what_is_published_and_no_password(shared: Shared) -> None:
-    mine, yours = shared.served.status(), shared.disk.status()
-    assert [(each.folder, each.index, each.skipped, each.flagged) for each in mine] == [
-        (your.folder, your.index, your.skipped, your.flagged) for your in yours
+def test_status_equals_that_from_disk_and_has_no_password(shared: Shared) -> None:
+    served, disk = shared.served.status(), shared.disk.status()
+    assert [(s.folder, s.index, s.skipped, s.flagged) for s in served] == [
+        (s.folder, s.index, s.skipped, s.flagged) for s in disk
     ]
-    assert [(each.indexed, each.writing) for each in mine] == [(True, False)] * 2
-    assert "password" not in mine[0].root
+    assert [(status.indexed, status.writing) for status in served] == [(True, False)] * 2
+    assert "password" not in served[0].root
 
 
-def test_published_vaults_lie_where_no_file_is_read() -> None:
+def test_root_of_published_folders_does_not_exist_on_disk() -> None:
     assert not (NO_ROOT / "x").exists()
 
 
-def test_duplicates_and_what_the_owner_decided_are_those_of_the_disk(
+def test_duplicates_and_decisions_equal_those_on_disk(
     disk: Library, served: Library, builder: PublishJob
 ) -> None:
-    assert told_clusters(served) == told_clusters(disk) != []
+    assert clusters(served) == clusters(disk) != []
     first = disk.duplicates(grey=True).clusters[0]
     for verdict in ("apart", "same"):
         disk.decisions().decide(first.id, verdict, "two notes")
         builder.publish_changes()
-        assert told_clusters(served) == told_clusters(disk)
+        assert clusters(served) == clusters(disk)
         assert answers(served, QUESTIONS) == answers(disk, QUESTIONS)
     with pytest.raises(ThumbindexError, match="Decide there"):
         served.decisions().decide(first.id, "same")
 
 
-def told_clusters(library: Library) -> list[Any]:
+def clusters(library: Library) -> list[Any]:
     return list(library.duplicates(grey=True).clusters)
 
 
-def test_published_folders_and_own_ones_are_asked_together(shared: Shared, tmp_path: Path) -> None:
+def test_one_query_covers_published_and_local_folders(shared: Shared, tmp_path: Path) -> None:
     shed = make_shed(tmp_path / "shed")
     with Library.open(
         ["garden", shed],
@@ -154,24 +152,24 @@ def test_published_folders_and_own_ones_are_asked_together(shared: Shared, tmp_p
     ) as mixed:
         mixed.index()
         assert sorted(name for name, _ in mixed.folders) == ["garden", "shed"]
-        assert [places(mixed, text) for text, _ in QUESTIONS[::4]] == [
-            places(shared.disk, text) for text, _ in QUESTIONS[::4]
+        assert [ranking(mixed, text) for text, _ in QUESTIONS[::4]] == [
+            ranking(shared.disk, text) for text, _ in QUESTIONS[::4]
         ]
 
 
-def places(library: Library, text: str) -> list[tuple[str, str, float]]:
+def ranking(library: Library, text: str) -> list[tuple[str, str, float]]:
     passages = library.query(text, folder=["garden", "shed"]).passages
     return [(passage.folder, passage.path, passage.score) for passage in passages]
 
 
-def test_a_name_that_is_of_a_folder_here_and_of_a_published_one_is_refused(
+def test_local_and_published_folder_with_one_name_are_refused(
     shared: Shared, tmp_path: Path
 ) -> None:
-    own = tmp_path / "mine" / "garden"
-    own.mkdir(parents=True)
+    local = tmp_path / "local" / "garden"
+    local.mkdir(parents=True)
     with (
         pytest.raises(UsageError, match="garden"),
-        in_database(shared.url, tmp_path, "garden", own),
+        in_database(shared.url, tmp_path, "garden", local),
     ):
         pass
 
@@ -182,15 +180,15 @@ def test_answers_stay_equal_after_each_edit(
 ) -> None:
     gardener = Gardener(garden, seed)
     for number in range(count):
-        what = gardener.edit()
+        edit = gardener.edit()
         disk.index()
         builder.publish_changes()
         some = QUESTIONS[number % 6 :: 6]
-        assert answers(served, some) == answers(disk, some), (number, what)
-        assert served.outline() == disk.outline(), (number, what)
+        assert answers(served, some) == answers(disk, some), (number, edit)
+        assert served.outline() == disk.outline(), (number, edit)
 
 
-def test_an_index_that_is_built_anew_takes_the_place_of_the_one_before(
+def test_rebuilt_index_replaces_the_published_one(
     disk: Library, served: Library, builder: PublishJob, garden: Path
 ) -> None:
     before = answers(served, [("cellar", {})])
@@ -205,7 +203,7 @@ def test_an_index_that_is_built_anew_takes_the_place_of_the_one_before(
     assert len(set(tables)) == 2
 
 
-def test_another_builder_goes_on_where_the_first_one_ended(
+def test_second_builder_publishes_only_the_changes(
     disk: Library, served: Library, builder: PublishJob, garden: Path, url: str
 ) -> None:
     builder.close()
@@ -221,7 +219,7 @@ def test_another_builder_goes_on_where_the_first_one_ended(
     assert answers(served, QUESTIONS[::4]) == answers(disk, QUESTIONS[::4])
 
 
-def test_another_model_may_embed_a_folder_whose_vectors_have_an_index(
+def test_folder_with_a_vector_index_can_change_its_model(
     disk: Library, builder: PublishJob, garden: Path, url: str, tmp_path: Path
 ) -> None:
     assert len(create_vector_indexes(builder.engine, above=1)) == 1

@@ -1,6 +1,4 @@
-"""Faults at random moments: answers are right or refused in a sentence, nothing is lost, and all
-ends as on one machine.
-"""
+"""Random faults: answers are correct or refused with a message, and no note is lost."""
 
 from __future__ import annotations
 
@@ -39,46 +37,46 @@ while True:
                 disk.index()
                 builder.publish_changes()
                 builder.create_vector_indexes()
-                print("looked", flush=True)
+                print("published", flush=True)
     except ThumbindexError as error:
         print(error, flush=True)
         time.sleep(0.2)
 """
-"""Indexes and publishes a garden until it is killed."""
+"""A script that indexes and publishes a garden until killed."""
 
 
 class Builder:
-    """A process that builds; what it says is in a file."""
+    """A builder process that logs to a file."""
 
     def __init__(self, place: Path, url: str) -> None:
         self._command = [sys.executable, "-c", BUILDER, str(Path(__file__).parents[1])]
         self._command += [str(place), url]
-        self.said = place / "said"
+        self.log = place / "log"
         self.start()
 
     def start(self) -> None:
-        with self.said.open("a", encoding="utf-8") as file:
+        with self.log.open("a", encoding="utf-8") as file:
             self._process = subprocess.Popen(self._command, stdout=file, stderr=file)
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
 
-    def wait_until_it_looked(self) -> None:
-        before = self.said.stat().st_size
+    def wait_for_publication(self) -> None:
+        start = self.log.stat().st_size
         wait_until(
-            lambda: "looked" in self.said.read_text(encoding="utf-8")[before:],
-            "a builder looks",
+            lambda: "published" in self.log.read_text(encoding="utf-8")[start:],
+            "a builder publishes",
             90,
         )
 
 
 class Asker:
-    """Asks one question after the other, and keeps what was shown and what was refused."""
+    """Runs queries in a thread, and records passages and errors."""
 
     def __init__(self, served: Library) -> None:
         self._served, self._stop = served, threading.Event()
-        self.shown, self.refused = set[tuple[str, str]](), list[str]()
+        self.shown, self.errors = set[tuple[str, str]](), list[str]()
         self._thread = threading.Thread(target=self._ask)
 
     def _ask(self) -> None:
@@ -88,7 +86,7 @@ class Asker:
                     passages = self._served.query(text, limit=10).passages
                     self.shown |= {(passage.path, passage.text) for passage in passages}
                 except EngineError as error:
-                    self.refused.append(str(error))
+                    self.errors.append(str(error))
 
     def __enter__(self) -> Asker:
         self._thread.start()
@@ -111,50 +109,51 @@ def notes(garden: Path) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     "faults", [pytest.param(6, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.long)]
 )
-def test_killed_builders_and_cut_connections_lose_no_note_and_show_none_that_never_was(
+def test_killed_builders_and_broken_connections_lose_and_invent_no_notes(
     postgres: TestServer, database: str, url: str, garden: Path, tmp_path: Path, faults: int
 ) -> None:
-    gardener, chance, were = Gardener(garden, 1), random.Random(1), notes(garden)
+    gardener, generator, history = Gardener(garden, 1), random.Random(1), notes(garden)
     builder = Builder(tmp_path, url)
     try:
-        builder.wait_until_it_looked()
+        builder.wait_for_publication()
         with in_database(url, tmp_path / "server") as served:
             with Asker(served) as asker:
                 for _ in range(faults):
                     for _ in range(3):
                         gardener.edit()
-                        were |= notes(garden)
-                    time.sleep(chance.random() * 0.5)
-                    if chance.random() < 0.5:
+                        history |= notes(garden)
+                    time.sleep(generator.random() * 0.5)
+                    if generator.random() < 0.5:
                         postgres.end_connections(database)
                     else:
                         builder.kill()
                         builder.start()
-                        if chance.random() < 0.5:
-                            builder.wait_until_it_looked()
-                builder.wait_until_it_looked()
-                builder.wait_until_it_looked()
+                        if generator.random() < 0.5:
+                            builder.wait_for_publication()
+                builder.wait_for_publication()
+                builder.wait_for_publication()
             builder.kill()
             with on_disk(tmp_path, garden) as disk, publishing(disk, url) as last:
                 disk.index()
                 last.publish_changes()
                 assert answers(served, QUESTIONS[::2]) == answers(disk, QUESTIONS[::2])
-            published = {(each.path, served.read(each.path).text) for each in served.outline()}
+            published = {(entry.path, served.read(entry.path).text) for entry in served.outline()}
     finally:
         builder.kill()
     assert {(path, text.strip()) for path, text in published} == notes(garden)
-    never = [
+    invented = [
         (path, passage)
         for path, passage in asker.shown
-        if not any(passage in text for known, text in were if known == path)
+        if not any(passage in text for note, text in history if note == path)
     ]
-    assert (never, "Traceback" in builder.said.read_text(encoding="utf-8")) == ([], False)
-    assert [each for each in asker.refused if "Cannot connect to" not in each] == []
+    assert invented == []
+    assert "Traceback" not in builder.log.read_text(encoding="utf-8")
+    assert [error for error in asker.errors if "Cannot connect to" not in error] == []
 
 
 @contextmanager
 def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
-    """Mount a disk of so many megabytes; skip the test where this process may not."""
+    """Mount a small disk; skip the test without the right to do so."""
     place.mkdir()
     options = f"size={megabytes}M,mode=0777,uid={place.parent.stat().st_uid}"
     done = subprocess.run(
@@ -163,7 +162,7 @@ def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
         check=False,
     )
     if done.returncode:
-        pytest.skip("a small disk can be mounted by root alone")
+        pytest.skip("only root can mount a small disk")
     try:
         yield place
     finally:
@@ -172,12 +171,12 @@ def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
 
 @pytest.mark.long
 @pytest.mark.skipif(not shutil.which("mount"), reason="there is no `mount` here")
-def test_a_full_disk_of_the_database_changes_nothing_and_is_got_over(
+def test_full_database_disk_changes_nothing_and_publishing_recovers(
     tmp_path: Path, garden: Path
 ) -> None:
     with (
         running_cluster(standbys=0) as cluster,
-        small_disk(cluster.primary.place.parent / "small", 40) as small,
+        small_disk(cluster.primary.folder.parent / "small", 40) as small,
         ExitStack() as stack,
     ):
         cluster.primary.run(f"CREATE TABLESPACE small LOCATION '{small}'")

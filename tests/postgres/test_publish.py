@@ -1,6 +1,4 @@
-"""A publication is one transaction: cut off, it leaves what was published before. A builder that
-stands on another history replaces all of it.
-"""
+"""An interrupted publication changes nothing; a restored or rebuilt index replaces everything."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ PHASES = ("publishing texts", "publishing words", "publishing vectors")
 SOME = QUESTIONS[::4]
 
 
-class CutError(Exception):
-    """Stands for whatever ends a publication."""
+class InterruptionError(Exception):
+    """Interrupts a publication."""
 
 
 @pytest.fixture
@@ -34,52 +32,54 @@ def disk(tmp_path: Path, garden: Path) -> Iterator[Library]:
         yield library
 
 
-def load(disk: Library, url: str, tell: Callable[[Progress], None] = lambda progress: None) -> None:
-    with closing(PublishJob(disk.opened, url, tell)) as builder:
+def publish(
+    disk: Library, url: str, on_progress: Callable[[Progress], None] = lambda progress: None
+) -> None:
+    with closing(PublishJob(disk.opened, url, on_progress)) as builder:
         builder.publish_changes()
 
 
-def cut_at(phase: str) -> Callable[[Progress], None]:
-    def tell(progress: Progress) -> None:
+def interrupt_at(phase: str) -> Callable[[Progress], None]:
+    def on_progress(progress: Progress) -> None:
         if progress.phase == phase:
-            raise CutError
+            raise InterruptionError
 
-    return tell
+    return on_progress
 
 
-def assert_equal(disk: Library, url: str, place: Path) -> None:
-    with in_database(url, place) as served:
+def assert_equal(disk: Library, url: str, folder: Path) -> None:
+    with in_database(url, folder) as served:
         assert answers(served, SOME) == answers(disk, SOME)
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_first_publication_that_is_cut_off_leaves_nothing(
+def test_interrupted_first_publication_leaves_nothing(
     disk: Library, url: str, tmp_path: Path, phase: str
 ) -> None:
-    with pytest.raises(CutError):
-        load(disk, url, cut_at(phase))
+    with pytest.raises(InterruptionError):
+        publish(disk, url, interrupt_at(phase))
     with (
         pytest.raises(UnknownFolderError, match="No folder is published"),
         in_database(url, tmp_path),
     ):
         pass
-    heard = list[Progress]()
-    load(disk, url, heard.append)
-    assert tuple(dict.fromkeys(each.phase for each in heard)) == PHASES
-    assert all(each.folder == "garden" and each.done < each.total for each in heard)
+    reports = list[Progress]()
+    publish(disk, url, reports.append)
+    assert tuple(dict.fromkeys(report.phase for report in reports)) == PHASES
+    assert all(report.folder == "garden" and report.done < report.total for report in reports)
     assert_equal(disk, url, tmp_path)
 
 
-def test_an_index_that_is_built_anew_replaces_the_one_before_whole_or_not_at_all(
+def test_rebuilt_index_replaces_the_old_one_completely_or_not_at_all(
     postgres: TestServer, disk: Library, garden: Path, url: str, tmp_path: Path
 ) -> None:
-    load(disk, url)
+    publish(disk, url)
     with in_database(url, tmp_path) as served:
         before = answers(served, SOME)
         (garden / "terms.md").write_text("#private\n", encoding="utf-8")
         disk.index(rebuild=True)
 
-        def lose(progress: Progress) -> None:
+        def break_connection(progress: Progress) -> None:
             if progress.phase == PHASES[2]:
                 assert answers(served, SOME[:2]) == dict(list(before.items())[:2])
                 postgres.run(
@@ -87,19 +87,17 @@ def test_an_index_that_is_built_anew_replaces_the_one_before_whole_or_not_at_all
                 )
 
         with pytest.raises(EngineConnectionError):
-            load(disk, url, lose)
+            publish(disk, url, break_connection)
         assert answers(served, SOME) == before
-        load(disk, url)
+        publish(disk, url)
         assert answers(served, SOME) == answers(disk, SOME) != before
-        assert "terms.md" not in {each.path for each in served.outline()}
+        assert "terms.md" not in {entry.path for entry in served.outline()}
 
 
-def test_a_server_keeps_nothing_over_a_backup_that_was_put_back(
+def test_server_drops_its_caches_after_a_restored_backup(
     disk: Library, garden: Path, url: str, tmp_path: Path
 ) -> None:
-    """Rows are counted on from the backup: the same numbers are other texts than those that the
-    server has read.
-    """
+    """After a restore, row ids are assigned again, to other texts."""
     index, note = disk.opened[0].index_paths.folder.parent, garden / "Guides" / "pears.md"
     with publishing(disk, url) as builder:
         builder.publish_changes()

@@ -1,6 +1,4 @@
-"""What PostgreSQL keeps of words gives the same answers as the segments that it was published from,
-to the last bit.
-"""
+"""The published keyword index gives bit-identical results to the segments on disk."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from thumbindex.postgres import Engine, PublishedStore
 from thumbindex.postgres.publish import IndexPublisher
 from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
 
-# -------------------------------------------------- a folder as it is published, without a database
+# -------------------------------------------------- both indexes of a folder
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +36,7 @@ def engine(postgres: TestServer) -> Iterator[Engine]:
 
 
 class Both:
-    """The embedded index of some notes, and the published one."""
+    """The index of some notes on disk, and the published one."""
 
     def __init__(self, folder: Path, engine: Engine) -> None:
         self._folder, self._engine, self._inode = folder, engine, 0
@@ -49,34 +47,34 @@ class Both:
     def published(
         self, notes: Sequence[ParsedDocument], removed: Sequence[str] = ()
     ) -> Iterator[Both]:
-        """Index notes, publish the index, and open both for questions."""
+        """Index notes, publish the index, and open both."""
         self._inode += 1
         states = [
-            FileState(each.document.path, 1, 1_000, self._inode, f"{self._inode} {n}")
-            for n, each in enumerate(notes)
+            FileState(note.document.path, 1, 1_000, self._inode, f"{self._inode} {n}")
+            for n, note in enumerate(notes)
         ]
         with Writer.open(self._folder) as writer:
             writer.apply(
                 Batch(list(zip(states, notes, strict=True)), tuple(removed)),
                 lambda _: lambda link, _: None,
             )
-        places = IndexPaths(self._folder)
-        with closing(Store(places.store, read_only=True)) as own:
-            self.opened = open_snapshot(own, "")
-            self._publisher.publish(self.opened, own)
+        with closing(Store(IndexPaths(self._folder).store, read_only=True)) as disk_store:
+            self.opened = open_snapshot(disk_store, "")
+            self._publisher.publish(self.opened, disk_store)
             with self._engine.read_transaction() as session:
                 folders = read_folders(session)
                 state = next(folder for folder in folders if folder.name == self._folder.name)
-                store = PublishedStore(lambda *asked: self._session.fetch(*asked), state)
+                store = PublishedStore(lambda *query: self._session.fetch(*query), state)
                 self._session = session
                 self._last = open_published(store, self._last)
                 self.published_words = self._last.keyword
                 yield self
 
-    def within(self, chosen: Callable[[int], bool], but: bool) -> Selection:
+    def within(self, is_selected: Callable[[int], bool], inverted: bool) -> Selection:
         """Return a selection of some chunks, or of all others."""
         catalog = self.opened.catalog
-        return catalog.only([ChunkId(n) for n in range(len(catalog)) if chosen(n) != but])
+        chunks = [ChunkId(n) for n in range(len(catalog)) if is_selected(n) != inverted]
+        return catalog.only(chunks)
 
     def search(
         self,
@@ -85,32 +83,30 @@ class Both:
         limit: int,
         within: Selection | None = None,
     ) -> None:
-        """Ask both, and compare."""
-        embedded = self.opened.keyword.search(terms, weights, limit, within)
+        """Compare the results of a search in both indexes."""
+        on_disk = self.opened.keyword.search(terms, weights, limit, within)
         published = self.published_words.search(terms, weights, limit, within)
-        assert published == embedded
+        assert published == on_disk
 
     def compare_words(self, texts: Sequence[str]) -> None:
-        """Ask both which chunks hold some words, as words and as phrases, and compare."""
-        embedded, published = self.opened.keyword, self.published_words
+        """Compare matches and frequencies of texts, as words and as phrases."""
+        on_disk, published = self.opened.keyword, self.published_words
         for text, fields in product(texts, (("body", "title"), ("code",))):
-            mine, yours = (
-                published.chunks_with_all_words(text, fields),
-                embedded.chunks_with_all_words(text, fields),
-            )
-            assert mine.mask.tolist() == yours.mask.tolist()
+            actual = published.chunks_with_all_words(text, fields)
+            expected = on_disk.chunks_with_all_words(text, fields)
+            assert actual.mask.tolist() == expected.mask.tolist()
         for text in texts:
-            mine, yours = published.chunks_with_phrase(text), embedded.chunks_with_phrase(text)
-            assert mine.mask.tolist() == yours.mask.tolist()
+            actual, expected = published.chunks_with_phrase(text), on_disk.chunks_with_phrase(text)
+            assert actual.mask.tolist() == expected.mask.tolist()
             assert (published.chunk_frequency(text), published.phrase_frequency(text)) == (
-                embedded.chunk_frequency(text),
-                embedded.phrase_frequency(text),
+                on_disk.chunk_frequency(text),
+                on_disk.phrase_frequency(text),
             )
-        assert published.languages == embedded.languages
-        assert set(published.lexicon(range(4, 6))) == set(embedded.lexicon(range(4, 6)))
+        assert published.languages == on_disk.languages
+        assert set(published.lexicon(range(4, 6))) == set(on_disk.lexicon(range(4, 6)))
 
 
-# ------------------------------------------------------------------ random notes and questions
+# ------------------------------------------------------------------ random notes and queries
 
 WORDS = ("tree", "trees", "spring", "moss", "in", "parse_json", "Bäume", "Baum", "grows", "東京")
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
@@ -129,8 +125,8 @@ notes = st.builds(
     st.lists(texts, max_size=2),
     st.sampled_from(["", "de"]),
 )
-batches = st.lists(notes, min_size=1, max_size=6, unique_by=lambda each: each.document.path).map(
-    lambda found: [*found, document("z.md", "rest")]
+batches = st.lists(notes, min_size=1, max_size=6, unique_by=lambda note: note.document.path).map(
+    lambda batch: [*batch, document("z.md", "rest")]
 )
 forms = st.builds(Term, texts.map(str.lower), st.sampled_from([0.5, 0.3]))
 terms = st.builds(
@@ -170,22 +166,22 @@ questions = st.tuples(
     st.lists(questions, min_size=1, max_size=5),
     st.lists(texts, min_size=1, max_size=3),
 )
-def test_searches_words_and_phrases_find_the_same(
+def test_searches_words_and_phrases_match_the_disk(
     engine: Engine,
     first: list[ParsedDocument],
     second: list[ParsedDocument],
-    asked: list[Any],
-    asked_texts: list[str],
+    searches: list[Any],
+    searched_texts: list[str],
 ) -> None:
-    gone = {first[0].document.path} - {each.document.path for each in second}
+    removed = {first[0].document.path} - {note.document.path for note in second}
     with TemporaryDirectory() as folder:
         both = Both(Path(folder), engine)
-        for batch, removed in ((first, ()), (second, tuple(gone))):
-            with both.published(batch, removed):
-                for search, weighed, limit, chosen in asked:
-                    within = chosen and both.within(chosen[0].__contains__, chosen[1])
-                    both.search(search, weighed, limit, within)
-                both.compare_words(asked_texts)
+        for batch, removed_paths in ((first, ()), (second, tuple(removed))):
+            with both.published(batch, removed_paths):
+                for search_terms, field_weights, limit, selected in searches:
+                    within = selected and both.within(selected[0].__contains__, selected[1])
+                    both.search(search_terms, field_weights, limit, within)
+                both.compare_words(searched_texts)
 
 
 # ------------------------------------------------------------------ equal scores and many documents
@@ -193,36 +189,32 @@ def test_searches_words_and_phrases_find_the_same(
 BODY = KeywordWeights({"title": 3.0, "body": 1.0})
 
 
-def many(count: int, text: Callable[[int], str]) -> list[ParsedDocument]:
+def make_notes(count: int, text: Callable[[int], str]) -> list[ParsedDocument]:
     return [document(f"{n:05}.md", f"# Note\n\n{text(n)}") for n in range(count)]
 
 
-def test_of_equal_scores_those_of_the_first_documents_are_taken(
-    tmp_path: Path, engine: Engine
-) -> None:
-    notes = many(40, lambda n: "tree" if n % 3 else "tree tree moss")
+def test_equal_scores_rank_in_document_order(tmp_path: Path, engine: Engine) -> None:
+    notes = make_notes(40, lambda n: "tree" if n % 3 else "tree tree moss")
     with Both(tmp_path, engine).published(notes) as both:
         for limit in (1, 5, 13, 14, 20, 40):
             both.search([Term("tree")], BODY, limit)
             both.search([Term("note")], KeywordWeights({"title": 1.0}), limit)
 
 
-def test_words_in_a_row_that_stand_for_a_word_count_by_the_length_of_their_text(
-    tmp_path: Path, engine: Engine
-) -> None:
-    notes = many(9, lambda n: f"key bindings {'moss ' * n}" if n % 2 else "key moss bindings")
+def test_phrase_forms_are_scored_by_text_length(tmp_path: Path, engine: Engine) -> None:
+    notes = make_notes(9, lambda n: f"key bindings {'moss ' * n}" if n % 2 else "key moss bindings")
     term = Term("keybindings", forms=(Term("key bindings", 0.5),))
     with Both(tmp_path, engine).published(notes) as both:
         both.search([term], BODY, 9)
 
 
-def test_beyond_max_documents_results_equal_the_segments(tmp_path: Path, engine: Engine) -> None:
-    long = {5: "tree tree tree", 6: "tree", 20: "tree in zebra", 900: "zebra in zebra"}
-    notes = many(
+def test_results_beyond_max_documents_equal_the_disk(tmp_path: Path, engine: Engine) -> None:
+    texts = {5: "tree tree tree", 6: "tree", 20: "tree in zebra", 900: "zebra in zebra"}
+    notes = make_notes(
         MAX_DOCUMENTS + 60,
-        lambda n: f"{long.get(n, 'tree spring' if n % 2 else 'tree in spring')}\n\nmoss",
+        lambda n: f"{texts.get(n, 'tree spring' if n % 2 else 'tree in spring')}\n\nmoss",
     )
-    seconds: Sequence[Callable[[int], bool]] = (
+    selections: Sequence[Callable[[int], bool]] = (
         lambda n: n % 2 == 1,
         lambda n: n in (3, 11, 12),
         lambda n: n not in (2, 4, 6),
@@ -230,5 +222,5 @@ def test_beyond_max_documents_results_equal_the_segments(tmp_path: Path, engine:
     with Both(tmp_path, engine).published(notes) as both:
         both.search([Term("tree")], BODY, 3)
         both.search([Term("zebra"), Term("in zebra", phrase=True)], BODY, 3)
-        for chosen, but in product(seconds, (False, True)):
-            both.search([Term("tree")], BODY, 3, both.within(chosen, but))
+        for is_selected, inverted in product(selections, (False, True)):
+            both.search([Term("tree")], BODY, 3, both.within(is_selected, inverted))

@@ -1,6 +1,4 @@
-"""What PostgreSQL does to answer: it looks into one folder's partitions, by their indexes, and
-never through all of what is there.
-"""
+"""Query plans: statements read only the folder's partitions, and use their indexes."""
 
 from __future__ import annotations
 
@@ -24,21 +22,19 @@ from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
 from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Tools
 
-WHOLE = ("parts", "vectors", "documents")
-"""Tables of one folder that a step may read whole: when it is opened, and each vector where they
-are few.
-"""
+SCANNABLE = ("parts", "vectors", "documents")
+"""Tables that may be scanned: for opening a folder, and for exact search over few vectors."""
 
 
 class Recording(DatabaseSession):
-    """A session that remembers what it was asked."""
+    """A session that records its statements."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
-        self.asked: list[tuple[str, Sequence[Any]]] = []
+        self.statements: list[tuple[str, Sequence[Any]]] = []
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[ResultRow]:
-        self.asked.append((sql, parameters))
+        self.statements.append((sql, parameters))
         return self._session.fetch(sql, parameters)
 
 
@@ -64,7 +60,7 @@ def session(builder: PublishJob) -> Iterator[DatabaseSession]:
         yield session
 
 
-def opened(
+def open_index(
     session: DatabaseSession, exact: int = MAX_EXACT_VECTORS
 ) -> tuple[PublishedIndex, FolderState]:
     state = read_folders(session)[0]
@@ -78,15 +74,13 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def plan_of(session: DatabaseSession, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
-    ((found,),) = session.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
-    return list(nodes(found[0]["Plan"]))
+    ((plans,),) = session.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+    return list(nodes(plans[0]["Plan"]))
 
 
-def test_each_step_of_a_question_looks_into_its_folder_by_an_index(
-    session: DatabaseSession,
-) -> None:
+def test_statements_of_a_query_use_indexes_of_one_folder(session: DatabaseSession) -> None:
     recording = Recording(session)
-    index, state = opened(recording)
+    index, state = open_index(recording)
     embedder = FakeEmbedder()
     tools = Tools(index.snapshot, embedder=embedder)
     words = sorted(index.snapshot.keyword.lexicon(range(4, 12)))[:40]
@@ -103,64 +97,59 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(
             Filters(without=("folder 1/note 1.md",)),
         ):
             run_pipeline(Query(text, 5, filters), tools, iter(range(10_000)).__next__)
-    # of some thousand rows PostgreSQL would rather read all
+    # PostgreSQL would prefer to scan a few thousand rows
     session.fetch("SELECT set_config('enable_seqscan', 'off', true)")
     partition, wrong = f"_{state.folder}", list[tuple[str, str]]()
     statements = {
         sql: parameters
-        for sql, parameters in recording.asked
+        for sql, parameters in recording.statements
         if sql.lstrip().startswith(("SELECT", "WITH")) and "set_config" not in sql
     }
     assert len(statements) > 6
     for sql, parameters in statements.items():
         for node in plan_of(session, sql, parameters):
             table = node.get("Relation Name", "")
-            of = table.rpartition("_")[0]
+            parent = table.rpartition("_")[0]
             if table and table != "folders" and not table.endswith(partition):
-                wrong.append((f"looks into {table}", sql))
-            if node["Node Type"] == "Seq Scan" and table != "folders" and of not in WHOLE:
-                wrong.append((f"reads all of {table}", sql))
+                wrong.append((f"reads {table}", sql))
+            if node["Node Type"] == "Seq Scan" and table != "folders" and parent not in SCANNABLE:
+                wrong.append((f"scans {table}", sql))
     assert wrong == []
 
 
-def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(
-    builder: PublishJob,
-) -> None:
+def test_vector_index_is_used_and_finds_most_nearest_neighbors(builder: PublishJob) -> None:
     assert len(create_vector_indexes(builder.engine, above=100)) == 2
     assert create_vector_indexes(builder.engine, above=100) == []
     with builder.engine.write_transaction() as session:
         session.execute("ANALYZE")
     with builder.engine.read_transaction() as session:
-        # of two thousand vectors PostgreSQL would rather compare each
+        # PostgreSQL would prefer to compare all of two thousand vectors
         session.fetch("SELECT set_config('enable_sort', 'off', true)")
         recording = Recording(session)
-        index, state = opened(recording)
-        exact, near = index.snapshot.vector, opened(recording, exact=10)[0].snapshot.vector
+        index, state = open_index(recording)
+        exact, near = index.snapshot.vector, open_index(recording, exact=10)[0].snapshot.vector
         sampled = index.snapshot.catalog.every_nth(97, None)
         queries = [
             vector
             for vector in index.snapshot.vector.vectors(sampled)
             if not np.isnan(vector).any()
         ]
-        both = [
+        results = [
             (
                 {hit.chunk for hit in exact.search(query, 20)},
                 {hit.chunk for hit in near.search(query, 20)},
             )
             for query in queries
         ]
-        shared = [len(mine & yours) / len(mine) for mine, yours in both]
-        some = index.snapshot.catalog.select(Filters(path=("folder 1/**",)))
-        narrow = [hit.chunk for hit in near.search(queries[0], 20, some)]
-        asked = [each for each in recording.asked if "halfvec(" in each[0]]
-        used = {node.get("Index Name") for node in plan_of(session, *asked[0])}
-        scores = [hit.score for hit in near.search(queries[0], 5)] == [
-            hit.score for hit in exact.search(queries[0], 5)
-        ]
-    assert (float(np.mean(shared)) > 0.9, f"vectors_{state.folder}_hnsw" in used, scores) == (
-        True,
-        True,
-        True,
-    )
-    assert some is not None
-    assert some.among(narrow).all()
+        recall = [len(expected & actual) / len(expected) for expected, actual in results]
+        selection = index.snapshot.catalog.select(Filters(path=("folder 1/**",)))
+        filtered = [hit.chunk for hit in near.search(queries[0], 20, selection)]
+        searches = [statement for statement in recording.statements if "halfvec(" in statement[0]]
+        indexes = {node.get("Index Name") for node in plan_of(session, *searches[0])}
+        near_scores = [hit.score for hit in near.search(queries[0], 5)]
+        exact_scores = [hit.score for hit in exact.search(queries[0], 5)]
+    assert float(np.mean(recall)) > 0.9
+    assert f"vectors_{state.folder}_hnsw" in indexes
+    assert near_scores == exact_scores
+    assert selection is not None
+    assert selection.among(filtered).all()

@@ -1,5 +1,5 @@
-"""Servers read from standbys and go on through the death of any server; builders follow the
-primary, and publish what a failover has lost.
+"""Servers read from standbys and survive the crash of any database server; builders follow the
+primary, and publish again after a failover.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ import pytest
 
 from postgres.cluster import Cluster, Node, wait_until
 from postgres.server import TestServer
-from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing, told, watching
+from postgres.vault import (
+    QUESTIONS,
+    answers,
+    comparable,
+    in_database,
+    on_disk,
+    publishing,
+    watching,
+)
 from thumbindex.errors import EngineConnectionError, EngineError
 from thumbindex.library import Library
 from thumbindex.postgres import Engine, PublishedFolders, PublishJob
@@ -24,72 +32,69 @@ from thumbindex.postgres import Engine, PublishedFolders, PublishJob
 SOME = QUESTIONS[::4]
 
 
-# --------------------------------------------------------------- what is asked again, on one server
+# --------------------------------------------------------------- retries on one server
 
 
-def test_a_question_whose_connection_is_lost_is_asked_again_whole(
+def test_query_with_a_lost_connection_is_retried_from_the_start(
     postgres: TestServer, database: str, served: Library
 ) -> None:
-    asked = list[int]()
+    calls = list[int]()
 
     def ask() -> Any:
-        before = told(served.query("apples"))
-        if not asked:
+        before = comparable(served.query("apples"))
+        if not calls:
             assert postgres.end_connections(database)
-        asked.append(1)
-        return before, told(served.query("apples"))
+        calls.append(1)
+        return before, comparable(served.query("apples"))
 
     before, after = served.in_one_snapshot(ask)
-    assert (before == after == told(served.query("apples")), len(asked)) == (True, 2)
+    assert before == after == comparable(served.query("apples"))
+    assert len(calls) == 2
 
 
-def test_what_is_lost_again_and_again_is_given_up(
-    postgres: TestServer, database: str, served: Library
-) -> None:
-    """It may be the question itself that ends the server."""
-    asked = list[int]()
+def test_query_is_retried_once(postgres: TestServer, database: str, served: Library) -> None:
+    """The query itself may crash the server."""
+    calls = list[int]()
 
     def ask() -> Any:
-        asked.append(1)
+        calls.append(1)
         postgres.end_connections(database)
         return served.outline()
 
     with pytest.raises(EngineConnectionError):
         served.in_one_snapshot(ask)
-    assert len(asked) == 2
+    assert len(calls) == 2
     assert served.query("apples").passages
 
 
-def test_a_statement_that_took_too_long_is_not_asked_again(
-    postgres: TestServer, database: str
-) -> None:
-    folders, asked = PublishedFolders(postgres.address(database)), list[int]()
+def test_statement_that_timed_out_is_not_retried(postgres: TestServer, database: str) -> None:
+    folders, calls = PublishedFolders(postgres.address(database)), list[int]()
 
     def ask() -> Any:
-        asked.append(1)
+        calls.append(1)
         folders.session.execute("SET LOCAL statement_timeout = '50ms'")
         return folders.session.fetch("SELECT pg_sleep(5)")
 
     with closing(folders), pytest.raises(EngineError, match="took more than 30 s"):
         folders.in_one_snapshot(ask)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
-def test_a_change_whose_connection_is_lost_is_not_made_twice(
+def test_write_with_a_lost_connection_is_not_retried(
     postgres: TestServer, database: str, engine: Engine
 ) -> None:
     with engine.write_transaction() as session:
         session.execute("CREATE TABLE counted (n int)")
-    asked = 0
-    # what happens between two changes
+    attempts = 0
+    # the connection must break between the two statements
     with pytest.raises(EngineConnectionError), engine.write_transaction() as session:  # noqa: PT012
-        asked += 1
+        attempts += 1
         session.execute("INSERT INTO counted VALUES (1)")
         postgres.end_connections(database)
         session.execute("INSERT INTO counted VALUES (2)")
     postgres.end_connections(database)
-    with engine.write_transaction() as session:  # its connection died before
-        assert (session.fetch("SELECT count(*) FROM counted"), asked) == ([(0,)], 1)
+    with engine.write_transaction() as session:  # on a connection that died while idle
+        assert (session.fetch("SELECT count(*) FROM counted"), attempts) == ([(0,)], 1)
 
 
 # ------------------------------------------------------------------ several servers
@@ -97,18 +102,18 @@ def test_a_change_whose_connection_is_lost_is_not_made_twice(
 
 @dataclass
 class Site:
-    """A vault on disk, its builder, and the servers that it is published to."""
+    """A vault on disk, its builder, and the database cluster."""
 
     cluster: Cluster
     database: str
     disk: Library
     builder: PublishJob
-    place: Path
+    folder: Path
     edits: int = 0
 
     @property
     def news(self) -> Path:
-        return self.place / "garden" / "news.md"
+        return self.folder / "garden" / "news.md"
 
     def url(self, *nodes: Node) -> str:
         return self.cluster.url(*nodes, database=self.database)
@@ -135,14 +140,12 @@ def site(cluster: Cluster, tmp_path: Path, garden: Path) -> Iterator[Site]:
 
 
 class Asker:
-    """Asks one question after the other, as a client of a server does, and notes how long each took
-    and what was wrong.
-    """
+    """Runs queries in a thread, and records their durations and errors."""
 
-    def __init__(self, library: Library, right: list[Any]) -> None:
-        self._library, self._right = library, right
-        self.wrong = list[str]()
-        self.took = list[float]()
+    def __init__(self, library: Library, expected: list[Any]) -> None:
+        self._library, self._expected = library, expected
+        self.errors = list[str]()
+        self.seconds = list[float]()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._ask)
 
@@ -150,11 +153,11 @@ class Asker:
         while not self._stop.is_set():
             began = time.monotonic()
             try:
-                if told(self._library.query("cellar")) not in self._right:
-                    self.wrong.append("another answer")
+                if comparable(self._library.query("cellar")) not in self._expected:
+                    self.errors.append("another answer")
             except EngineError as error:
-                self.wrong.append(str(error))
-            self.took.append(time.monotonic() - began)
+                self.errors.append(str(error))
+            self.seconds.append(time.monotonic() - began)
 
     def __enter__(self) -> Asker:
         self._thread.start()
@@ -164,25 +167,26 @@ class Asker:
         self._stop.set()
         self._thread.join()
 
-    def go_on(self, count: int = 20) -> None:
-        """Wait until so many more are answered."""
-        upto = len(self.took) + count
-        wait_until(lambda: len(self.took) >= upto, "questions are answered", 60)
+    def wait_for_answers(self, count: int = 20) -> None:
+        """Wait for `count` more answers."""
+        target = len(self.seconds) + count
+        wait_until(lambda: len(self.seconds) >= target, "questions are answered", 60)
 
 
 @pytest.mark.slow
-def test_servers_read_from_the_standby_and_answer_as_the_primary_does(site: Site) -> None:
+def test_servers_prefer_the_standby_and_answer_like_the_primary(site: Site) -> None:
     first, second = site.cluster.nodes
     with (
-        in_database(site.url(first, second), site.place) as standby,
-        in_database(site.url(first), site.place) as primary,
+        in_database(site.url(first, second), site.folder) as standby,
+        in_database(site.url(first), site.folder) as primary,
     ):
-        mine, other = standby.database.status(), primary.database.status()
-        assert mine is not None
-        assert other is not None
-        assert ((mine.server, mine.standby), (other.server, other.standby)) == (
-            (f"127.0.0.1:{second.port}", True),
-            (f"127.0.0.1:{first.port}", False),
+        status, primary_status = standby.database.status(), primary.database.status()
+        assert status is not None
+        assert primary_status is not None
+        assert (status.server, status.standby) == (f"127.0.0.1:{second.port}", True)
+        assert (primary_status.server, primary_status.standby) == (
+            f"127.0.0.1:{first.port}",
+            False,
         )
         assert answers(standby, SOME) == answers(primary, SOME) == answers(site.disk, SOME)
         assert standby.outline() == primary.outline()
@@ -200,29 +204,30 @@ def test_servers_read_from_the_standby_and_answer_as_the_primary_does(site: Site
 
 
 @pytest.mark.slow
-def test_questions_go_on_through_the_death_of_each_server_and_a_promotion(site: Site) -> None:
+def test_queries_survive_crashes_of_each_server_and_a_promotion(site: Site) -> None:
     first, second = site.cluster.nodes
-    with in_database(site.url(), site.place) as server:
-        right = [told(server.query("cellar"))]
-        with Asker(server, right) as asker:
-            asker.go_on()
-            second.kill()  # the standby that it reads from
-            asker.go_on()
+    with in_database(site.url(), site.folder) as server:
+        expected = [comparable(server.query("cellar"))]
+        with Asker(server, expected) as asker:
+            asker.wait_for_answers()
+            second.kill()  # the standby in use
+            asker.wait_for_answers()
             site.cluster.rejoin(second)
-            first.stop()  # the primary server
-            asker.go_on()
+            first.stop()  # the primary
+            asker.wait_for_answers()
             site.cluster.promote(second)
-            asker.go_on()
+            asker.wait_for_answers()
             first.follow(second)
             first.start()
-            asker.go_on()
+            asker.wait_for_answers()
             second.kill()
-            asker.go_on()
-        assert (asker.wrong, max(asker.took) < 10) == ([], True), sorted(asker.took)[-5:]
+            asker.wait_for_answers()
+        assert asker.errors == []
+        assert max(asker.seconds) < 10, sorted(asker.seconds)[-5:]
 
 
 @pytest.mark.slow
-def test_a_builder_publishes_again_what_a_failover_has_lost(site: Site) -> None:
+def test_builder_publishes_again_after_a_lossy_failover(site: Site) -> None:
     first, second = site.cluster.nodes
     site.edit()
     site.builder.publish_changes()
@@ -230,16 +235,16 @@ def test_a_builder_publishes_again_what_a_failover_has_lost(site: Site) -> None:
     second.cut()
     site.edit()
     site.builder.publish_changes()
-    site.news.unlink()  # a note that was there is gone, and that is lost, too
+    site.news.unlink()  # this deletion is lost, too
     site.disk.index()
     site.builder.publish_changes()
     first.kill()
     site.cluster.promote(second)
-    with in_database(site.url(), site.place) as server:
-        right = answers(site.disk, SOME)
-        assert answers(server, SOME) != right
+    with in_database(site.url(), site.folder) as server:
+        expected = answers(site.disk, SOME)
+        assert answers(server, SOME) != expected
         began = time.monotonic()
-        while answers(server, SOME) != right:
+        while answers(server, SOME) != expected:
             assert time.monotonic() - began < 30
             try:
                 site.builder.publish_changes()
@@ -251,8 +256,8 @@ def test_a_builder_publishes_again_what_a_failover_has_lost(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_of_a_standby_that_lags_is_not_called_fresh(site: Site) -> None:
-    with in_database(site.url(), site.place) as server, watching(site.builder):
+def test_answer_of_a_lagging_standby_is_not_fresh(site: Site) -> None:
+    with in_database(site.url(), site.folder) as server, watching(site.builder):
         site.cluster.standby.pause()
         site.edit()
         late = server.query("shelf number", wait_fresh=1)

@@ -17,11 +17,11 @@ from postgres.vault import (
     QUESTIONS,
     SECRET,
     answers,
+    comparable,
     everything_in,
     in_database,
     on_disk,
     publishing,
-    told,
     watching,
 )
 from thumbindex.errors import EngineError, IndexBusyError, UsageError
@@ -30,10 +30,10 @@ from thumbindex.library import Library
 from thumbindex.postgres import PublishJob, forget_folder, publish_folders
 from thumbindex.postgres.publish import lock_key
 
-# ------------------------------------------------------------------ who sees what
+# ------------------------------------------------------------------ rights and private notes
 
 
-def test_who_sees_one_folder_hears_what_a_server_says_that_has_no_other(
+def test_view_of_one_folder_equals_a_server_of_only_that_folder(
     shared: Shared, tmp_path: Path
 ) -> None:
     questions = (
@@ -43,26 +43,25 @@ def test_who_sees_one_folder_hears_what_a_server_says_that_has_no_other(
         ("path:tools spade", {}),
         ("tag:tools", {}),
     )
-    some = shared.served.only(["garden"])
+    view = shared.served.only(["garden"])
     with in_database(shared.url, tmp_path, "garden") as alone:
-        found = answers(some, questions, explain=True)
-        assert found == answers(alone, questions, explain=True)
-        assert (some.outline(), some.folders, some.status()[0].index) == (
+        assert answers(view, questions, explain=True) == answers(alone, questions, explain=True)
+        assert (view.outline(), view.folders, view.status()[0].index) == (
             alone.outline(),
             alone.folders,
             alone.status()[0].index,
         )
-    said = [told(some.query(SECRET, explain=True)), some.outline(), some.listing()]
-    assert "tools" not in str([*said, some.duplicates(grey=True)])
+    results = [comparable(view.query(SECRET, explain=True)), view.outline(), view.listing()]
+    assert "tools" not in str([*results, view.duplicates(grey=True)])
 
 
-@pytest.mark.parametrize("how", ["private", "deleted"])
-def test_nothing_of_a_note_stays_that_became_private_or_went(
-    disk: Library, builder: PublishJob, url: str, shed: Path, tmp_path: Path, how: str
+@pytest.mark.parametrize("change", ["private", "deleted"])
+def test_private_or_deleted_note_is_erased_from_the_database(
+    disk: Library, builder: PublishJob, url: str, shed: Path, tmp_path: Path, change: str
 ) -> None:
     note = shed / "tools.md"
     assert SECRET in everything_in(url)
-    if how == "deleted":
+    if change == "deleted":
         note.unlink()
         (shed / "other.md").write_text("# Other\n\nA rake.\n", encoding="utf-8")
     else:
@@ -70,19 +69,19 @@ def test_nothing_of_a_note_stays_that_became_private_or_went(
         note.write_text(f"---\nprivate: true\n---\n{text}", encoding="utf-8")
     disk.index()
     builder.publish_changes()
-    held = everything_in(url)
-    assert SECRET not in held
-    assert "tools.md" not in held
-    # its words go with their segment; of a note that went alone, when that is merged
-    if how == "private":
-        assert SECRET.casefold() not in held
+    content = everything_in(url)
+    assert SECRET not in content
+    assert "tools.md" not in content
+    # the terms of a deleted note stay in their segment until it is merged
+    if change == "private":
+        assert SECRET.casefold() not in content
     with in_database(url, tmp_path) as served:
         assert not served.query(SECRET).passages
         with pytest.raises(Exception, match="No document"):
             served.read("tools.md")
 
 
-def test_a_note_that_became_private_after_it_was_indexed_is_not_published(
+def test_note_made_private_after_indexing_is_not_published(
     disk: Library, builder: PublishJob, url: str, shed: Path
 ) -> None:
     note = shed / "new.md"
@@ -95,24 +94,24 @@ def test_a_note_that_became_private_after_it_was_indexed_is_not_published(
     assert "taipanword" not in everything_in(url)
 
 
-def test_words_of_a_private_note_that_are_not_erased_yet_are_not_published(
+def test_segments_with_unerased_private_terms_are_not_published(
     disk: Library, builder: PublishJob, url: str, shed: Path
 ) -> None:
     (shed / "new.md").write_text("# New\n\nThe code is taipanword.\n", encoding="utf-8")
     disk.index(folder=["shed"])
-    (place,) = [each.index_paths.folder for each in disk.opened if each.name == "shed"]
-    erased = Batch(removed=("new.md",), erase=frozenset({"new.md"}))
-    with Writer.open(place) as writer:
-        writer.apply(erased, lambda _: lambda link, _: None)
+    (index,) = [folder.index_paths.folder for folder in disk.opened if folder.name == "shed"]
+    batch = Batch(removed=("new.md",), erase=frozenset({"new.md"}))
+    with Writer.open(index) as writer:
+        writer.apply(batch, lambda _: lambda link, _: None)
     assert "shed" not in {change.name for change in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
-    with Writer.open(place) as writer:
+    with Writer.open(index) as writer:
         writer.erase_private()
     assert "shed" in {change.name for change in builder.publish_changes()}
     assert "taipanword" not in everything_in(url)
 
 
-def test_links_of_a_note_that_change_places_are_published(
+def test_swapped_link_targets_are_published(
     disk: Library, builder: PublishJob, url: str, shed: Path, tmp_path: Path
 ) -> None:
     (shed / "links.md").write_text("# Links\n\n[[first]] and [[second]]\n", encoding="utf-8")
@@ -125,8 +124,8 @@ def test_links_of_a_note_that_change_places_are_published(
             assert name not in served.related("links.md").dangling, name
 
 
-def test_what_strangers_write_in_a_question_is_text_and_nothing_else(shared: Shared) -> None:
-    evil = (
+def test_sql_in_a_query_is_not_executed(shared: Shared) -> None:
+    hostile_texts = (
         "'; DROP TABLE documents; --",
         "%s %(x)s {} \\",
         "\0",
@@ -136,7 +135,7 @@ def test_what_strangers_write_in_a_question_is_text_and_nothing_else(shared: Sha
         "a" * 3000,
     )
     before = everything_in(shared.url)
-    for text in evil:
+    for text in hostile_texts:
         calls: tuple[Any, ...] = (
             lambda text=text: shared.served.query(
                 f"apples {text}",
@@ -165,14 +164,14 @@ def test_what_strangers_write_in_a_question_is_text_and_nothing_else(shared: Sha
     assert everything_in(shared.url) == before
 
 
-def test_a_folder_that_is_forgotten_leaves_nothing_and_takes_no_answer_from_the_others(
+def test_forgotten_folder_is_deleted_and_others_still_answer(
     served: Library, url: str, tmp_path: Path
 ) -> None:
     assert (served.indexed, served.is_searchable) == (True, True)
     assert (forget_folder(url, "shed"), forget_folder(url, "shed")) == (True, False)
     assert SECRET not in everything_in(url)
     assert {passage.folder for passage in served.query("apples").passages} == {"garden"}
-    assert [each.indexed for each in served.status()] == [True, False]
+    assert [status.indexed for status in served.status()] == [True, False]
     assert (served.is_searchable, served.query("spade", folder=["shed"]).passages) == (False, ())
     with in_database(url, tmp_path) as later:
         assert [name for name, _ in later.folders] == ["garden"]
@@ -189,24 +188,22 @@ def write_pair(garden: Path, number: int) -> None:
 
 
 def revisions(server: Library) -> set[int]:
-    """Return which revisions of the pair an answer shows."""
+    """Return the revisions of the pair in an answer."""
     passages = server.query("turbine revision", limit=10).passages
     texts = " ".join(passage.text for passage in passages if "pair" in passage.path)
     return set(map(int, re.findall(r"revision (\d+)", texts)))
 
 
-def test_a_question_sees_one_generation_whatever_is_published_meanwhile(
+def test_query_sees_one_generation_during_publications(
     disk: Library, builder: PublishJob, url: str, garden: Path, tmp_path: Path
 ) -> None:
-    """Two notes are changed together, again and again: no answer shows one as it was and the other
-    as it is.
-    """
-    found, stop = list[set[int]](), threading.Event()
+    """Two notes always change together, so no answer may show two revisions."""
+    answered, stop = list[set[int]](), threading.Event()
 
     def ask() -> None:
         with in_database(url, tmp_path, "garden") as server:
             while not stop.is_set():
-                found.append(revisions(server))
+                answered.append(revisions(server))
 
     write_pair(garden, 0)
     disk.index(folder=["garden"])
@@ -221,12 +218,13 @@ def test_a_question_sees_one_generation_whatever_is_published_meanwhile(
     finally:
         stop.set()
         server.join()
-    assert ([each for each in found if len(each) != 1], len(found) > 5) == ([], True)
+    assert [numbers for numbers in answered if len(numbers) != 1] == []
+    assert len(answered) > 5
 
 
 @pytest.mark.alone
 @pytest.mark.long
-def test_two_hundred_edits_are_answered_whole_by_two_servers_within_a_second(
+def test_two_servers_show_each_of_200_edits_within_a_second(
     disk: Library, builder: PublishJob, url: str, garden: Path, tmp_path: Path
 ) -> None:
     write_pair(garden, 0)
@@ -243,32 +241,32 @@ def test_two_hundred_edits_are_answered_whole_by_two_servers_within_a_second(
             disk.index(folder=["garden"], words_only=number % 5 != 0)
             builder.publish_changes()
             for server in (first, second):
-                while (found := revisions(server)) != {number} and time.monotonic() < began + 5:
-                    torn += [found] if len(found) != 1 else []
+                while (shown := revisions(server)) != {number} and time.monotonic() < began + 5:
+                    torn += [shown] if len(shown) != 1 else []
             waits.append(time.monotonic() - began)
     assert torn == []
     assert (sorted(waits)[100] < 1, sorted(waits)[197] < 1) == (True, True), sorted(waits)[-10:]
 
 
-def test_a_question_that_runs_ends_in_the_generation_in_which_it_began(
+def test_query_keeps_its_generation_until_it_ends(
     disk: Library, builder: PublishJob, url: str, garden: Path, tmp_path: Path
 ) -> None:
     with in_database(url, tmp_path, "garden") as served:
         with served.database.pinned():
-            before = told(served.query("cellar"))
+            before = comparable(served.query("cellar"))
             (garden / "index.md").write_text(
                 "# Garden\n\nThe cellar is a new one.\n", encoding="utf-8"
             )
             disk.index()
             builder.publish_changes()
-            assert told(served.query("cellar")) == before
-        assert told(served.query("cellar")) != before
+            assert comparable(served.query("cellar")) == before
+        assert comparable(served.query("cellar")) != before
 
 
-def test_a_folder_that_is_busy_keeps_no_other_from_being_published(
+def test_busy_folder_does_not_block_others_from_being_published(
     disk: Library, builder: PublishJob, url: str, garden: Path, shed: Path
 ) -> None:
-    """A note of the other one has become private: it must not stay for as long."""
+    """A note that became private in the other folder must be removed without delay."""
     with builder.engine.write_transaction(lock_key("garden")):
         (garden / "new.md").write_text("# New\n", encoding="utf-8")
         (shed / "tools.md").write_text(f"#private\n\n{SECRET}\n", encoding="utf-8")
@@ -281,10 +279,10 @@ def test_a_folder_that_is_busy_keeps_no_other_from_being_published(
     assert [change.added for change in builder.publish_changes() if change.name == "garden"] == [1]
 
 
-def test_a_publication_that_fails_in_the_middle_changes_nothing(
+def test_failed_publication_changes_nothing(
     disk: Library, builder: PublishJob, served: Library, garden: Path
 ) -> None:
-    # not the generation: the other folder's files, looked at again, may have made one
+    # without the generation, which a new check of the other folder's files may change
     def passages() -> list[Any]:
         return [answer["passages"] for answer in answers(served, QUESTIONS[:6]).values()]
 
@@ -303,7 +301,7 @@ def test_a_publication_that_fails_in_the_middle_changes_nothing(
     assert served.read("new.md").text.startswith("# New")
 
 
-def test_answers_wait_for_the_word_of_a_builder_also_if_its_clock_was_ahead(
+def test_fresh_answer_waits_for_a_confirmation_despite_clock_skew(
     postgres: TestServer, database: str, builder: PublishJob, served: Library
 ) -> None:
     late = served.query("cellar", wait_fresh=0.3).freshness
@@ -322,28 +320,30 @@ def test_answers_wait_for_the_word_of_a_builder_also_if_its_clock_was_ahead(
     "notes",
     [{}, {"empty.md": ""}, {"long.md": f"# {'x' * 4000}\n\n{'y' * 9000} {'z' * 3000}_z.\n"}],
 )
-def test_a_folder_with_next_to_nothing_or_endless_words_is_published(
+def test_empty_folder_and_very_long_words_are_published(
     url: str, tmp_path: Path, notes: dict[str, str]
 ) -> None:
-    odd = tmp_path / "odd"
-    odd.mkdir()
+    root = tmp_path / "odd"
+    root.mkdir()
     for path, text in notes.items():
-        (odd / path).write_text(text, encoding="utf-8")
-    (odd / "gone.md").write_text("# Gone\n\nApples.\n", encoding="utf-8")
-    with on_disk(tmp_path, odd) as library:
+        (root / path).write_text(text, encoding="utf-8")
+    (root / "gone.md").write_text("# Gone\n\nApples.\n", encoding="utf-8")
+    with on_disk(tmp_path, root) as library:
         library.index()
-        (odd / "gone.md").unlink()
+        (root / "gone.md").unlink()
         if not notes:
-            (odd / "private.md").write_text("#private\n", encoding="utf-8")
+            (root / "private.md").write_text("#private\n", encoding="utf-8")
         library.index()
         with publishing(library, url) as builder:
             builder.publish_changes()
         with in_database(url, tmp_path) as served:
             for text in ("apples", "x" * 4000, "y" * 100, "tag:x", "zz"):
-                assert told(served.query(text)) == told(library.query(text))
+                assert comparable(served.query(text)) == comparable(library.query(text))
 
 
-def test_a_name_is_published_from_one_place(builder: PublishJob, url: str, tmp_path: Path) -> None:
+def test_second_folder_with_a_published_name_is_refused(
+    builder: PublishJob, url: str, tmp_path: Path
+) -> None:
     other = tmp_path / "elsewhere" / "shed"
     other.mkdir(parents=True)
     (other / "rake.md").write_text("# Rake\n", encoding="utf-8")
@@ -359,7 +359,7 @@ def test_a_name_is_published_from_one_place(builder: PublishJob, url: str, tmp_p
             assert [change.name for change in stranger.publish_changes()] == ["shed"]
 
 
-def test_news_of_published_notes_are_told_to_who_follows(
+def test_changes_of_published_notes_are_reported(
     disk: Library, builder: PublishJob, served: Library, garden: Path, shed: Path
 ) -> None:
     changes = served.track_changes()
@@ -368,9 +368,7 @@ def test_news_of_published_notes_are_told_to_who_follows(
     (garden / "new.md").write_text("# New\n", encoding="utf-8")
     disk.index()
     builder.publish_changes()
-    found = changes.poll()
-    assert (found["shed"].changed, found["garden"].added, changes.poll()) == (
-        ("tools.md",),
-        ("new.md",),
-        {},
-    )
+    reported = changes.poll()
+    assert reported["shed"].changed == ("tools.md",)
+    assert reported["garden"].added == ("new.md",)
+    assert changes.poll() == {}

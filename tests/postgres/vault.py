@@ -1,6 +1,4 @@
-"""A vault with something of everything that a question may meet, published as a builder does, and
-asked on disk and in the database.
-"""
+"""A vault with a bit of everything, on disk and published, and queries for it."""
 
 from __future__ import annotations
 
@@ -120,7 +118,6 @@ QUESTIONS: tuple[Question, ...] = (
 
 
 def make_vault(root: Path) -> Path:
-    """Write the vault."""
     for path, text in NOTES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
@@ -129,7 +126,7 @@ def make_vault(root: Path) -> Path:
 
 
 def make_shed(root: Path) -> Path:
-    """Write a second folder of one note, which has a word that is nowhere else."""
+    """Write a second folder: one note with a unique word."""
     root.mkdir()
     note = root / "tools.md"
     text = f"# Tools\n\nA spade for the garden, apples in the cellar, {SECRET}.\n"
@@ -138,18 +135,18 @@ def make_shed(root: Path) -> Path:
     return root
 
 
-def configured(place: Path) -> Any:
-    """Return a configuration that nobody's file has a part in."""
-    return load_config(user_file=place / "none")
+def configured(parent: Path) -> Any:
+    """Return the default configuration."""
+    return load_config(user_file=parent / "none")
 
 
 @contextmanager
-def on_disk(place: Path, *roots: Path, dimensions: int = 64) -> Iterator[Library]:
-    """Open folders with an index on the disk, with the fake model."""
+def on_disk(parent: Path, *roots: Path, dimensions: int = 64) -> Iterator[Library]:
+    """Open folders with an index on disk and the fake model."""
     with Library.open(
         list(roots),
-        index=place / "index",
-        config=configured(place),
+        index=parent / "index",
+        config=configured(parent),
         embedder=FakeEmbedder(dimensions),
     ) as library:
         yield library
@@ -157,13 +154,13 @@ def on_disk(place: Path, *roots: Path, dimensions: int = 64) -> Iterator[Library
 
 @contextmanager
 def in_database(
-    url: str, place: Path, *names: str | Path, dimensions: int = 64
+    url: str, parent: Path, *names: str | Path, dimensions: int = 64
 ) -> Iterator[Library]:
     """Open published folders, with the same model."""
     with Library.open(
         list(names),
-        index=place / "index",
-        config=configured(place),
+        index=parent / "index",
+        config=configured(parent),
         embedder=FakeEmbedder(dimensions),
         engine=url,
     ) as library:
@@ -172,14 +169,14 @@ def in_database(
 
 @contextmanager
 def publishing(library: Library, url: str) -> Iterator[PublishJob]:
-    """Give who publishes a library's folders."""
+    """Yield a job that publishes a library's folders."""
     with closing(PublishJob(library.opened, url)) as builder:
         yield builder
 
 
 @contextmanager
 def watching(builder: PublishJob) -> Iterator[None]:
-    """Have a builder look and publish again and again."""
+    """Publish changes repeatedly in a thread."""
     stop = threading.Event()
 
     def publish_changes() -> None:
@@ -195,8 +192,8 @@ def watching(builder: PublishJob) -> Iterator[None]:
         thread.join()
 
 
-def told(answer: Answer) -> Any:
-    """Return what an answer says, without how long it took."""
+def comparable(answer: Answer) -> Any:
+    """Return an answer as JSON values, without times."""
     values = asdict(answer)
     for step in values["trace"]:
         step.pop("seconds")
@@ -206,12 +203,15 @@ def told(answer: Answer) -> Any:
 def answers(
     library: Library, questions: Sequence[Question] = QUESTIONS, **options: Any
 ) -> dict[str, Any]:
-    """Return what a library answers to each question."""
-    return {f"{text} {own}": told(library.query(text, **own, **options)) for text, own in questions}
+    """Return the library's answer to each question."""
+    return {
+        f"{text} {arguments}": comparable(library.query(text, **arguments, **options))
+        for text, arguments in questions
+    }
 
 
 def everything_in(url: str) -> str:
-    """Return all that the tables of a database hold, in one text."""
+    """Return the content of all tables of a database as one text."""
     tables = (*TABLES, "folders")
     with closing(Engine(url)) as engine, engine.read_transaction() as session:
         rows = [row for table in tables for row in session.fetch(f"SELECT * FROM {table}")]
@@ -228,27 +228,25 @@ WORDS = (
 
 
 class Gardener:
-    """Edits a vault at random: writes, changes, moves and deletes notes; the same for the same
-    seed.
-    """
+    """Writes, changes, moves and deletes notes at random, reproducibly by seed."""
 
     def __init__(self, root: Path, seed: int) -> None:
         self._root, self._random, self._clock = root, random.Random(seed), 1.7e9
 
     def edit(self) -> str:
-        """Change something; return what, in words."""
+        """Make one random edit; return its description."""
         paths = sorted(path.relative_to(self._root).as_posix() for path in self._root.rglob("*.md"))
-        what, path = (
+        action, path = (
             self._random.choice(("write", "write", "change", "change", "change", "move", "delete")),
             self._random.choice(paths),
         )
-        if what == "write" or len(paths) < 6:
+        if action == "write" or len(paths) < 6:
             return self._write(
                 f"{self._random.choice(('Guides', 'Daily', 'new'))}/{self._words(2)} "
                 f"{self._random.randrange(99)}.md",
                 self._note(),
             )
-        if what == "change":
+        if action == "change":
             text = (self._root / path).read_text(encoding="utf-8", errors="replace")
             return self._write(
                 path,
@@ -256,10 +254,10 @@ class Gardener:
                 if self._random.random() < 0.7
                 else self._note(),
             )
-        if what == "move":
-            to = self._root / f"moved {self._random.randrange(99)}.md"
-            (self._root / path).rename(to)
-            return f"moved {path} to {to.name}"
+        if action == "move":
+            target = self._root / f"moved {self._random.randrange(99)}.md"
+            (self._root / path).rename(target)
+            return f"moved {path} to {target.name}"
         (self._root / path).unlink()
         return f"deleted {path}"
 
