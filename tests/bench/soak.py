@@ -1,13 +1,12 @@
-"""Edit a watched vault at random, ask two servers meanwhile, and compare both with a model.
+"""Edit a watched vault at random, query two servers, and compare them with a model.
 
     python tests/bench/soak.py [--minutes 10 | --steps N] [--seed 1] [--burst 1000]
 
 Steps write, save, rename, recase, move and delete notes and folders, mark notes private, write
-ignore files, and kill servers, their children and command lines. At every moment nothing private
-or gone may be found (`expected.py` is the model). Whenever the index has settled, everything that
-is there must be found, and in the end the index must equal a fresh build. Halfway a burst of many
-new notes comes at once. The program prints the time of questions, also in the burst, and the
-memory of a server that lived from first to last. Linux only.
+ignore files, and kill servers, indexers and commands. Private or deleted notes must never be found
+(`expected.py` is the model). When the index has settled, all other notes must be found. At the end
+the index must equal a fresh build. Halfway, many notes are added at once. Prints query times and
+the memory of the first server. Linux only.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-# The shared modules of the tests lie one folder up.
+# For the tests' shared modules.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.expected import IGNORE_FILES, Expected, Note
@@ -48,7 +47,7 @@ RULES = ("b/", "/a/", "/c/D/", "one.md", "*.md", "!Two.md", "!b/", "vier*")
 PRIVATE_GLOB = "sealed/"
 
 ANCHORS = 20
-"""Notes that no step touches and no ignore rule matches: they are asked for all the time."""
+"""Number of notes that never change and match no ignore rule; the asker queries them."""
 
 BEGINNINGS = {
     "": "",
@@ -57,7 +56,7 @@ BEGINNINGS = {
     "in the text": "",
     "other": "---\ntags: [garden]\n---\n",
 }
-"""The beginning of a note by its mark. All but the first and the last make it private."""
+"""First lines of a note by kind of mark. "key", "tag" and "in the text" make it private."""
 
 PARAGRAPHS = (
     "Apples keep in a cool cellar until spring, when the last of them taste best. " * 4,
@@ -67,24 +66,24 @@ PARAGRAPHS = (
 )
 
 SETTLE_SECONDS = 120.0
-"""A quiet machine needs about two."""
+"""Maximum time until everything is indexed."""
 
 QUESTIONS_A_SECOND = 5
 
-LEVEL_MINUTES, LEVEL = 5.0, 1.25
-"""In runs of at least five minutes a server may hold 1.25 times in the last quarter what it held
-in the second.
+GROWTH_MINUTES, MAX_GROWTH = 5.0, 1.25
+"""Minimum length of a run that checks memory, and the maximum ratio of its last quarter to the
+second.
 """
 
 
 class Asker(threading.Thread):
-    """Asks the first server for anchors, a few times a second; keeps the seconds of each answer."""
+    """Queries the first server for anchors, and records seconds and errors."""
 
     def __init__(self, servers: Sequence[ServerProcess]) -> None:
         super().__init__(daemon=True)
         self.servers, self.phase, self.ended = servers, "at rest", threading.Event()
         self.seconds: dict[str, list[float]] = {"at rest": [], "in the burst": []}
-        self.wrong: list[str] = []
+        self.errors: list[str] = []
 
     def run(self) -> None:
         number = 0
@@ -94,23 +93,23 @@ class Asker(threading.Thread):
                 answer = self.servers[0].call("query", query=f'"anchorword{number}"', limit=3)
                 paths = [result["path"] for result in answer["results"]]
                 if paths[:1] != [anchor(number)]:
-                    self.wrong.append(f"{anchor(number)} is not first: {paths}")
+                    self.errors.append(f"{anchor(number)} is not first: {paths}")
             except Exception as error:
-                self.wrong.append(f"{type(error).__name__}: {error}")
+                self.errors.append(f"{type(error).__name__}: {error}")
             self.seconds[phase].append(time.monotonic() - began)
 
 
 class Soak:
     """A vault, its model, two servers, and the steps."""
 
-    def __init__(self, made: Path, seed: int, settings: Iterable[str]) -> None:
-        self.made, self.root = made, made / "vault"
+    def __init__(self, scratch: Path, seed: int, settings: Iterable[str]) -> None:
+        self.scratch, self.root = scratch, scratch / "vault"
         self.random, self.expected = random.Random(seed), Expected(globs=(PRIVATE_GLOB,))
-        self.taken, self.journal = Counter[str](), deque[str](maxlen=30)
+        self.step_counts, self.journal = Counter[str](), deque[str](maxlen=30)
         self.memory: list[int] = []
-        self.checked = 0  # the words that were looked for when the index last settled
+        self.checked = 0  # number of words that `settle` has compared
         glob = f"corpus.private.globs=['{PRIVATE_GLOB}']"
-        self.opening = OpenOptions((str(self.root),), made / "index", None, (glob, *settings))
+        self.opening = OpenOptions((str(self.root),), scratch / "index", None, (glob, *settings))
         for number in range(ANCHORS):
             self.put(anchor(number), word=f"anchorword{number}")
         self.library = open_library(self.opening)
@@ -118,7 +117,7 @@ class Soak:
         self.asker = Asker(self.servers)
 
     def start(self) -> None:
-        """Index the notes, start the servers, and begin to ask."""
+        """Index the notes, and start the servers and the asker."""
         self.library.index()
         for _ in range(2):
             self.servers.append(self.serve())
@@ -129,7 +128,7 @@ class Soak:
     # -------------------------------------------------------------- steps
 
     def step(self) -> None:
-        """Take one step that is possible now, then look."""
+        """Run one random step, then check for private notes."""
         steps = {
             self.write: 10,
             self.save: 8,
@@ -146,33 +145,33 @@ class Soak:
             self.kill_command: 2,
         }
         act = self.random.choices(list(steps), list(steps.values()))[0]
-        told = act()
-        if told is not None:
-            self.taken[act.__name__] += 1
-            self.journal.append(f"{act.__name__}: {told}")
-        self.look()
+        description = act()
+        if description is not None:
+            self.step_counts[act.__name__] += 1
+            self.journal.append(f"{act.__name__}: {description}")
+        self.check_hidden()
         time.sleep(self.random.random() * 0.3)
 
     def write(self) -> str:
-        """Write a note, a new one or over the one that is there."""
+        """Write a new note, or overwrite one."""
         path, mark = self.random.choice(PATHS), self.random.choice(list(BEGINNINGS))
         self.put(path, mark)
         return f"{path} {mark}"
 
     def save(self) -> str | None:
-        """Save a note as editors do: written beside it and put in its place."""
+        """Save a note as editors do, through a temporary file."""
         if not (path := self.some_note()):
             return None
-        beside = self.root / f"{path}.tmp"
+        temporary = self.root / f"{path}.tmp"
         private = self.expected.notes[path].is_private
         text, word = self.text("key" if private else "")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(self.root / path)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(self.root / path)
         self.expected.notes[path] = Note(word, private)
         return path
 
     def write_in_pieces(self) -> str | None:
-        """Write a note that is read meanwhile: empty, half, whole."""
+        """Write a note slowly, so that it may be read when half written."""
         path = self.random.choice(PATHS)
         text, word = self.text("")
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -197,37 +196,37 @@ class Soak:
         return self._rename(path, self.random.choice(free))
 
     def recase(self) -> str | None:
-        """Rename a note so that only upper and lower case differ."""
+        """Rename a note by swapping upper and lower case."""
         if not (path := self.some_note()):
             return None
         folder, _, name = path.rpartition("/")
-        to = f"{folder}/{name.swapcase()}".lstrip("/")
-        return None if to in self.expected.notes else self._rename(path, to)
+        target = f"{folder}/{name.swapcase()}".lstrip("/")
+        return None if target in self.expected.notes else self._rename(path, target)
 
-    def _rename(self, path: str, to: str) -> str:
-        (self.root / to).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / path).rename(self.root / to)
-        self.expected.notes[to] = self.expected.notes.pop(path)
-        return f"{path} -> {to}"
+    def _rename(self, path: str, target: str) -> str:
+        (self.root / target).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).rename(self.root / target)
+        self.expected.notes[target] = self.expected.notes.pop(path)
+        return f"{path} -> {target}"
 
     def move(self) -> str | None:
-        """Move a folder with all that is in it, ignore files too."""
+        """Move a folder with its notes and ignore files."""
         moves = [
-            (folder, to)
+            (folder, target)
             for folder in FOLDERS
-            for to in (*FOLDERS, "e/")
+            for target in (*FOLDERS, "e/")
             if folder
             and (self.root / folder).is_dir()
-            and not (self.root / to).exists()
-            and not to.startswith(folder)
+            and not (self.root / target).exists()
+            and not target.startswith(folder)
         ]
         if not moves:
             return None
-        folder, to = self.random.choice(moves)
-        (self.root / to).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / folder).rename(self.root / to)
-        self.expected.move(folder, to)
-        return f"{folder} -> {to}"
+        folder, target = self.random.choice(moves)
+        (self.root / target).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / folder).rename(self.root / target)
+        self.expected.move(folder, target)
+        return f"{folder} -> {target}"
 
     def delete_folder(self) -> str | None:
         if not (self.root / "a").is_dir():
@@ -253,7 +252,7 @@ class Soak:
         return path
 
     def kill_child(self) -> str | None:
-        """Kill the child of a server, whatever it does just now."""
+        """Kill the indexer of a server."""
         server = self.random.choice(self.servers)
         for pid in children_of(server.process.pid):
             with suppress(ProcessLookupError):
@@ -262,7 +261,7 @@ class Soak:
         return None
 
     def kill_server(self) -> str:
-        """Kill the second server, and start another one."""
+        """Kill the second server, and start another."""
         pids = [self.servers[1].process.pid, *children_of(self.servers[1].process.pid)]
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -272,7 +271,7 @@ class Soak:
         return str(pids)
 
     def kill_command(self) -> str:
-        """Kill a command line that indexes."""
+        """Kill a command while it indexes."""
         options = self.random.choice(((), ("--verify",), ("--rebuild",)))
         command = [*SERVE[:-1], "index", *options, *self.opening.arguments()]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -282,7 +281,7 @@ class Soak:
         return f"{options} ended with {process.wait()}"
 
     def burst(self, count: int) -> None:
-        """Write many notes at once, wait until they are found, and delete them."""
+        """Write many notes at once, wait until they are indexed, and delete them."""
         self.asker.phase, began = "in the burst", time.monotonic()
         for number in range(count):
             self.put(f"burst/{number % 20}/{number}.markdown")
@@ -291,23 +290,23 @@ class Soak:
         print(f"burst: {count:,} new notes, all found with their vectors after {seconds:.1f} s")
         shutil.rmtree(self.root / "burst")
         self.expected.forget("burst/")
-        self.look()
+        self.check_hidden()
         self.settle(SETTLE_SECONDS + count / 5)
 
-    # -------------------------------------------------------------- what must hold
+    # -------------------------------------------------------------- checks
 
-    def look(self) -> None:
-        """Check, in the middle of all this, that nothing private or gone is found."""
-        there = {path for path in self.expected.notes if not self.expected.is_private(path)}
+    def check_hidden(self) -> None:
+        """Check that no private or deleted note is listed or found, even before all is indexed."""
+        public = {path for path in self.expected.notes if not self.expected.is_private(path)}
         listed = {entry.path for entry in self.library.outline()}
-        assert listed <= there, f"listed, but private or gone: {sorted(listed - there)}"
+        assert listed <= public, f"listed, but private or deleted: {sorted(listed - public)}"
         question = f"apples bees ladder {self.expected.words[-1]}"
         answer = self.random.choice(self.servers).call("query", query=question, limit=20)
-        found = {result["path"] for result in answer["results"]}
-        assert found <= there, f"found, but private or gone: {sorted(found - there)}"
+        results = {result["path"] for result in answer["results"]}
+        assert results <= public, f"found, but private or deleted: {sorted(results - public)}"
 
     def settle(self, seconds: float = SETTLE_SECONDS) -> None:
-        """Wait until all is indexed; then the model must hold."""
+        """Wait until everything is indexed, then compare with the model."""
 
         def is_settled(server: ServerProcess) -> bool:
             fresh = server.call("query", query="settled", limit=1, wait_fresh=2)["index"]
@@ -316,7 +315,7 @@ class Soak:
 
         for server in self.servers:
             assert until(partial(is_settled, server), seconds), f"not settled within {seconds:g} s"
-        self.library.query("settled", limit=1, wait_fresh=5)  # it lists what it has opened
+        self.library.query("settled", limit=1, wait_fresh=5)  # opens the latest generation
         visible = self.expected.visible()
         words = [
             *self.expected.words[self.checked :],
@@ -327,41 +326,40 @@ class Soak:
         self.memory.append(memory_of(self.servers[0].process.pid))
 
     def compare(self, words: Iterable[str]) -> None:
-        """Compare lists, words and what can be read with the model."""
+        """Compare lists, searches for words and readable notes with the model."""
         visible = self.expected.visible()
         listed = [entry.path for entry in self.library.outline()]
-        assert listed == sorted(visible), f"listed: {listed}, to be listed: {sorted(visible)}"
-        where = {word: path for path, word in visible.items()}
+        assert listed == sorted(visible), f"listed: {listed}, expected: {sorted(visible)}"
+        path_of = {word: path for path, word in visible.items()}
         server = self.random.choice(self.servers)
         for word in dict.fromkeys(words):
             results = server.call("query", query=f'"{word}"')["results"]
-            found = {result["path"] for result in results if word in result["text"]}
-            wanted = {where[word]} if word in where else set()
-            assert found == wanted, f"{word} is found in {sorted(found)}, stands in {wanted}"
+            actual = {result["path"] for result in results if word in result["text"]}
+            expected = {path_of[word]} if word in path_of else set()
+            assert actual == expected, f"{word} is found in {sorted(actual)}, not in {expected}"
         for path in self.expected.notes.keys() - visible.keys():
             with suppress(ThumbindexError):
                 assert server.call("read", path=path)["path"] != path, f"{path} can be read"
 
     def finish(self) -> None:
-        """Look for every word that there ever was, and compare the index with a fresh build."""
+        """Search for all words ever written, and compare the index with a fresh build."""
         self.settle()
         self.compare(self.expected.words)
         opening = self.opening
-        fresh_opening = OpenOptions(opening.folder, self.made / "fresh", None, opening.overrides)
+        fresh_opening = OpenOptions(opening.folder, self.scratch / "fresh", None, opening.overrides)
         with open_library(fresh_opening) as fresh:
             fresh.index()
-            wanted = dump(fresh)
-        until(lambda: dump(self.library) == wanted, SETTLE_SECONDS)
-        grown = dump(self.library)
-        differing = [name for name in wanted if grown[name] != wanted[name]]
+            expected = dump(fresh)
+        until(lambda: dump(self.library) == expected, SETTLE_SECONDS)
+        actual = dump(self.library)
+        differing = [name for name in expected if actual[name] != expected[name]]
         assert not differing, f"not equal to a fresh build: {differing}"
-        assert self.asker.is_alive(), "the thread that asks has ended"
-        assert not self.asker.wrong, (
-            f"{len(self.asker.wrong)} wrong answers: {self.asker.wrong[:5]}"
-        )
+        assert self.asker.is_alive(), "the asker has ended"
+        errors = self.asker.errors
+        assert not errors, f"{len(errors)} wrong answers: {errors[:5]}"
 
     def report(self, minutes: float) -> None:
-        """Print the figures; memory that still grows in a long run is a failure."""
+        """Print the figures; fail if memory grows in a long run."""
         for phase, seconds in self.asker.seconds.items():
             if len(seconds) > 1:
                 cuts = quantiles(seconds, n=20, method="inclusive")
@@ -375,10 +373,10 @@ class Soak:
         print(
             f"memory of server 1: {early:.0f} MB in the second quarter, {late:.0f} MB in the last"
         )
-        if minutes >= LEVEL_MINUTES:
-            assert late <= LEVEL * early, "the memory of a server grows"
+        if minutes >= GROWTH_MINUTES:
+            assert late <= MAX_GROWTH * early, "the memory of a server grows"
 
-    # -------------------------------------------------------------- how
+    # -------------------------------------------------------------- building blocks
 
     def serve(self) -> ServerProcess:
         return ServerProcess(self.opening.arguments()).__enter__()
@@ -394,7 +392,7 @@ class Soak:
         self.expected.notes[path] = Note(word, mark in ("key", "tag", "in the text"))
 
     def text(self, mark: str, word: str = "") -> tuple[str, str]:
-        """Return a text, and a word that no other text has."""
+        """Return a text and its unique word."""
         word = word or word_of(len(self.expected.words))
         self.expected.words.append(word)
         paragraphs = self.random.choices(PARAGRAPHS, k=self.random.randrange(5))
@@ -424,15 +422,15 @@ def anchor(number: int) -> str:
 
 
 def word_of(number: int) -> str:
-    """Return a word of its own for each number, all of one length: a text that is written anew
-    often keeps its size.
+    """Return a unique word per number, of constant length, so that rewritten texts keep their
+    size.
     """
     syllables = ("ba", "ke", "mi", "lo", "tu", "fa", "de", "ri", "no", "xu")
     return "zu" + "".join(syllables[int(digit)] for digit in f"{number:06d}")
 
 
 def memory_of(pid: int) -> int:
-    """Return the megabytes that a process holds for itself."""
+    """Return the anonymous memory of a process in megabytes."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("RssAnon:"))
 
@@ -443,46 +441,47 @@ def dump(library: Library) -> dict[str, list[Any]]:
 
 
 def main() -> int:
-    """Run until the time is up or the steps are taken; return the exit code."""
+    """Run for the given time or number of steps; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--steps", type=int, default=0, help="take so many steps instead")
+    parser.add_argument("--steps", type=int, default=0, help="number of steps, instead of minutes")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--burst", type=int, default=1000, help="notes that come at once")
+    parser.add_argument("--burst", type=int, default=1000, help="number of notes added at once")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
-    given = parser.parse_args()
+    options = parser.parse_args()
     began, number, has_burst = time.monotonic(), 0, False
-    with tempfile.TemporaryDirectory(prefix="thumbindex-", ignore_cleanup_errors=True) as made:
-        # the settings of whoever runs this are not read
-        os.environ["XDG_CONFIG_HOME"] = f"{made}/config"
-        soak = Soak(Path(made).resolve(), given.seed, given.settings)
+    with tempfile.TemporaryDirectory(prefix="thumbindex-", ignore_cleanup_errors=True) as scratch:
+        # ignore the user's own settings
+        os.environ["XDG_CONFIG_HOME"] = f"{scratch}/config"
+        soak = Soak(Path(scratch).resolve(), options.seed, options.settings)
 
-        def share() -> float:
-            passed = (time.monotonic() - began) / (60 * given.minutes)
-            return number / given.steps if given.steps else passed
+        def progress() -> float:
+            elapsed = (time.monotonic() - began) / (60 * options.minutes)
+            return number / options.steps if options.steps else elapsed
 
         try:
             soak.start()
-            while share() < 1:
+            while progress() < 1:
                 for _ in range(soak.random.randint(1, 12)):
                     soak.step()
                     number += 1
                 soak.settle()
-                if share() >= 0.5 and not has_burst:
+                if progress() >= 0.5 and not has_burst:
                     has_burst = True
-                    soak.burst(given.burst)
+                    soak.burst(options.burst)
             soak.finish()
             minutes = (time.monotonic() - began) / 60
-            print(f"{number:,} steps in {minutes:.1f} minutes: {dict(soak.taken.most_common())}")
+            counts = dict(soak.step_counts.most_common())
+            print(f"{number:,} steps in {minutes:.1f} minutes: {counts}")
             soak.report(minutes)
         except Exception as error:
             print("the last steps:", *soak.journal, sep="\n  ")
-            said = f"{type(error).__name__}: {error}"
-            print(f"FAILED after {number:,} steps, seed {given.seed}: {said}")
+            message = f"{type(error).__name__}: {error}"
+            print(f"FAILED after {number:,} steps, seed {options.seed}: {message}")
             return 1
         finally:
             soak.close()
-    print(f"HELD: equal to a fresh build, seed {given.seed}")
+    print(f"PASSED: equal to a fresh build, seed {options.seed}")
     return 0
 
 

@@ -1,6 +1,4 @@
-"""What is counted and not timed must not grow unnoticed: a change that is meant changes the number
-here.
-"""
+"""Limits on countable costs: commits, statements and files read."""
 
 from __future__ import annotations
 
@@ -21,10 +19,8 @@ from thumbindex.library.reader import DiskReader
 from thumbindex.model import Filters, Query
 from waiting import TRUSTED_SECONDS
 
-OTHERS = 7
-"""Commits beside those of vectors: the model, copies, the view; one only where notes are too new
-for their times to be kept.
-"""
+OTHER_COMMITS = 7
+"""Maximum commits besides those of vectors, such as for the model and duplicates."""
 
 
 @pytest.fixture
@@ -37,47 +33,45 @@ def library(tmp_path: Path) -> Iterator[Library]:
         yield library
 
 
-def test_a_hundred_notes_take_no_more_commits_and_a_question_no_more_statements(
-    library: Library,
-) -> None:
+def test_number_of_commits_and_statements_is_limited(library: Library) -> None:
     words = library.index(words_only=True)
-    whole = library.index()
+    complete = library.index()
     batches = -(-words.chunks // library.config.encode.embed.batch)
-    commits = (words.generation, whole.generation - words.generation)
-    assert (commits[0] <= 3, commits[1] <= batches + OTHERS) == (True, True), commits
+    commits = (words.generation, complete.generation - words.generation)
+    assert (commits[0] <= 3, commits[1] <= batches + OTHER_COMMITS) == (True, True), commits
 
-    embedder, found = FakeEmbedder(), []
+    embedder, counts = FakeEmbedder(), []
     with closing(DiskReader(library.opened[0])) as reader:
         for text in ("note 7", "folder of notes", "see note 30"):
             with statements() as counted:
                 answer_query(
                     Query(text, 5, Filters()), [reader], library.config.query, embedder, None
                 )
-            found.append(counted.total())
-    first, *others = found  # the first opens the index
-    assert (first <= 31, max(others) <= 8, embedder.embedded) == (True, True, 3), found
+            counts.append(counted.total())
+    first, *others = counts  # the first opens the index
+    assert (first <= 31, max(others) <= 8, embedder.embedded) == (True, True, 3), counts
 
 
-def test_indexing_again_reads_what_changed_twice_and_no_other_note_and_writes_nothing_else(
+def test_reindexing_reads_only_changed_notes_and_writes_nothing_without_changes(
     library: Library,
 ) -> None:
     time.sleep(TRUSTED_SECONDS)
     before = library.index()
     library.index()
     index, root = library.opened[0].index_paths.folder, library.folders[0][1]
-    names, files = frozenset(f"note {n}.md" for n in range(100)), facts(index)
+    names, files = frozenset(f"note {n}.md" for n in range(100)), file_states(index)
     with files_read(names) as read:
         again = library.index()
     assert (again.embedded, again.generation - before.generation, read.total()) == (0, 0, 0)
-    assert facts(index) == files
+    assert file_states(index) == files
 
     (root / "folder 7/note 7.md").write_text("# Note 7\n\nHubs and islands.\n", encoding="utf-8")
     with files_read(names) as read:
         library.index()
-    assert read == {"note 7.md": 2}  # for its digest, then to be parsed
+    assert read == {"note 7.md": 2}  # once for its digest, once to parse it
 
 
-def facts(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of the files of an index, its locks aside."""
+def file_states(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return size and time of an index's files, without locks."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
     return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
