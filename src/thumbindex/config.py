@@ -74,6 +74,7 @@ _ORDERED_KEYS = (
     ("corpus.chunk.child_max", "corpus.chunk.parent_max"),
     ("query.confidence.abstain_below", "query.confidence.low_below"),
 )
+"""Pairs of keys whose first value must not be above the second."""
 
 _FOLDER_KEYS = ("path", "about", "tokens")
 
@@ -111,14 +112,14 @@ def load_config(
         pinned |= _read_layer(Path(config_file).expanduser())
         if "folders" in pinned and values.get("folder_tokens"):
             before = {name: values["folders"][name] for name in values["folder_tokens"]}
-            _check_rights_kept(before, pinned["folders"], pinned["folder_tokens"], f"{config_file}")
+            _check_tokens_kept(before, pinned["folders"], pinned["folder_tokens"], f"{config_file}")
     for override in overrides:
         pinned |= _read_override(override)
     keys = frozenset({**values, **pinned}) - {"about", "folder_tokens"}
     config: Config = replace(
         _apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), explicit_keys=keys
     )
-    _check_together(config)
+    _check_consistency(config)
     return config if folder is None else with_folder_file(config, folder)
 
 
@@ -201,7 +202,7 @@ def _with_folder_values(config: Config, folder_values: Mapping[str, Any]) -> Con
     folder_config: Config = replace(
         _apply(config, values), explicit_keys=config.explicit_keys | values.keys()
     )
-    _check_together(folder_config)
+    _check_consistency(folder_config)
     return folder_config
 
 
@@ -276,14 +277,14 @@ def folder_names(configured: Mapping[str, Path], roots: Iterable[Path]) -> dict[
         else:
             others.append(root)
     for root in others:
-        is_taken = {tail for other in others if other != root for tail in _tails(other)}
+        is_taken = {tail for other in others if other != root for tail in _path_suffixes(other)}
         is_taken |= configured.keys()
         last = str(root) if root.name in is_taken else root.name or "root"
-        names[next((tail for tail in _tails(root) if tail not in is_taken), last)] = root
+        names[next((tail for tail in _path_suffixes(root) if tail not in is_taken), last)] = root
     return names
 
 
-def _tails(root: Path) -> list[str]:
+def _path_suffixes(root: Path) -> list[str]:
     return ["/".join(root.parts[-length:]) for length in range(1, len(root.parts))]
 
 
@@ -311,14 +312,14 @@ def real_folder(path: str | Path) -> Path:
         return real
     spelled = Path(real.anchor)
     for name in real.parts[1:]:
-        names = _names_in(spelled)
+        names = _entry_names(spelled)
         if name not in names:
             name = next((other for other in names if _folded(other) == _folded(name)), name)
         spelled /= name
     return spelled
 
 
-def _names_in(folder: Path) -> Sequence[str]:
+def _entry_names(folder: Path) -> Sequence[str]:
     try:
         return [entry.name for entry in folder.iterdir()]
     except OSError:  # keep the spelling in an unreadable folder
@@ -332,7 +333,7 @@ def _folded(name: str) -> str:
 @cache
 def settings_by_key() -> Mapping[str, Setting]:
     """Return all settings by dotted key, in the order of `config.toml`."""
-    return {setting.key: setting for setting in _walk(Config, "")}
+    return {setting.key: setting for setting in _iterate_settings(Config, "")}
 
 
 def changed_settings(config: Config) -> dict[str, Any]:
@@ -341,14 +342,14 @@ def changed_settings(config: Config) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value != settings_by_key()[key].default}
 
 
-def _walk(table: Any, prefix: str) -> Iterator[Setting]:
+def _iterate_settings(table: Any, prefix: str) -> Iterator[Setting]:
     hints = get_type_hints(table)
     instance = table()
     # TOML needs plain keys before tables; `sorted` is stable.
     for field in sorted(fields(table), key=lambda field: is_dataclass(hints[field.name])):
         key, kind = f"{prefix}{field.name}", hints[field.name]
         if is_dataclass(kind):
-            yield from _walk(kind, f"{key}.")
+            yield from _iterate_settings(kind, f"{key}.")
         elif field.metadata:
             yield Setting(key, kind, getattr(instance, field.name), **field.metadata)
 
@@ -480,9 +481,8 @@ def _unknown_key(key: str) -> str:
 def _check(setting: Setting, value: Any, place: str) -> Any:
     checked = _coerce(setting.kind, value)
     if checked is None:
-        raise ConfigError(
-            f"{place}: `{setting.key}` must be {_KINDS[setting.kind]}, not {_show_value(value)}."
-        )
+        kind = _TYPE_NAMES[setting.kind]
+        raise ConfigError(f"{place}: `{setting.key}` must be {kind}, not {_show_value(value)}.")
     parts = checked if isinstance(checked, tuple) else (checked,)
     for part in parts if setting.choices else ():
         if part not in setting.choices:
@@ -552,7 +552,7 @@ def describe_limits(setting: Setting) -> str:
     return f"at most {setting.maximum}" if setting.maximum is not None else ""
 
 
-_KINDS: Mapping[Any, str] = {
+_TYPE_NAMES: Mapping[Any, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -578,7 +578,7 @@ def _coerce(kind: Any, value: Any) -> Any:
     return dict(value) if is_table else None
 
 
-def _check_together(config: Config) -> None:
+def _check_consistency(config: Config) -> None:
     """Raise ConfigError if settings contradict each other."""
     stage = config.query.deduplicate
     if config.query.runs("deduplicate") and stage.method == "exact_field" and not stage.field:
@@ -626,7 +626,7 @@ def _read_folders(
     elif isinstance(folders, list) and all(isinstance(table, dict) for table in folders):
         tables = [(table.pop("name", None), table) for table in folders]
     else:
-        raise ConfigError(f"{path}: `folders` must be {_KINDS[Mapping[str, str]]}.")
+        raise ConfigError(f"{path}: `folders` must be {_TYPE_NAMES[Mapping[str, str]]}.")
     paths: dict[str, str] = {}
     about: dict[str, str] = {}
     allowed_tokens: dict[str, tuple[str, ...]] = {}
@@ -650,7 +650,7 @@ def _read_folders(
     return paths, about, allowed_tokens
 
 
-def _check_rights_kept(
+def _check_tokens_kept(
     restricted: Mapping[str, str],
     folders: Mapping[str, str],
     with_tokens: Collection[str],

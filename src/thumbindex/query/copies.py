@@ -153,7 +153,7 @@ def dedup_ngram(search: Search, tools: Tools) -> Search:
     """Merge near copies by 3-grams, unless a number, identifier or negation differs."""
     similarities = _ngram_similarities(search.candidates)
     alike = similarities >= tools.settings.dedup_ngram.similarity
-    return _drop_similar(
+    return _merge_similar(
         search,
         tools,
         alike,
@@ -165,12 +165,12 @@ def dedup_semantic(search: Search, tools: Tools) -> Search:
     """Merge near copies by vectors, unless a number, identifier or negation differs."""
     cosines = _cosines(search.candidates, tools)
     alike = _are_semantic_copies(search.candidates, cosines, tools)
-    return _drop_similar(
+    return _merge_similar(
         search, tools, alike, lambda at, of: f"cosine {cosines[at, of]:.2f}: a near copy"
     )
 
 
-def _drop_similar(
+def _merge_similar(
     search: Search,
     tools: Tools,
     alike: npt.NDArray[np.bool_],
@@ -241,7 +241,7 @@ def deduplicate(search: Search, tools: Tools) -> Search:
         same = np.isnan(cosines) & (texts[:, None] == texts)
         alike = same | (cosines >= settings.similarity_threshold)
         order = sorted(range(len(candidates)), key=lambda at: -priorities[at])
-        return _drop_similar(search, tools, alike, lambda *_: "same meaning: a copy", order)
+        return _merge_similar(search, tools, alike, lambda *_: "same meaning: a copy", order)
     documents = tools.snapshot.catalog.documents
     if settings.method == "exact_field":
         why = "same field: a copy"

@@ -192,7 +192,7 @@ def _rank_changes(
     for name, search in history:
         if name not in RETRIEVERS and not search.candidates and not search.dropped:
             continue
-        ranked = _ranked(name, search, wanted)
+        ranked = _ranked_chunks(name, search, wanted)
         at = next((n for n, (chunk, _) in enumerate(ranked) if chunk in wanted), None)
         if at is None:
             yield StageRank(name, None, len(ranked))
@@ -201,7 +201,7 @@ def _rank_changes(
             yield StageRank(name, at + 1, len(ranked), score, _line(chunk, tools))
 
 
-def _ranked(
+def _ranked_chunks(
     name: str, search: Search, wanted: Collection[ChunkId]
 ) -> Sequence[tuple[ChunkId, float]]:
     """Return the chunks in a stage's order with their scores; a passage by its wanted chunk."""
@@ -227,7 +227,7 @@ def _only_changes(ranks: Iterable[StageRank]) -> tuple[StageRank, ...]:
     return tuple(changes)
 
 
-def _passage_with(
+def _first_passage_with(
     wanted: Collection[ChunkId], passages: Sequence[Passage], tools: Tools
 ) -> Passage | None:
     """Return the first passage with one of the chunks."""
@@ -359,7 +359,7 @@ def _describe_condition(condition: TypedFilter, tags: str) -> str:
 def _outcome_in_answer(
     wanted: Collection[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> _Outcome | None:
-    if shown := _passage_with(wanted, answer.passages, tools):
+    if shown := _first_passage_with(wanted, answer.passages, tools):
         candidates = history[-1][1].candidates
         kinds = (
             candidate.name_kind

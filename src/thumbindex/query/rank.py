@@ -54,9 +54,9 @@ def fuse(search: Search, tools: Tools) -> Search:
     settings = tools.settings
     weights = retriever_weights(search, settings)
     scores = fuse_lists(search.lists, weights, settings, _chunks_without_vector(search, tools))
-    of = tools.snapshot.catalog.document_of
+    document_of = tools.snapshot.catalog.document_of
     best = limit_per_document(
-        sorted(scores, key=lambda n: (-scores[n], n)), of, settings.fuse.chunks
+        sorted(scores, key=lambda n: (-scores[n], n)), document_of, settings.fuse.chunks
     )
     fused = {n: scores[n] for n in best[: _candidate_limit(search, tools)]}
     return replace(search, fused=tuple(best), candidates=_make_candidates(fused, search, tools))
@@ -91,14 +91,14 @@ def _candidate_limit(search: Search, tools: Tools) -> int:
 
 
 def limit_per_document(
-    chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int
+    chunks: Sequence[ChunkId], document_of: Callable[[ChunkId], DocumentId], count: int
 ) -> list[ChunkId]:
     """Return the first `count` chunks of each document, in order."""
     counts: Counter[DocumentId] = Counter()
     limited = []
     for chunk in chunks:
-        counts[of(chunk)] += 1
-        if counts[of(chunk)] <= count:
+        counts[document_of(chunk)] += 1
+        if counts[document_of(chunk)] <= count:
             limited.append(chunk)
     return limited
 
@@ -137,7 +137,7 @@ def fuse_lists(
     keeps its own score. Chunks in `pending` have no vector: only the other retrievers score them.
     """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
-    of = {hit.chunk: hit.document for ranked in lists.values() for hit in ranked.hits}
+    documents = {hit.chunk: hit.document for ranked in lists.values() for hit in ranked.hits}
     chunk_scores: dict[ChunkId, float] = fusion(
         {name: {hit.chunk: hit.score for hit in ranked.hits} for name, ranked in lists.items()},
         weights,
@@ -150,18 +150,22 @@ def fuse_lists(
     if not settings.runs("aggregate"):
         return chunk_scores
     document_scores: dict[DocumentId, float] = fusion(
-        {name: ranked.documents for name, ranked in lists.items()}, weights, frozenset(of.values())
+        {name: ranked.documents for name, ranked in lists.items()},
+        weights,
+        frozenset(documents.values()),
     )
-    for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
+    for document in {documents[chunk] for chunk in pending} - {
+        documents[chunk] for chunk in documents.keys() - pending
+    }:
         document_scores[document] = document_scores.get(document, 0.0) * factor
     best: dict[DocumentId, float] = {}
     for chunk, score in chunk_scores.items():
-        best[of[chunk]] = max(best.get(of[chunk], 0.0), score)
+        best[documents[chunk]] = max(best.get(documents[chunk], 0.0), score)
     blended: dict[ChunkId, float] = {}
     for chunk, score in chunk_scores.items():
-        best_in_document = best[of[chunk]]
+        best_in_document = best[documents[chunk]]
         share = score / best_in_document if best_in_document > 0 else 1.0
-        blended[chunk] = document_scores.get(of[chunk], 0.0) * share**settings.fuse.spread
+        blended[chunk] = document_scores.get(documents[chunk], 0.0) * share**settings.fuse.spread
     return blended
 
 
