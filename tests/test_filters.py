@@ -138,7 +138,7 @@ def test_missing_phrase_is_reported_and_searched_as_words(
         (UnmetFilter("words", "no such phrase", as_words=True),),
     )
     assert filter_lines((), answer.unmet, 0) == [
-        'No passage holds "no such phrase". It was searched for as words.'
+        'No passage contains "no such phrase". It was searched for as words.'
     ]
 
 

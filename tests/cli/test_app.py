@@ -64,7 +64,7 @@ def test_an_answer_that_is_to_be_fresh_says_that_it_is(run: Run) -> None:
     )["index"]
     assert (index["fresh"], index["behind"]) == (True, [])
     assert (
-        "; all that was on disk is indexed\n"
+        "; everything on disk is indexed\n"
         in run("query", "press the green button", "--wait-fresh", "20").stdout
     )
     assert "must be from 0 to 60 seconds" in run("query", "x", "--wait-fresh", "61").stderr
@@ -220,7 +220,7 @@ def test_the_version_is_told() -> None:
 def test_where_filters_let_nothing_through_an_empty_answer_names_them(run: Run) -> None:
     said = run("query", "green button", "--tag", "nosuch", "--since", "2099-01-01").stdout
     assert said.startswith(
-        "Nothing found: a filter lets no note through. Only notes that match --tag and "
+        "Nothing found: a filter excludes every note. Only notes that match --tag and "
         "--since were searched.\n"
     )
 
@@ -232,10 +232,9 @@ def test_a_file_is_no_folder_and_is_told_from_one_that_is_not_there(run: Run, va
 def test_a_folder_without_markdown_is_said_to_be_one(tmp_path: Path, run_in: Run) -> None:
     (tmp_path / "empty").mkdir()
     told = run_in(tmp_path / "empty", "index")
-    assert (told.exit_code, "no Markdown was found" in told.stdout) == (0, True)
+    assert (told.exit_code, "no Markdown files were found" in told.stdout) == (0, True)
     assert run_in(tmp_path / "empty", "query", "tea").stdout.startswith(
-        "Nothing found: no note is indexed here.\nno Markdown was found: are these the "
-        "folders that were meant"
+        "Nothing found: no note is indexed here.\nno Markdown files were found: check the folders"
     )
 
 
@@ -294,19 +293,19 @@ def test_wrong_use_is_exit_code_2_with_a_sentence_on_stderr(
         (
             KeyboardInterrupt(),
             130,
-            "Interrupted: what is committed stays; the next run goes on from there.\n",
+            "Interrupted. Committed work is kept; the next run continues from there.\n",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),
             3,
-            "There is no space left to write to: free some, and run it again.\n",
+            "The disk is full: free some space and run it again.\n",
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "/i/watch.lock"),
             3,
-            "/i/watch.lock cannot be used (Permission denied): give",
+            "Cannot use /i/watch.lock (Permission denied): give",
         ),
-        (MemoryError(), 3, "There is not enough memory"),
+        (MemoryError(), 3, "Not enough memory"),
         (RuntimeError("odd"), 3, "Unexpected RuntimeError: odd (test_app.py:"),
     ],
 )
@@ -467,7 +466,7 @@ def test_where_the_last_run_was_cut_off_status_and_doctor_say_that_files_are_mis
         update_words(library.opened[0], IndexingOptions(first_bytes=1, interrupted=lambda: True))
         cut_off = check_folder(library.status()[0], lambda: True)
         assert (
-            f"and files are missing: `thumbindex index --folder {vault}` goes on from there"
+            f"and files are missing: run `thumbindex index --folder {vault}` to continue"
             in run_in(vault, "status").stdout
         )
         whole = checked(run_in(vault, "status", "--json"), "status")

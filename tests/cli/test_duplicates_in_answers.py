@@ -146,7 +146,7 @@ def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> N
     assert (
         "these two disagree: `30 day` against `90 day` in new.md (line 6, 2026-01-01)" in reply.text
     )
-    assert "\ndeduplication: 3 → 2 candidates (33% taken out as copies)\n" in reply.text
+    assert "\ndeduplication: 3 → 2 candidates (33% removed as copies)\n" in reply.text
     assert reply.structured["deduplication"] == {
         "in": 3,
         "out": 2,

@@ -81,7 +81,7 @@ def test_a_value_that_only_looks_like_our_table_is_left_alone() -> None:
 )
 def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None:
     with pytest.raises(
-        MalformedError, match=r"a line each: \[mcp_servers\.thumbindex\]; command ="
+        MalformedError, match=r"one key per line: \[mcp_servers\.thumbindex\]; command ="
     ):
         put_table(text, KEYS, ENTRY)
 

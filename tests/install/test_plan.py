@@ -234,15 +234,15 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
         (
             "cursor",
             b'{"mcpServers": "none"}',
-            "mcp.json:1:1: `mcpServers.thumbindex` cannot be edited as it is written here: write "
+            "mcp.json:1:1: cannot edit `mcpServers.thumbindex` in this form: add "
             '{"thumbindex": {"command": "/opt/thumbindex"',
         ),
         ("codex", b"a = 1\nb = = 2\n", "config.toml:2:5: invalid value"),
         (
             "codex",
             b"mcp_servers = {}\n",
-            "config.toml:1:1: `mcp_servers.thumbindex` cannot be edited as it is written here: "
-            "write it by hand as a table of its own, a line each: [mcp_servers.thumbindex]; "
+            "config.toml:1:1: cannot edit `mcp_servers.thumbindex` in this form: add it by hand as "
+            "its own table, one key per line: [mcp_servers.thumbindex]; "
             'command = "/opt/thumbindex"; args = ["serve", "--folder", "/notes"]',
         ),
         (
@@ -279,7 +279,7 @@ def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("{}", encoding="utf-8")
     path.chmod(0o444)
-    with pytest.raises(UsageError, match="is read-only, and was not changed"):
+    with pytest.raises(UsageError, match="is read-only and was not changed"):
         install(BY_NAME["cursor"], machine)
     assert files(tmp_path) == {".cursor/mcp.json": b"{}"}
 
@@ -308,7 +308,7 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> Non
         BY_NAME["claude-code"].entry(COMMAND),
     )
     path.write_text('{"numStartups": 2}', encoding="utf-8")
-    with pytest.raises(UsageError, match="another program has changed it meanwhile"):
+    with pytest.raises(UsageError, match="Another program has just changed"):
         change.write()
     assert path.read_text(encoding="utf-8") == '{"numStartups": 2}'
 

@@ -377,14 +377,14 @@ async def test_a_folder_that_is_gone_is_said_to_be(edited: tuple[Server, Library
     server, _, root = edited
     root.rename(root.with_name("elsewhere"))
     text, answer = await call(server, "query", query="known for long", wait_fresh=20)
-    assert "Not there now: notes; what the index holds of it is what was read last." in text
-    assert "Not there now: notes; " in (await call(server, "query", query="known for long"))[0]
+    assert "Missing now: notes; answers use the notes as last indexed." in text
+    assert "Missing now: notes; " in (await call(server, "query", query="known for long"))[0]
     assert (answer["index"]["fresh"], answer["index"]["missing"]) == (False, ["notes"])
     text, answer = await call(server, "status")
     assert (
         text.splitlines()[-1:]
         == answer["notes"]
-        == ["Not there now: notes; what the index holds of it is what was read last."]
+        == ["Missing now: notes; answers use the notes as last indexed."]
     )
 
 

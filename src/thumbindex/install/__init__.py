@@ -1,3 +1,1 @@
-"""Which files of an MCP client say how to start a server, and how one entry of them is written
-without touching the rest.
-"""
+"""Set up MCP clients: find their files, and edit one entry without touching the rest."""

@@ -1,4 +1,4 @@
-"""The clients: where each keeps its servers, in which form, and where it reads instructions."""
+"""The supported MCP clients: their configuration files, entry formats and instruction files."""
 
 from __future__ import annotations
 
@@ -9,26 +9,24 @@ from pathlib import Path
 from typing import Any
 
 ENTRY = "thumbindex"
-"""What our entry is called in every client."""
+"""Name of our entry in every client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What places depend on; given in, so that every platform can be asked about on any."""
+    """The facts that paths depend on; a parameter, so that tests cover every platform."""
 
     platform: str  # as in `sys.platform`
     home: Path
     environment: Mapping[str, str]
 
     def folder(self, variable: str, *below_home: str) -> Path:
-        """Return the folder that a variable of the environment names, else one below the home
-        folder.
-        """
-        named = self.environment.get(variable, "")
-        return Path(named) if named else self.home.joinpath(*below_home)
+        """Return the folder in an environment variable, else one below the home folder."""
+        path = self.environment.get(variable, "")
+        return Path(path) if path else self.home.joinpath(*below_home)
 
     def application(self, name: str) -> Path:
-        """Return the folder where the platform keeps an application's settings."""
+        """Return the platform's folder for an application's settings."""
         if self.platform == "win32":
             return self.folder("APPDATA", "AppData", "Roaming") / name
         if self.platform == "darwin":
@@ -46,22 +44,21 @@ def _typed(command: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client of MCP."""
+    """An MCP client."""
 
     name: str  # on the command line
     title: str
-    # with its servers: the first one that is there, else the last one
+    # configuration files: the first that exists, else the last
     files: Callable[[Machine], Sequence[Path]]
-    keys: tuple[str, ...] = ("mcpServers",)  # under which its servers stand
-    inner: str = ""  # a key between those and the servers, in files of the client's later form
-    entry: Callable[[Sequence[str]], dict[str, Any]] = _plain  # of a command line
-    # read with every question; None where there is no such file
+    keys: tuple[str, ...] = ("mcpServers",)  # path to the servers in the file
+    inner: str = ""  # key between `keys` and the servers in the newer file format
+    entry: Callable[[Sequence[str]], dict[str, Any]] = _plain  # for a command line
+    # file that the client reads with every question
     instructions: Callable[[Machine], Path] | None = None
-    restart: str = "Start a new session."  # the sentence that says what makes it see a change
-    # the parts of the path of a project's own file, from the project's folder on; empty where there
-    # is no such file
+    restart: str = "Start a new session."  # how to make it notice a change
+    # relative path of a project's own file; empty if there is none
     project: tuple[str, ...] = ()
-    # how that file writes the project's folder; empty where it is the server's current directory
+    # placeholder for the project's folder; empty if that is the server's current directory
     workspace: str = ""
 
     @property
@@ -70,22 +67,20 @@ class Client:
         return self.name == "codex"
 
     def file(self, machine: Machine) -> Path:
-        """Return its file."""
+        """Return its configuration file."""
         places = self.files(machine)
-        # a folder may be closed to us
+        # Path.exists raises in a folder without access
         return next((place for place in places if os.path.exists(place)), places[-1])  # noqa: PTH110
 
     def is_installed(self, machine: Machine) -> bool:
-        """Return whether it has been used on this machine: its file is there, or a folder of its
-        own.
-        """
+        """Return whether its file, or a folder of its own, exists."""
         file = self.file(machine)
-        own = [
-            each.parent
-            for each in (file, *([self.instructions(machine)] if self.instructions else ()))
-            if each.parent != machine.home
+        folders = [
+            path.parent
+            for path in (file, *([self.instructions(machine)] if self.instructions else ()))
+            if path.parent != machine.home
         ]
-        return os.path.exists(file) or any(map(os.path.isdir, own))  # noqa: PTH110
+        return os.path.exists(file) or any(map(os.path.isdir, folders))  # noqa: PTH110
 
 
 def _claude_desktop(machine: Machine) -> Sequence[Path]:
@@ -93,7 +88,7 @@ def _claude_desktop(machine: Machine) -> Sequence[Path]:
     plain = machine.application("Claude") / name
     if machine.platform != "win32":
         return (plain,)
-    # As a packaged application it sees this folder in the place of the other one.
+    # the packaged app sees this folder in place of the other one
     local = machine.folder("LOCALAPPDATA", "AppData", "Local")
     return (
         local / "Packages" / "Claude_pzs8sxrjxfjjc" / "LocalCache" / "Roaming" / "Claude" / name,
@@ -196,4 +191,4 @@ CLIENTS: tuple[Client, ...] = (
         instructions=lambda machine: _open_code(machine) / "AGENTS.md",
     ),
 )
-"""In the order of the documentation."""
+"""The clients, in the order of the documentation."""

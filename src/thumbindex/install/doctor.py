@@ -1,6 +1,4 @@
-"""The command `doctor`: check everything that has to be right for an answer, and say what to do
-where it is not.
-"""
+"""The checks of `doctor`: everything that an answer needs, and what to do if it is missing."""
 
 from __future__ import annotations
 
@@ -39,110 +37,118 @@ if TYPE_CHECKING:
 State = Literal["ok", "warn", "fail"]
 
 _HANDSHAKE_SECONDS = 60.0
-"""The longest wait for a server's answers: as long as patient clients wait."""
+"""Maximum wait for a server's replies, as in patient clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of what the doctor says."""
+    """One result of the doctor."""
 
     subject: str
     state: State
     found: str
-    remedy: str = ""  # what to do; empty where nothing is to be done
-    places: tuple[str, ...] = ()  # more of it, a line each: mostly a place in a note
+    remedy: str = ""  # what to do; empty if nothing
+    places: tuple[str, ...] = ()  # details, one line each; mostly places in notes
 
 
 def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
-    """Look for a model on this machine and compare its files with the digests that are known."""
+    """Check that a model is on this machine and that its files match the known hashes."""
     try:
-        found = examine(name)
+        health = examine(name)
     except ModelError as error:
         if "/" in name and not is_offline() and "not on this machine" in str(error):
             return Check(
                 "model",
                 "warn",
                 f"{name} is not on this machine",
-                "Nothing to do: it is fetched when it is first needed.",
+                "Nothing to do: it is downloaded when it is first needed.",
             )
-        return Check("model", "fail", str(error), "Until then answers come from words alone.")
-    asked = f"{name}: " if name != found.name else ""
+        return Check("model", "fail", str(error), "Until this is fixed, answers use keywords only.")
+    alias = f"{name}: " if name != health.name else ""
     hashes = (
-        f"the hashes of {found.verified} files are right"
-        if found.verified
-        else "whole; no hashes of it are known"
+        f"the hashes of {health.verified} files match"
+        if health.verified
+        else "complete; no known hashes to compare"
     )
     return Check(
         "model",
         "ok",
-        f"{asked}{found.name}, {found.dimensions} dimensions, {hashes} ({found.folder})",
+        f"{alias}{health.name}, {health.dimensions} dimensions, {hashes} ({health.folder})",
     )
 
 
-def check_folder(status: FolderStatus, whole: Callable[[], bool]) -> Check:
-    """Say of a folder what `status` says, and whether its index is whole."""
+def check_folder(status: FolderStatus, is_intact: Callable[[], bool]) -> Check:
+    """Check a folder's status, and whether its index is intact."""
     subject, again = f"folder {status.folder}", f"thumbindex index --folder {quote(status.root)}"
     failure = status.failure
     if status.indexed and not failure:
         try:
-            failure = "" if whole() else "damaged"
+            failure = "" if is_intact() else "damaged"
         except StorageError as error:
             failure = str(error)
     state, places = status.index, tuple(folder_warning_lines(status))
     if failure:
-        todo = f"Run `{again}`: it repairs, vectors are kept."
+        todo = f"Run `{again}`: it repairs the index and keeps the vectors."
         if failure == "of a later version":
             todo = "Use the version that wrote it, or another --index."
-        doubt: State = "warn" if failure == "busy" else "fail"
-        return Check(subject, doubt, f"{status.location}: {failure}", todo, places)
-    found = f"{status.root}: {folder_state_sentence(status)}"
+        severity: State = "warn" if failure == "busy" else "fail"
+        return Check(subject, severity, f"{status.location}: {failure}", todo, places)
+    description = f"{status.root}: {folder_state_sentence(status)}"
     if not status.is_missing and not os.access(status.root, os.R_OK | os.X_OK):
-        return Check(subject, "warn", f"{found}, but it may not be read", "Allow it to be read.")
-    well: State = "warn" if places else "ok"
+        return Check(
+            subject, "warn", f"{description}, but not readable", "Give this user read access."
+        )
+    state_of_folder: State = "warn" if places else "ok"
     if not status.indexed:
-        return Check(subject, well, found, f"The server makes one, or `{again}`.", places)
+        return Check(
+            subject, state_of_folder, description, f"A server builds it, or run `{again}`.", places
+        )
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
-    found += f", {plural(state.documents, 'document')}, {vectors}, whole ({status.location})"
+    description += f", {plural(state.documents, 'document')}, {vectors}, intact ({status.location})"
     if status.unfinished or (state.pending and not status.writing):
-        return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.", places)
-    return Check(subject, well, found, "", places)
+        return Check(
+            subject, "warn", description, f"Run `{again}`, or leave it to the server.", places
+        )
+    return Check(subject, state_of_folder, description, "", places)
 
 
 def check_client(client: Client, machine: Machine) -> Check | None:
-    """Look at one client's entry for the server; None where it has none."""
+    """Check a client's entry for the server; None if it has none."""
     subject = f"client {client.name}"
     try:
         entry = read_entry(entry_location(client, machine))
     except UsageError as error:
-        return Check(subject, "warn", str(error), "The client cannot read it either.")
+        return Check(
+            subject, "warn", str(error), "The client cannot read it either: correct the file."
+        )
     if entry is None:
         return None
-    again, file = f"Run `thumbindex install {client.name}` with its folders.", client.file(machine)
+    again, file = f"Run `thumbindex install {client.name} --folder DIR`.", client.file(machine)
 
     def check(state: State, found: str, remedy: str = "") -> Check:
         return Check(subject, state, f"{file}: {found}", remedy)
 
     command = entry_command(entry)
     if not command:
-        return check("fail", "the entry names no command", again)
+        return check("fail", "the entry has no command", again)
     program = Path(command[0])
     if not program.is_absolute():
-        lost = f"{program} is looked for where the client looks, which may find nothing"
-        return check("warn", lost, again)
+        problem = f"{program} is not an absolute path, so the client may not find it"
+        return check("warn", problem, again)
     if not os.access(program, os.X_OK) or not program.is_file():
-        return check("fail", f"there is no program {program}", again)
+        return check("fail", f"{program} is not an executable file", again)
     if entry.get("disabled") is True or entry.get("enabled") is False:
-        return check("warn", "the entry is switched off", f"Switch it on in {client.title}.")
-    away = [each for each in option_values(command, "--folder") if not Path(each).is_dir()]
-    if away:
+        return check("warn", "the entry is disabled", f"Enable it in {client.title}.")
+    missing = [each for each in option_values(command, "--folder") if not Path(each).is_dir()]
+    if missing:
         return check(
-            "warn", f"{', '.join(away)}: there is no such folder", f"Mount it, or: {again}"
+            "warn", f"missing folders: {', '.join(missing)}", f"Mount them, or correct it: {again}"
         )
     return check("ok", " ".join(command))
 
 
 def check_server_start(options: Sequence[str]) -> Check:
-    """Start a server of our own, shake hands, list its tools, and end it."""
+    """Start a server, list its tools over MCP, and stop it."""
     began = time.perf_counter()
     try:
         tools = asyncio.run(_tools_of_server(options))
@@ -150,18 +156,18 @@ def check_server_start(options: Sequence[str]) -> Check:
         cause = error
         while isinstance(cause, ExceptionGroup):
             cause = cause.exceptions[0]
-        said = str(cause) or f"no answer within {_HANDSHAKE_SECONDS:g} s"
+        reason = str(cause) or f"no answer within {_HANDSHAKE_SECONDS:g} s"
         command = " ".join(["thumbindex", "serve", *options])
-        return Check("handshake", "fail", said, f"Run `{command}` yourself: it says why.")
+        return Check("handshake", "fail", reason, f"Run `{command}` to see the reason.")
     seconds = time.perf_counter() - began
     return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
 
 
 async def _tools_of_server(options: Sequence[str]) -> list[str]:
-    # Imported here: no other command needs a client.
+    # imported late: no other command needs a client
     from mcp import Client, StdioServerParameters, stdio_client
 
-    # -P: the working directory may be a vault, whose files must never be imported.
+    # -P: the working directory may be a vault, and its files must never be imported
     server = StdioServerParameters(
         command=sys.executable,
         args=["-P", "-m", "thumbindex", "serve", *options],
@@ -176,13 +182,13 @@ async def _tools_of_server(options: Sequence[str]) -> list[str]:
 
 
 def check_database(url: str) -> Iterator[Check]:
-    """Look at a database that folders are published to: all that has to be right of it for a
-    server, and what a builder needs.
-    """
+    """Check a database of published folders: everything that servers and builders need."""
     try:
         with closing(postgres.Engine(url)) as engine:
-            for each in postgres.diagnose_database(engine):
-                yield Check(f"engine {each.name}", "ok" if each.is_ok else "fail", each.sentence)
+            for finding in postgres.diagnose_database(engine):
+                yield Check(
+                    f"engine {finding.name}", "ok" if finding.is_ok else "fail", finding.sentence
+                )
     except StorageError as error:
         yield Check("engine", "fail", str(error))
 
@@ -190,16 +196,14 @@ def check_database(url: str) -> Iterator[Check]:
 def run_checks(
     opening: OpenOptions, machine: Machine, opener: Callable[[OpenOptions], Any]
 ) -> Iterator[Check]:
-    """Yield what is found, one subject after another; the server that is started last writes what
-    every server does, and nothing else does.
-    """
+    """Yield all checks. Nothing is written, except by the server that is started last."""
     if opening.engine:
         yield from check_database(opening.engine)
         return
     try:
         config = opening.load()
     except ConfigError as error:
-        yield Check("configuration", "fail", str(error), "Mend it: no command goes on without.")
+        yield Check("configuration", "fail", str(error), "Correct it: every command needs it.")
         return
     if url := opening.database_in(config):
         yield from check_database(url)
@@ -215,10 +219,10 @@ def run_checks(
         f"{plural(len(config.explicit_keys), 'key')} set, "
         f"{plural(len(config.folders), 'folder')} named",
     )
-    there = yield from _examine_folders(
+    servable = yield from _examine_folders(
         [replace(opening, folder=(folder,)) for folder in folders], source, config, opener
     )
-    clients = [each for each in (check_client(client, machine) for client in CLIENTS) if each]
+    clients = [result for result in (check_client(client, machine) for client in CLIENTS) if result]
     yield from clients or [
         Check(
             "clients",
@@ -227,18 +231,18 @@ def run_checks(
             "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.",
         )
     ]
-    if there:
-        yield check_server_start(replace(opening, folder=there).arguments())
+    if servable:
+        yield check_server_start(replace(opening, folder=servable).arguments())
     else:
-        # A server without folders would take the current one in, which may be anything.
-        # Windows deletes no file that is open: the server's child may take a moment longer to end.
+        # without folders, a server would index the current one, which may be anything;
+        # ignore_cleanup_errors: on Windows, the server's child may still hold files open
         with tempfile.TemporaryDirectory(
             prefix="thumbindex-doctor-", ignore_cleanup_errors=True
-        ) as made:
-            (Path(made) / "empty").mkdir()
+        ) as temporary:
+            (Path(temporary) / "empty").mkdir()
             empty = OpenOptions(
-                (str(Path(made).resolve() / "empty"),),
-                Path(made).resolve() / "index",
+                (str(Path(temporary).resolve() / "empty"),),
+                Path(temporary).resolve() / "index",
                 None,
                 opening.overrides,
             )
@@ -251,8 +255,8 @@ def _examine_folders(
     config: Config,
     opener: Callable[[OpenOptions], Any],
 ) -> Generator[Check, None, tuple[str, ...]]:
-    """Yield what is found; return the folders that a server can be started with."""
-    models, there = set[str](), list[str]()
+    """Yield the checks of the folders; return those that can be opened."""
+    models, servable = set[str](), list[str]()
     unmatched = set(config.corpus.private.globs)
     for opening in openings:
         try:
@@ -261,37 +265,34 @@ def _examine_folders(
                     yield check_folder(status, partial(library.is_intact, folder))
                     models |= {status.index.model} - {""}
                 unmatched &= set(opened.unmatched_private_globs())
-            there += opening.folder
+            servable += opening.folder
         except ThumbindexError as error:
-            unmatched = set()  # what it would match is unknown
-            todo = f"Correct the path, or leave it out: {source} names it."
+            unmatched = set()  # the globs may match in this folder
+            todo = f"Correct or remove the path in {source}."
             yield Check(f"folder {opening.folder[0]}", "fail", str(error), todo)
     if not openings:
         unmatched = set()
         yield Check(
             "folders",
             "warn",
-            "none is named",
-            "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the "
-            "configuration.",
+            "no folder is configured",
+            "Add one with `thumbindex add DIR` or `thumbindex install CLIENT --folder DIR`.",
         )
     yield from (
         Check("private globs", "warn", unmatched_glob_warning(glob), CHECK_GLOB)
         for glob in sorted(unmatched)
     )
-    # An index keeps the model that it was made with: `auto` is only for those to come.
-    wanted = set(models)
+    # an existing index keeps its model: `auto` only applies to new ones
+    names = set(models)
     if not models or config.encode.embed.model != AUTO_MODEL:
-        wanted.add(config.encode.embed.model)
-    for name in sorted(wanted):
+        names.add(config.encode.embed.model)
+    for name in sorted(names):
         yield check_model(name, library.examine_model)
-    return tuple(there)
+    return tuple(servable)
 
 
 def _folders_in_entries(machine: Machine) -> Iterator[str]:
-    """Yield the folders that clients have servers started with; files that cannot be read are told
-    of later.
-    """
+    """Yield the folders in clients' entries; check_client reports unreadable files."""
     for client in CLIENTS:
         with suppress(ThumbindexError):
             entry = read_entry(entry_location(client, machine))

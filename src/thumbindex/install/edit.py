@@ -71,9 +71,7 @@ def read_text(path: Path) -> str | None:
             "and run this again."
         ) from error
     except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read ({error.strerror}): nothing was changed."
-        ) from error
+        raise UsageError(f"Cannot read {path} ({error.strerror}): nothing was changed.") from error
 
 
 def write_text(path: Path, text: str | None, before: str | None, *, keep: bool = False) -> None:
@@ -84,8 +82,7 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
     """
     if read_text(path) != before:
         raise UsageError(
-            f"{path}: another program has changed it meanwhile, and nothing was written: run "
-            "this again."
+            f"Another program has just changed {path}: nothing was written. Run this again."
         )
     try:
         target = path.resolve()
@@ -93,8 +90,8 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
         # a rename would replace a read-only file, too
         if mode is not None and not mode & 0o222:
             raise UsageError(
-                f"{path}: is read-only, and was not changed: make it writable (chmod u+w) "
-                "and run this again."
+                f"{path} is read-only and was not changed: make it writable (chmod u+w) and run "
+                "this again."
             )
         if keep:
             shutil.copy2(path, backup_path(path))
@@ -107,15 +104,15 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
         if mode is not None:
             target.chmod(mode)
     except (OSError, RuntimeError) as error:  # a circle of symlinks is a RuntimeError
-        what = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"{path}: cannot be written ({what}): check who may write there, and quit the "
-            "client on Windows."
+            f"Cannot write {path} ({reason}): check its permissions. On Windows, quit the client "
+            "first."
         ) from error
 
 
 def backup_path(path: Path) -> Path:
-    """Return the place of a file's backup, which holds the file before our entry came."""
+    """Return the path of a file's backup: the file before our entry was added."""
     return path.with_name(f"{path.name}{BACKUP}")
 
 
@@ -149,22 +146,22 @@ def _at(value: Any, keys: Keys) -> Any:
 
 
 def _checked(
-    read: Callable[[str, Keys], Any], old: str, new: str, keys: Keys, entry: Any, todo: str
+    read_entry: Callable[[str, Keys], Any], old: str, new: str, keys: Keys, entry: Any, todo: str
 ) -> str:
     """Return the new text if the entry alone has changed. Raises MalformedError."""
     with suppress(MalformedError):
-        documents = [read(text, ()) or {} for text in (old, new)]
+        documents = [read_entry(text, ()) or {} for text in (old, new)]
         if _at(documents[1], keys) == entry:
             for document in documents:
                 _remove(document, keys)
             if repr(documents[0]) == repr(documents[1]):  # nan is not equal to itself
                 return new
     name = ".".join(map(str, keys))
-    raise MalformedError(f"1:1: `{name}` cannot be edited as it is written here: {todo}")
+    raise MalformedError(f"1:1: cannot edit `{name}` in this form: {todo}")
 
 
 def _remove(document: Any, keys: Keys) -> None:
-    """Remove an entry from a parsed document, and what around it is empty then."""
+    """Remove an entry from a parsed document, and containers that become empty."""
     for depth in range(len(keys), 0, -1):
         value = _at(document, keys[:depth])
         if value in ({}, []) or (depth == len(keys) and value is not None):
@@ -183,27 +180,27 @@ _BLOCK = re.compile(
 
 def read_block(text: str, _: Keys = ()) -> str | None:
     """Return the lines of the block, or None if there is none."""
-    found = _BLOCK.search(text)
-    return found["lines"].replace("\r\n", "\n").rstrip("\n") if found else None
+    block = _BLOCK.search(text)
+    return block["lines"].replace("\r\n", "\n").rstrip("\n") if block else None
 
 
 def put_block(text: str, _: Keys, lines: str) -> str:
     """Return the text with the block in its place, or at the end."""
     if read_block(text) == lines:
         return text
-    newline, found = _newline(text), _BLOCK.search(text)
+    newline, old = _newline(text), _BLOCK.search(text)
     block = newline.join([BEGIN, *lines.split("\n"), END, ""])
-    if found:
-        return text[: found.start()] + block + text[found.end() :]
+    if old:
+        return text[: old.start()] + block + text[old.end() :]
     return _with_empty_line(text) + block
 
 
 def take_block(text: str, _: Keys = ()) -> str:
     """Return the text without the block and the empty line before it."""
-    found = _BLOCK.search(text)
-    if not found:
+    block = _BLOCK.search(text)
+    if not block:
         return text
-    return _without_empty_line(text[: found.start()]) + text[found.end() :]
+    return _without_empty_line(text[: block.start()]) + text[block.end() :]
 
 
 BLOCK = Editor(read_block, put_block, take_block)
@@ -222,10 +219,10 @@ def read_object(text: str, keys: Keys) -> Any:
     try:
         return _at(json.loads(plain), keys) if plain.strip() else None
     except json.JSONDecodeError as error:
-        what = error.msg[0].lower() + error.msg[1:]
-        raise MalformedError(f"{error.lineno}:{error.colno}: {what}") from error
+        reason = error.msg[0].lower() + error.msg[1:]
+        raise MalformedError(f"{error.lineno}:{error.colno}: {reason}") from error
     except (RecursionError, ValueError) as error:
-        raise MalformedError(f"1:1: it is no JSON that a client would write ({error})") from error
+        raise MalformedError(f"1:1: not valid JSON ({error})") from error
 
 
 def put_object(text: str, keys: Keys, value: Any) -> str:
@@ -233,23 +230,23 @@ def put_object(text: str, keys: Keys, value: Any) -> str:
 
     Raises MalformedError.
     """
-    now = read_object(text, keys)
-    if isinstance(now, dict) and isinstance(value, dict):
-        for name, each in value.items():
-            text = put_object(text, (*keys, name), each)
+    current = read_object(text, keys)
+    if isinstance(current, dict) and isinstance(value, dict):
+        for name, member in value.items():
+            text = put_object(text, (*keys, name), member)
         return text
-    if value == now:
+    if value == current:
         return text
     if not _plain(text).strip():
         text = f"{_with_line_end(text)}{{}}{_newline(text)}"
     indented = re.search(r"\n([ \t]+)[\"/]", text)
     unit = indented[1] if indented else "  "
-    if now is None:
+    if current is None:
         new = _with_member(text, keys, value, unit)
     else:
         _, at, end = _span(_plain(text), keys)
         new = text[:at] + _written(value, unit, _newline_at(text, at)) + text[end:]
-    todo = f"write {json.dumps({keys[-1]: value}, ensure_ascii=False)} there by hand"
+    todo = f"add {json.dumps({keys[-1]: value}, ensure_ascii=False)} by hand"
     return _checked(read_object, text, new, keys, value, todo)
 
 
@@ -263,19 +260,19 @@ def take_object(text: str, keys: Keys) -> str:
     begin = len(text[:start].rstrip(" \t"))
     if re.match(r"[ \t]*+,?[ \t]*+\r?\n", text[end:]):  # nothing else is on these lines
         begin = len(text[:begin].removesuffix("\n").removesuffix("\r"))
-    kept = text[:begin]
+    head = text[:begin]
     if after.startswith(","):
         end = len(text) - len(after) + 1
     elif bare[before - 1] == ",":
-        kept = text[: before - 1] + text[before:begin]
-    return _checked(read_object, text, kept + text[end:], keys, None, "take it out by hand")
+        head = text[: before - 1] + text[before:begin]
+    return _checked(read_object, text, head + text[end:], keys, None, "remove it by hand")
 
 
 def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
-    """Put a member first in the innermost object that is there, on a line of its own."""
+    """Add a member at the start of the innermost existing object, on its own line."""
     document = read_object(text, ())
     if document is None:
-        raise MalformedError("1:1: it is no object")
+        raise MalformedError("1:1: not a JSON object")
     depth = max(n for n in range(len(keys)) if _at(document, keys[:n]) is not None)
     _, at, _ = _span(_plain(text), keys[:depth])
     base, comma = _newline_at(text, at), "," if _at(document, keys[:depth]) else ""
@@ -283,16 +280,16 @@ def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
         value = {key: value}
     member = _written(value, unit, base).removeprefix("{").removesuffix(base + "}") + comma
     at += 1
-    if rest_of_line := _COMMENTS_OF_LINE.match(text, at):  # they stay where they are
+    if rest_of_line := _COMMENTS_OF_LINE.match(text, at):  # comments stay on the line of the brace
         at = rest_of_line.end()
         return text[:at] + member + text[at:]
     return text[:at] + member + base + (unit if comma else "") + text[at:].lstrip(" \t")
 
 
 def _span(plain: str, keys: Keys) -> tuple[int, int, int]:
-    """Return where the member at a path of keys begins, and its value's begin and end.
+    """Return the start of the member at a path of keys, and the start and end of its value.
 
-    Of equal keys the last one counts, as for every reader.
+    If a key is repeated, the last one counts, as for JSON readers.
     """
     start = begin = _skip(plain, 0)
     end, decoder = len(plain), json.JSONDecoder()
@@ -310,7 +307,7 @@ def _span(plain: str, keys: Keys) -> tuple[int, int, int]:
 
 
 def _skip(plain: str, at: int) -> int:
-    """Return the place of the next key, value or brace."""
+    """Return the offset of the next key, value or brace."""
     while plain[at] in " \t\r\n,:":
         at += 1
     return at
@@ -321,8 +318,8 @@ def _plain(text: str) -> str:
     return _TRAILING_COMMA.sub(_as_blanks, _COMMENT.sub(_as_blanks, text))
 
 
-def _as_blanks(found: re.Match[str]) -> str:
-    return found[1] or re.sub(r"[^\r\n]", " ", found[0])
+def _as_blanks(match: re.Match[str]) -> str:
+    return match[1] or re.sub(r"[^\r\n]", " ", match[0])
 
 
 def _written(value: Any, unit: str, newline: str) -> str:
@@ -330,7 +327,7 @@ def _written(value: Any, unit: str, newline: str) -> str:
 
 
 def _newline_at(text: str, at: int) -> str:
-    """Return a line's end with the indentation of the line at a place."""
+    """Return a line break with the indentation of the line at an offset."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return _newline(text) + line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -345,14 +342,14 @@ def read_table(text: str, keys: Keys) -> Any:
     try:
         return _at(tomllib.loads(text), keys)
     except tomllib.TOMLDecodeError as error:
-        what, _, place = str(error).partition(" (at ")
-        where = re.findall(r"\d+", place) or [str(text.count("\n") + 1), "1"]
-        raise MalformedError(f"{':'.join(where)}: {what[0].lower()}{what[1:]}") from error
+        reason, _, place = str(error).partition(" (at ")
+        position = re.findall(r"\d+", place) or [str(text.count("\n") + 1), "1"]
+        raise MalformedError(f"{':'.join(position)}: {reason[0].lower()}{reason[1:]}") from error
 
 
 def put_table(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     """Return the text with an entry as a table; other keys stay. Raises MalformedError."""
-    now, newline, new = read_table(text, keys), _newline(text), ""
+    current, newline, new = read_table(text, keys), _newline(text), ""
     # TOML reads JSON's strings and lists, but for one control character
     lines = {
         key: f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f")
@@ -361,16 +358,16 @@ def put_table(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     header = f"[{'.'.join(_quoted(key) for key in keys if isinstance(key, str))}]"
     if isinstance(keys[-1], int):
         header = f"[{header}]"
-    if isinstance(now, dict):
-        changed = {key: lines[key] for key in lines if now.get(key) != entry[key]}
+    if isinstance(current, dict):
+        changed = {key: lines[key] for key in lines if current.get(key) != entry[key]}
         for table, section in _sections(text):
             new += _with_lines(section, changed) if table == keys else section
     else:
         new = f"{_with_empty_line(text)}{header}{newline}{''.join(lines.values())}"
-        now = {}
+        current = {}
     paste = "; ".join([header, *map(str.strip, lines.values())])
-    todo = f"write it by hand as a table of its own, a line each: {paste}"
-    return _checked(read_table, text, new, keys, {**now, **entry}, todo)
+    todo = f"add it by hand as its own table, one key per line: {paste}"
+    return _checked(read_table, text, new, keys, {**current, **entry}, todo)
 
 
 def take_table(text: str, keys: Keys) -> str:
@@ -382,13 +379,13 @@ def take_table(text: str, keys: Keys) -> str:
         if table[: len(keys)] == keys:
             # comments at the end belong to the table that follows
             comments = re.search(r"(?:^[ \t]*(?:#.*)?(?:\n|\Z))*\Z", section, re.M)
-            kept = comments[0] if comments and "#" in comments[0] else ""
-            new = _without_empty_line(new) + kept
+            trailing = comments[0] if comments and "#" in comments[0] else ""
+            new = _without_empty_line(new) + trailing
         elif table == keys[:-1]:
             new += re.sub(_line_of(keys[-1]), "", section, count=1)
         else:
             new += section
-    return _checked(read_table, text, new, keys, None, "take it out by hand")
+    return _checked(read_table, text, new, keys, None, "remove it by hand")
 
 
 def _sections(text: str) -> list[tuple[Keys, str]]:
@@ -419,11 +416,11 @@ def _opened(line: str) -> Keys:
 
 
 def _with_lines(section: str, lines: Mapping[str, str]) -> str:
-    """Put lines below the header of a table, in the place of those with the same keys."""
+    """Put lines below the header of a table, replacing lines with the same keys."""
     for key in lines:
         section = re.sub(_line_of(key), "", section, count=1)
-    header, _, rest = _with_line_end(section).partition("\n")
-    return f"{header}\n{''.join(lines.values())}{rest}"
+    header, _, body = _with_line_end(section).partition("\n")
+    return f"{header}\n{''.join(lines.values())}{body}"
 
 
 def _line_of(key: object) -> str:

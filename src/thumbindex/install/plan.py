@@ -1,4 +1,4 @@
-"""The command `install`: set up an MCP client to start the server."""
+"""Plan the changes that `install` makes to a client's files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from thumbindex.process import environment
 
 @dataclass(frozen=True, slots=True)
 class EntryLocation:
-    """The place of our entry in one file."""
+    """The location of our entry in a file."""
 
     path: Path
     editor: Editor
@@ -43,27 +43,27 @@ class EntryLocation:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file's text before and after; None is no file."""
+    """A file's text before and after a change; None means no file."""
 
     path: Path
     before: str | None
     after: str | None
-    keep: bool = False  # whether the file is copied before
-    restored: Path | None = None  # the backup that the text comes from
+    keep: bool = False  # whether to back up the file first
+    restored: Path | None = None  # the backup to restore
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing is to be done."""
+        """Return whether nothing changes."""
         return self.before == self.after
 
     def difference(self) -> str:
-        """Return what changes as a unified diff, empty if nothing does."""
+        """Return the change as a unified diff."""
         lines = unified_diff(
             (self.before or "").splitlines(),
             (self.after or "").splitlines(),
             "/dev/null" if self.before is None else str(self.path),
             "/dev/null" if self.after is None else str(self.path),
-            n=1,  # more lines around it might show a secret of another entry
+            n=1,  # more context might show a secret of another entry
             lineterm="",
         )
         return "".join(f"{line}\n" for line in lines)
@@ -82,9 +82,9 @@ class FileChange:
 
 
 def entry_location(client: Client, machine: Machine) -> EntryLocation:
-    """Return where a client's entry for our server stands.
+    """Return the location of a client's entry for our server.
 
-    Raises UsageError for a file that cannot be read.
+    Raises UsageError if the file is unreadable.
     """
     path = client.file(machine)
     if client.is_toml:
@@ -93,8 +93,8 @@ def entry_location(client: Client, machine: Machine) -> EntryLocation:
 
 
 def instructions_location(client: Client, machine: Machine) -> EntryLocation | None:
-    """Return where a client's lasting instructions say that our tools are to be used; None where it
-    reads no such file.
+    """Return the location of our block in a client's standing instructions, or None if it has no
+    such file.
     """
     return EntryLocation(client.instructions(machine), BLOCK) if client.instructions else None
 
@@ -141,23 +141,24 @@ def read_entry(location: EntryLocation) -> Any:
 
 
 def _nested_keys(client: Client, path: Path) -> tuple[str, ...]:
-    """Return the key between, where a file is of the later form; one that is of both, or new, is
-    read by both versions as the earlier one.
+    """Return the extra key of the newer file format, or () for the older format.
+
+    New files and files in both formats count as older, which all versions read.
     """
     if not client.inner:
         return ()
     text = read_text(path) or ""
-    with suppress(MalformedError):  # whoever reads it next says so
+    with suppress(MalformedError):  # the next reader reports it
         earlier = read_object(text, (*client.keys, ENTRY))
         later = read_object(text, (*client.keys, client.inner))
-        # A server that is itself called so has a type.
+        # a server of that name would have a type
         if earlier is None and isinstance(later, dict) and not isinstance(later.get("type"), str):
             return (client.inner,)
     return ()
 
 
 def entry_command(entry: Any) -> list[str]:
-    """Return the command line of a client's entry, empty where there is none."""
+    """Return the command line in a client's entry; empty if there is none."""
     if not isinstance(entry, Mapping):
         return []
     command, args = entry.get("command"), entry.get("args")
@@ -177,37 +178,33 @@ def option_values(command: Sequence[str], name: str) -> Iterator[str]:
 
 
 def project_location(client: Client, project: Path) -> EntryLocation:
-    """Return where a project's own file names our server.
+    """Return the location of our entry in a project's own file.
 
-    Raises UsageError for a client that reads none.
+    Raises UsageError if the client has no such file.
     """
     if not client.project:
-        known = ", ".join(each.name for each in CLIENTS if each.project)
-        raise UsageError(
-            f"{client.title} reads no file of a project that this command knows: --project is "
-            f"for {known}."
-        )
+        names = ", ".join(supported.name for supported in CLIENTS if supported.project)
+        raise UsageError(f"--project does not support {client.title}, only {names}.")
     return EntryLocation(project.joinpath(*client.project), JSON, (*client.keys, ENTRY))
 
 
 def project_command(client: Client, opening: OpenOptions, project: Path) -> list[str]:
-    """Return the command line of a server for all who work on a project: by name, with folders
-    inside the project.
+    """Return a server's command line that works for everyone on a project.
 
-    Raises UsageError.
+    It uses the program's name and folders inside the project. Raises UsageError.
     """
     if opening.index or opening.config or opening.overrides:
         raise UsageError(
-            "--project takes --folder alone: --index, --config and --set name what is on this "
-            "machine only."
+            "--project takes only --folder: --index, --config and --set are specific to this "
+            "machine."
         )
     command = ["thumbindex", "serve"]
-    for each in opening.folder or (".",):
-        root = real_folder(each)
+    for folder in opening.folder or (".",):
+        root = real_folder(folder)
         if not root.is_dir() or not root.is_relative_to(real_folder(project)):
             raise UsageError(
-                f"{each}: there is no such folder inside the project {project}: --project "
-                "names folders of the project alone."
+                f"There is no folder {folder} inside the project {project}: --project takes only "
+                "folders of the project."
             )
         inside = root.relative_to(real_folder(project)).as_posix()
         if client.workspace:
@@ -217,37 +214,35 @@ def project_command(client: Client, opening: OpenOptions, project: Path) -> list
 
 
 def find_client(name: str) -> Client:
-    """Return a client by its name; raise UsageError that says which there are."""
+    """Return a client by its name. Raises UsageError that lists the clients."""
     for client in CLIENTS:
         if name.casefold() in {client.name, client.title.casefold()}:
             return client
     raise UsageError(
         f"There is no client {name!r}. The clients are "
-        f"{', '.join(each.name for each in CLIENTS)}; docs/clients.md helps with others."
+        f"{', '.join(known.name for known in CLIENTS)}; for others, see docs/clients.md."
     )
 
 
 def this_machine() -> Machine:
-    """Return where this process runs."""
+    """Return the Machine of this process."""
     return Machine(sys.platform, Path.home(), environment())
 
 
 def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
-    """Return name and path of the folders to be named to the server; none where it takes the
+    """Return names and paths of the folders for the server's command line; none if it uses the
     configured ones.
 
-    A client starts its servers in any folder: the current one is named by its path. Raises
-    UsageError where that cannot be meant, and for a folder that no server takes: one machine the
-    index directory, or with its index on a network drive.
+    The current folder is named by its path, since a client starts servers anywhere. Raises
+    UsageError if it is a home or root folder, or if a folder cannot be indexed.
     """
-
     config = opening.load()
     directory = str(opening.index or config.index.directory)
     folders = library.find_folders(config, opening.folder, directory)
     is_current = not opening.folder and not config.folders
     if is_current and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
         raise UsageError(
-            f"Without --folder the current one is served, and that is {folders[0][1]}: name "
+            f"Without --folder, the server would use the current folder, {folders[0][1]}: name "
             "the folder with your notes with --folder."
         )
     for _, root in folders:
@@ -256,8 +251,7 @@ def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
 
 
 def serve_command(opening: OpenOptions, folders: Sequence[tuple[str, Path]]) -> list[str]:
-    """Return the command line of the server, with every path absolute: a client starts it in any
-    folder.
+    """Return the server's command line with absolute paths, since a client starts it anywhere.
 
     Raises UsageError.
     """
@@ -271,29 +265,27 @@ def serve_command(opening: OpenOptions, folders: Sequence[tuple[str, Path]]) -> 
     for word in command:
         if word != word.encode("utf-8", "replace").decode("utf-8"):
             raise UsageError(
-                f"{word!r} is no text that a client's file can hold: give the folder a name "
-                "in UTF-8."
+                f"{word!r} is not valid UTF-8, so a client's file cannot hold it: rename the "
+                "folder."
             )
     return command
 
 
 def own_command(program: Path, python: Path) -> list[str]:
-    """Return the command line that starts this program from anywhere, with no search path at
-    hand.
-    """
+    """Return the command that starts this program from anywhere, without PATH."""
     beside = [python.with_name(name) for name in ("thumbindex", "thumbindex.exe")]
-    for each in (program, program.with_name(f"{program.name}.exe"), *beside):
-        if each.name in {"thumbindex", "thumbindex.exe"} and each.is_file():
-            return [str(each.absolute())]
-    # -P: the working directory may be a vault, whose files must never be imported.
+    for path in (program, program.with_name(f"{program.name}.exe"), *beside):
+        if path.name in {"thumbindex", "thumbindex.exe"} and path.is_file():
+            return [str(path.absolute())]
+    # -P: the working directory may be a vault, and its files must never be imported
     return [str(python.absolute()), "-P", "-m", "thumbindex"]
 
 
 def instruction_line(folders: Sequence[tuple[str, Path]]) -> str:
-    """Return the line that makes an agent use the tools."""
-    named = f" ({', '.join(name for name, _ in folders)})" if folders else ""
+    """Return the instruction that makes an agent use the tools."""
+    names = f" ({', '.join(name for name, _ in folders)})" if folders else ""
     return (
-        f"Before answering anything that the user's notes and docs{named} may cover, ask the "
+        f"Before answering anything that the user's notes and docs{names} may cover, ask the "
         "`query` tool of the MCP server `thumbindex`"
         " and cite what you use as path#heading (lines a-b)."
     )

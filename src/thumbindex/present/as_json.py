@@ -32,7 +32,7 @@ from thumbindex.present.sentences import (
 )
 
 _NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "size_out": "out"}}
-"""Fields that have another name in JSON than in `model`: `in` is a word of Python."""
+"""JSON names that differ from `model`, since `in` is a Python keyword."""
 
 _LEFT_OUT: Mapping[type, Collection[str]] = {
     Progress: ("pid",),
@@ -44,7 +44,7 @@ _LEFT_OUT: Mapping[type, Collection[str]] = {
 }
 
 _DIGITS = 4
-"""Decimals of numbers."""
+"""Decimals of rounded numbers."""
 
 
 def as_json(value: Any) -> Any:
@@ -54,14 +54,14 @@ def as_json(value: Any) -> Any:
         shown = [field.name for field in fields(value) if field.name not in left_out]
         return {names.get(name, name): as_json(getattr(value, name)) for name in shown}
     if isinstance(value, Mapping):
-        return {name: as_json(each) for name, each in value.items()}
+        return {name: as_json(item) for name, item in value.items()}
     if isinstance(value, tuple):
-        return [as_json(each) for each in value]
+        return [as_json(item) for item in value]
     return round(value, _DIGITS) if isinstance(value, float) else value
 
 
 def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
-    """Return what `query --json` prints; with `explain` what each stage did, too."""
+    """Return the JSON of `query`; with `explain`, including the trace."""
     return {
         "query": answer.query,
         "corrected": answer.corrected,
@@ -81,14 +81,14 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
     }
 
 
-def list_payload(found: NoteList, limit: int | None) -> dict[str, Any]:
-    """Return what `list --json` prints."""
-    shown = replace(found, notes=found.notes[:limit])
-    return {**as_json(shown), "left_out": len(found.notes) - len(shown.notes)}
+def list_payload(notes: NoteList, limit: int | None) -> dict[str, Any]:
+    """Return the JSON of `list`."""
+    shown = replace(notes, notes=notes.notes[:limit])
+    return {**as_json(shown), "left_out": len(notes.notes) - len(shown.notes)}
 
 
 def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
-    """Return what `read --json` prints, and the tool `read` answers."""
+    """Return the JSON of the command and the tool `read`."""
     place = ("folder", "path", "start_line", "end_line", "total_lines", "text")
     warnings = flag_lines(excerpt.flags, (excerpt.start_line, excerpt.end_line))
     return {
@@ -98,18 +98,18 @@ def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
 
 
 def related_payload(related: RelatedNotes, limit: int) -> dict[str, Any]:
-    """Return what `related --json` prints, and the tool `related` answers."""
+    """Return the JSON of the command and the tool `related`."""
     links = {name: getattr(related, name)[:limit] for name in ("links", "backlinks", "dangling")}
     return dict(as_json(replace(related, **links)))
 
 
-def unlinked_payload(found: Sequence[UnlinkedPair], limit: int) -> dict[str, Any]:
-    """Return what `unlinked --json` prints."""
-    return {"pairs": as_json(tuple(found[:limit])), "left_out": len(found[limit:])}
+def unlinked_payload(pairs: Sequence[UnlinkedPair], limit: int) -> dict[str, Any]:
+    """Return the JSON of `unlinked`."""
+    return {"pairs": as_json(tuple(pairs[:limit])), "left_out": len(pairs[limit:])}
 
 
 def passage_payload(passage: Passage) -> dict[str, Any]:
-    """Return one result."""
+    """Return the JSON of one result."""
     payload = {
         **as_json(passage),
         "address": passage.address,
@@ -131,41 +131,41 @@ def dedup_payload(passage: Passage) -> dict[str, Any]:
 
 
 def deduplication_payload(trace: Sequence[TraceStep]) -> dict[str, Any]:
-    """Return how many candidates deduplication got and left, and if it removed too many."""
-    came, left = dedup_counts(trace)
+    """Return the candidates before and after deduplication, and whether it removed too many."""
+    before, after = dedup_counts(trace)
     return {
-        "in": came,
-        "out": left,
+        "in": before,
+        "out": after,
         "ratio": round(dedup_share(trace), _DIGITS),
         "warning": is_dedup_share_high(trace),
     }
 
 
-def freshness_payload(found: Freshness | None) -> dict[str, Any]:
-    """Return whether an answer is up to date; nothing if that was not asked."""
-    if found is None:
+def freshness_payload(freshness: Freshness | None) -> dict[str, Any]:
+    """Return whether an answer is up to date; empty if the caller did not ask."""
+    if freshness is None:
         return {}
-    payload = {"fresh": found.fresh, **as_json(found)}
-    if not found.lag_seconds:
+    payload = {"fresh": freshness.fresh, **as_json(freshness)}
+    if not freshness.lag_seconds:
         del payload["lag_seconds"]
     return payload
 
 
 def report_payload(report: IndexReport) -> dict[str, Any]:
-    """Return what `index --json` prints."""
+    """Return the JSON of `index`."""
     documents = _fields(report, ("added", "changed", "removed", "unchanged"))
     names = ("skipped", "links", "chunks", "embedded", "reused", "seconds", "generation")
     return {"documents": documents, **_fields(report, names)}
 
 
-def duplicates_payload(found: DuplicateReport) -> dict[str, Any]:
-    """Return what `duplicates --json` prints."""
-    share = (found.merged + found.flagged) / found.chunks if found.chunks else 0.0
-    return {**as_json(found), "share": round(share, _DIGITS)}
+def duplicates_payload(report: DuplicateReport) -> dict[str, Any]:
+    """Return the JSON of `duplicates`."""
+    share = (report.merged + report.flagged) / report.chunks if report.chunks else 0.0
+    return {**as_json(report), "share": round(share, _DIGITS)}
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
-    """Return what `status --json` and `forget --json` print."""
+    """Return the JSON of `status` and `forget`."""
     return {"folders": [_folder(folder) for folder in folders]}
 
 

@@ -1,4 +1,4 @@
-"""Choose the lines of a passage that are shown: its best line and as much around it as fits."""
+"""Choose the lines of a passage to show: its best line and as many around it as fit."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ class ShownLines:
 
     @property
     def start_line(self) -> int:
-        """The number of the first line in the note; the match's if it cannot be told."""
+        """The note's number of the first line; the match's if the lines cannot be numbered."""
         if is_complete(self.passage):
             return self.passage.start_line + self.first
         return self.passage.match_start_line
 
     @property
     def is_broken(self) -> bool:
-        """Return True if a line is shown in part."""
+        """Return whether a line is cut."""
         return self._begins_inside or self._ends_inside
 
     @property
     def text(self) -> str:
-        """The text, with an ellipsis where a line is cut."""
+        """The text, with an ellipsis at each cut."""
         shown = self.passage.text[self.start : self.stop]
         before, behind = self._begins_inside * ELLIPSIS, self._ends_inside * ELLIPSIS
         return f"{before}{shown}{behind}"
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The lines in pieces, with an ellipsis where a line is cut."""
+        """The lines in pieces, with an ellipsis at each cut."""
         lines = list(_marked_lines(self.passage, self.start, self.stop))
         if self._begins_inside:
             lines[0] = ((ELLIPSIS, False), *lines[0])
@@ -106,7 +106,7 @@ _Fits = Callable[[ShownLines], bool]
 
 
 def best_lines(passage: Passage, fits: _Fits) -> ShownLines:
-    """Return the best line of the match and those below and above it that fit.
+    """Return the best line of the match, and as many lines below and above it as fit.
 
     A best line that does not fit is cut.
     """
@@ -129,7 +129,7 @@ def all_lines(passage: Passage) -> ShownLines:
 
 
 def matched_part(passage: Passage) -> ShownLines:
-    """Return the lines of a passage that matched."""
+    """Return the matched lines of a passage."""
     matched = matched_lines(passage)
     return lines_between(passage, matched[0], matched[-1])
 
@@ -142,7 +142,7 @@ def lines_between(passage: Passage, first: int, last: int) -> ShownLines:
 
 
 def is_complete(passage: Passage) -> bool:
-    """Return True if no comment was left out of a passage, so that its lines can be numbered."""
+    """Return whether a passage has all its lines, so that they can be numbered."""
     return passage.end_line - passage.start_line == passage.text.count("\n")
 
 
@@ -152,7 +152,7 @@ def is_decoration(line: str) -> bool:
 
 
 def matched_lines(passage: Passage) -> range:
-    """Return the lines of a passage that matched, counted from 0; all if that cannot be told."""
+    """Return the matched lines of a passage, counted from 0; all lines if they are unknown."""
     last, at = passage.text.count("\n"), _match_start(passage)
     start, stop = 0, last
     if is_complete(passage):
@@ -179,13 +179,14 @@ def best_line(passage: Passage) -> int:
 
 
 def _match_start(passage: Passage) -> int:
-    """Return where the text of the matching chunk begins, or -1."""
+    """Return the offset of the matching chunk's text, or -1."""
     return passage.text.find(passage.match) if passage.match else -1
 
 
 def _part_of_line(passage: Passage, number: int, fits: _Fits) -> ShownLines:
-    """Return the part of a line that fits: from the sentence in which most of the query's words
-    follow, else from the match.
+    """Return the part of a line that fits and shows the most query words.
+
+    It starts at the match or at a sentence.
     """
     line = lines_between(passage, number, number)
 
@@ -214,7 +215,7 @@ def _largest_fitting(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _sentence_start(text: str, line_start: int, at: int) -> int:
-    """Return where the sentence of a place begins, or a word not far before it."""
+    """Return the start of the sentence at an offset, or of a word shortly before it."""
     start = max(line_start, at - _LEAD)
     if sentences := _SENTENCE_END.match(text, start, at):
         return sentences.end()

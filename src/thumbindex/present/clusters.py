@@ -1,4 +1,4 @@
-"""Clusters of duplicates for review: their order, and the words in which two texts differ."""
+"""Clusters of duplicates for review: their order, and the differing words of two texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thumbindex.present.best_lines import MarkedText
 _TOKENS = re.compile(r"\s+|\w+|[^\w\s]+")
 
 MAX_DIFF_TOKENS = 3_000
-"""Words and spaces of a text that are compared: the time grows with their square."""
+"""Maximum tokens compared in a text: the time grows with their square."""
 
 
 def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedText]]:
@@ -21,19 +21,21 @@ def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedTe
     White space is never marked, and all of it is equal.
     """
     left, right = _TOKENS.findall(first), _TOKENS.findall(second)
-    mine, other = (
+    left_tokens, right_tokens = (
         [" " if piece.isspace() else piece for piece in pieces[:MAX_DIFF_TOKENS]]
         for pieces in (left, right)
     )
-    found: tuple[list[MarkedText], list[MarkedText]] = ([], [])
-    for operation, a, b, c, d in SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
-        for pieces, part in zip(found, ("".join(left[a:b]), "".join(right[c:d])), strict=True):
+    marked: tuple[list[MarkedText], list[MarkedText]] = ([], [])
+    for operation, a, b, c, d in SequenceMatcher(
+        None, left_tokens, right_tokens, autojunk=False
+    ).get_opcodes():
+        for pieces, part in zip(marked, ("".join(left[a:b]), "".join(right[c:d])), strict=True):
             if part:
                 pieces.append((part, operation != "equal" and bool(part.strip())))
-    for pieces, all_of in zip(found, (left, right), strict=True):
-        if rest := "".join(all_of[MAX_DIFF_TOKENS:]):
-            pieces.append((rest, False))
-    return found
+    for pieces, all_of in zip(marked, (left, right), strict=True):
+        if tail := "".join(all_of[MAX_DIFF_TOKENS:]):
+            pieces.append((tail, False))
+    return marked
 
 
 def exceeds_diff_limit(text: str) -> bool:

@@ -28,14 +28,14 @@ def obsidian_link(path: Path, heading: str) -> str:
     file = path.relative_to(vault).as_posix().removesuffix(".md") + (
         f"#{heading}" if heading else ""
     )
-    named = quote(os.fsencode(vault.name), safe="")
-    return f"obsidian://open?vault={named}&file={quote(os.fsencode(file), safe='')}"
+    vault_name = quote(os.fsencode(vault.name), safe="")
+    return f"obsidian://open?vault={vault_name}&file={quote(os.fsencode(file), safe='')}"
 
 
 def available_links(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
     """Return the programs that can open a note, each with its link."""
-    found = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
-    return [(name, link) for name, link in found if link]
+    links = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
+    return [(name, link) for name, link in links if link]
 
 
 def passage_link(passage: Passage, root: Path, form: str) -> str:

@@ -1,4 +1,4 @@
-"""How a program ends: exit codes, and an error as one line on stderr."""
+"""Exit codes, and errors as one line on stderr."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def exits_with_code(command: Callable[..., int]) -> Callable[..., None]:
-    """Turn what a command returns or raises into an exit code, an error into one line on stderr."""
+    """Decorate a command to exit with the code it returns, or with that of its error."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -32,12 +32,12 @@ def exits_with_code(command: Callable[..., int]) -> Callable[..., None]:
 
 
 def run_command(command: Callable[[], int]) -> int:
-    """Return a command's exit code, with an error reported in one line on stderr."""
-    if logging.lastResort:  # what prints the log where nothing else does
+    """Run a command and return its exit code; print an error as one line on stderr."""
+    if logging.lastResort:  # the handler of last resort
         logging.lastResort.setFormatter(_OneLineFormatter())
     for stream in (sys.stdout, sys.stderr) if remote_command() is None else ():
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a path may hold bytes that are no UTF-8
+            stream.reconfigure(errors="backslashreplace")  # paths may not be UTF-8
     try:
         return command()
     except UsageError as error:
@@ -47,54 +47,48 @@ def run_command(command: Callable[[], int]) -> int:
         print_error(str(error))
         return FAILURE
     except KeyboardInterrupt:
-        print_error("Interrupted: what is committed stays; the next run goes on from there.")
+        print_error("Interrupted. Committed work is kept; the next run continues from there.")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output is gone (`| head`): at exit the interpreter must not flush into
-        # the closed pipe again.
+        # the reader has gone (`| head`): the interpreter must not flush into the closed pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND
     except ImportError as error:
         print_error(
-            f"A package cannot be loaded ({error}): install thumbindex again, `pip install "
+            f"Cannot load a package ({error}): reinstall thumbindex with `pip install "
             "--force-reinstall thumbindex`."
         )
         return FAILURE
-    except Exception as error:  # the program's one report of what nobody foresaw
+    except Exception as error:  # report any bug in one line
         print_error(describe_unexpected(error))
         return FAILURE
 
 
 class _OneLineFormatter(logging.Formatter):
-    """Writes a message of the log as one line, whatever names are in it."""
+    """Writes each log message as one line, even if it contains line breaks."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        """Return the message."""
+        """Return the message on one line."""
         return one_line(record.message)
 
 
 def print_error(message: str, color: str | None = "red") -> None:
     """Print one line on stderr."""
-    # Imported here: the child of a server does without
-    # (`test_a_child_that_waits_has_loaded_little…`).
+    # imported late: an idle indexer process does not load it
     import typer
 
-    asked = remote_command()
+    command = remote_command()
     typer.secho(
-        redact_passwords(one_line(message)), asked.stderr if asked else None, fg=color, err=True
+        redact_passwords(one_line(message)), command.stderr if command else None, fg=color, err=True
     )
 
 
-_FULL = "There is no space left to write to: free some, and run it again."
+_FULL = "The disk is full: free some space and run it again."
 
 
-_MANY_FILES = (
-    "This process may open no more files: allow it more (`ulimit -n 1024`), and run it again."
-)
+_MANY_FILES = "Too many open files: raise the limit (`ulimit -n 1024`) and run it again."
 
-
-_REFUSED = "give this user the right to it, or choose another place (an index: --index)."
-
+_REFUSED = "give this user access, or choose another location (for an index: --index)."
 
 _REFUSALS = {
     errno.ENOSPC: _FULL,
@@ -105,29 +99,26 @@ _REFUSALS = {
 
 
 _REFUSALS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _REFUSED)
-"""What to do where the system refuses something: no bug of ours."""
-
+"""Advice by errno, for errors that are not bugs."""
 
 _NO_MEMORY = ("can't start new thread", "failed to map segment")
-"""What Python and the loader of libraries say where there is too little memory."""
+"""Messages of Python and the library loader when memory runs out."""
 
 
 def describe_unexpected(error: Exception) -> str:
-    """Say in one sentence what the system refused, and what to do; of anything else that it is a
-    bug, and where.
-    """
+    """Return advice for an error of the system; anything else is called a bug, with its place."""
     advice = _REFUSALS.get(error.errno or 0) if isinstance(error, OSError) else None
     if isinstance(error, OSError) and advice == _REFUSED:
-        return f"{error.filename or 'A file'} cannot be used ({error.strerror}): {advice}"
+        return f"Cannot use {error.filename or 'a file'} ({error.strerror}): {advice}"
     if advice:
         return advice
     if isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY):
         return (
-            f"There is not enough memory ({error}): free some, or allow it more (`ulimit -v`), "
-            "and run it again."
+            f"Not enough memory ({error}): free some, or raise the limit (`ulimit -v`), and run it "
+            "again."
         )
-    where = traceback.extract_tb(error.__traceback__)[-1]
+    frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"Unexpected {type(error).__name__}: {error} "
-        f"({Path(where.filename).name}:{where.lineno}). Please report this as a bug."
+        f"({Path(frame.filename).name}:{frame.lineno}). Please report this as a bug."
     )

@@ -1,4 +1,4 @@
-"""The record in words: sentences and lines about answers, passages, folders and citations."""
+"""Sentences and lines about answers, passages, folders and citations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SIMILAR_TITLE = "Most similar"
 """Heading of the list of notes with a similar meaning."""
 
 MAX_COPIES = 3
-"""Maximum places of copies that an answer names; the rest is counted."""
+"""Maximum copies whose places are listed; the rest are counted."""
 
 _DEDUP_STAGES = (
     "dedup_versions",
@@ -67,10 +67,10 @@ _DEDUP_STAGES = (
     "dedup_ngram",
     "dedup_semantic",
 )
-"""The stages that remove candidates that repeat another one."""
+"""Stages that remove repeated candidates."""
 
 PASSAGE_METADATA = ("created", "updated", "file_time", "status", "owner")
-"""Fields that are shown for a passage with copies or contradictions."""
+"""Fields shown for a passage with copies or contradictions."""
 
 _HIGH_DEDUP_SHARE = 0.30
 """Share of removed candidates above which a warning is shown; 5 to 20 % is healthy (spec/dedup.md,
@@ -90,8 +90,9 @@ _PHASES = {
 
 
 def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
-    """Return how many passages there are and how sure the answer is, or that nothing was found.
-    `narrowed` are the filters that were given.
+    """Return the number of passages and the confidence, or that nothing was found.
+
+    `narrowed` are the filters of the command.
     """
     narrowed = (*narrowed, *(f"`{_filter_as_typed(each)}`" for each in answer.filters))
     if answer.listed:
@@ -101,24 +102,26 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     if not answer.index.documents:
         return "Nothing found: no note is indexed here."
     if not answer.answerable:
-        less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
-        is_unmet = any(not each.as_words for each in answer.unmet)  # by which is said below
+        restriction = (
+            f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
+        )
+        is_unmet = any(not each.as_words for each in answer.unmet)  # filter_lines names the filters
         several = len({each.folder for each in answer.nearest}) > 1
         places = [f"{each.path}:{each.start_line}" for each in answer.nearest]
         if several:
             places = [f"{each.folder}: {each.path}:{each.start_line}" for each in answer.nearest]
-        near = one_line(", ".join(places))
-        nearest = f" Nearest, and probably no answer: {near}." if near else ""
-        why = (
-            "a filter lets no note through"
+        places_text = one_line(", ".join(places))
+        nearest = f" Nearest, but probably no answer: {places_text}." if places_text else ""
+        reason = (
+            "a filter excludes every note"
             if is_unmet
             else "no passage is close enough to this query"
         )
-        return f"Nothing found: {why}.{less}{nearest}"
-    doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
+        return f"Nothing found: {reason}.{restriction}{nearest}"
+    warning = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return (
         f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} "
-        f"({_rounded_down(answer.confidence):.2f}){doubt}"
+        f"({_rounded_down(answer.confidence):.2f}){warning}"
     )
 
 
@@ -142,31 +145,31 @@ _UNMET = {
     "tag": "No note has the tag #{}",
     "path": "No path matches {}",
     "file": "No file is called {}",
-    "title": "No title has {}",
-    "words": 'No passage holds "{}"',
+    "title": "No title contains {}",
+    "words": 'No passage contains "{}"',
 }
 
 
 def filter_lines(
     filters: Sequence[TypedFilter], unmet: Sequence[UnmetFilter], undated: int
 ) -> list[str]:
-    """Return the filters read from a query, those that no note meets with similar names, and the
-    number of notes without a date.
+    """Return lines about the filters in a query, unmet filters with similar names, and the number
+    of notes without a date.
     """
     lines = [f"Filters: {' '.join(map(_filter_as_typed, filters))}"] if filters else []
     for each in unmet:
         mark = "#" if each.field == "tag" else ""
         nearest = ", ".join(f"{mark}{name}" for name in each.nearest)
-        near = (
+        suggestion = (
             f": nearest {'is' if len(each.nearest) == 1 else 'are'} {nearest}." if nearest else "."
         )
         as_words = " It was searched for as words." if each.as_words else ""
-        lines.append(f"{_UNMET[each.field].format(each.value)}{near}{as_words}")
+        lines.append(f"{_UNMET[each.field].format(each.value)}{suggestion}{as_words}")
     if undated:
         notes = f"{undated:,} notes have no date of their own"
         if undated == 1:
             notes = "1 note has no date of its own"
-        lines.append(f"{notes}: `since` and `until` leave out what has none.")
+        lines.append(f"{notes}: `since` and `until` exclude them.")
     return [one_line(line) for line in lines]
 
 
@@ -194,9 +197,7 @@ def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> lis
 
 
 def related_groups(related: RelatedNotes, limit: int) -> list[tuple[str, list[str]]]:
-    """Return the neighbors of a document by kind: the first `limit` of them, and how many more
-    there are.
-    """
+    """Return a document's neighbors by kind: the first `limit`, and the number of others."""
     groups: tuple[tuple[str, Sequence[str]], ...] = (
         ("Links to", related.links),
         ("Linked from", related.backlinks),
@@ -215,17 +216,17 @@ def index_sentence(state: IndexState) -> str:
     if not state.documents:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')}"
-    rest = ""
+    limitation = ""
     if state.pending:
-        rest = ", keywords only until they are there"
+        limitation = ", keywords only until they are computed"
         if state.vectors:
-            rest = ", the rest by keywords only"
-    return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{rest}"
+            limitation = ", the rest by keywords only"
+    return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{limitation}"
 
 
 NO_MARKDOWN = (
-    "no Markdown was found: are these the folders that were meant, and do globs and ignore files "
-    "let their notes through?"
+    "no Markdown files were found: check the folders, and whether globs or ignore files exclude "
+    "the notes"
 )
 
 
@@ -234,7 +235,7 @@ def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index
     missing = (
         f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
     )
-    return f"To find {missing} by meaning, too, run `{command}`." if state.pending else ""
+    return f"To find {missing} by meaning too, run `{command}`." if state.pending else ""
 
 
 ModelState = Literal["loading", "none", "loaded"]
@@ -243,23 +244,21 @@ ModelState = Literal["loading", "none", "loaded"]
 _MISSING_MODEL: Mapping[ModelState, str] = {
     "loading": "; keywords only this time: the model is not loaded (yet)",
     "none": "; keywords only: the model could not be loaded",
-    "loaded": "",  # a filter lets nothing through that has a vector
+    "loaded": "",  # filters may exclude everything with a vector
 }
 
 
 def answer_footer(
     answer: Answer, progress: Sequence[Progress] = (), model: ModelState = "loading"
 ) -> str:
-    """Return how much was searched, whether the index is up to date, and what is being indexed."""
-    fresh = (
-        "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
-    )
+    """Return how much was searched, the freshness of the index, and the indexing progress."""
+    fresh = "; everything on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
     doing = f"; {indexing_sentence(progress)}" if progress else ""
     return f"{index_sentence(answer.index)}{missing_model_sentence(answer, model)}{fresh}{doing}"
 
 
 def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str:
-    """Return that vectors were not searched for lack of a model; empty if they were."""
+    """Return that vectors were not searched because there is no model; empty if they were."""
     unasked = answer.index.vectors and any(
         step.stage == "search_vector" and not step.size_out for step in answer.trace
     )
@@ -296,8 +295,8 @@ def passage_flag_lines(passage: Passage) -> list[str]:
 def hidden_text_sentence(notes: int) -> str:
     """Return how many notes hold hidden text or instructions to a model."""
     return (
-        f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or "
-        "speaks to a model"
+        f"{'1 note contains' if notes == 1 else f'{notes:,} notes contain'} text that is hidden or "
+        "addresses a model"
     )
 
 
@@ -316,7 +315,7 @@ def folder_state_sentence(status: FolderStatus) -> str:
     if not status.indexed:
         return "no index yet"
     if status.is_missing and not status.failure:
-        return "folder not there"
+        return "folder missing"
     return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
@@ -325,19 +324,17 @@ def folder_warning_lines(status: FolderStatus) -> list[str]:
     lines, root = list[str](), shlex.quote(status.root)
     if status.is_missing:
         lines.append(
-            f"the folder is not there now: `thumbindex forget --folder {root}` deletes its index, "
-            "if it is gone for good"
+            "the folder is missing: if it is gone for good, delete its index with `thumbindex "
+            f"forget --folder {root}`"
         )
     if status.unfinished:
         lines.append(
-            "the last run of indexing was cut off, and files are missing: "
-            f"`thumbindex index --folder {root}` goes on from there"
+            "the last indexing run was interrupted, and files are missing: run "
+            f"`thumbindex index --folder {root}` to continue"
         )
     lines += problem_lines(status.skipped)
     if status.flagged_count:
-        lines.append(
-            f"{hidden_text_sentence(status.flagged_count)}: look there before a model does"
-        )
+        lines.append(f"{hidden_text_sentence(status.flagged_count)}: check before a model reads it")
         lines += problem_lines(status.flagged)
     return lines
 
@@ -346,8 +343,8 @@ def problem_lines(problems: Sequence[Problem]) -> list[str]:
     """Return one line for each of the first problems, and how many more there are."""
     lines = list[str]()
     for problem in problems[:_MAX_PROBLEMS]:
-        where = f"{problem.path}:{problem.line}" if problem.line else problem.path
-        lines.append(f"{where}: {problem.reason}")
+        place = f"{problem.path}:{problem.line}" if problem.line else problem.path
+        lines.append(f"{place}: {problem.reason}")
     if len(problems) > _MAX_PROBLEMS:
         lines.append(
             f"… and {len(problems) - _MAX_PROBLEMS:,} more: `thumbindex status --json` lists all"
@@ -357,19 +354,19 @@ def problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 def passage_context_lines(passage: Passage) -> list[str]:
     """Return a passage's copies, metadata and contradictions, one line each."""
-    said = passage_metadata(passage)
-    return [*copy_lines(passage), *([said] if said else []), *disagreement_lines(passage)]
+    metadata = passage_metadata(passage)
+    return [*copy_lines(passage), *([metadata] if metadata else []), *disagreement_lines(passage)]
 
 
 def passage_metadata(passage: Passage) -> str:
     """Return the date of a passage, or all its metadata if it has copies or contradictions."""
-    known = ", ".join(
+    metadata = ", ".join(
         f"{name.replace('_', ' ')} {value}"
         for name in PASSAGE_METADATA
         if (value := getattr(passage, name))
     )
-    if known and (passage.also_in or passage.disagrees):
-        return known
+    if metadata and (passage.also_in or passage.disagrees):
+        return metadata
     day = passage.updated or passage.created
     return f"dated {day}" if day else ""
 
@@ -383,10 +380,10 @@ def disagreement_lines(passage: Passage) -> list[str]:
     """Return one line for each passage that contradicts this one."""
     sentences = []
     for other in passage.disagrees:
-        where = line_range(other.start_line, other.end_line)
+        place = line_range(other.start_line, other.end_line)
         if other.date:
-            where = f"{where}, {other.date}"
-        sentences.append(f"these two disagree: {other.differs} in {other.path} ({where})")
+            place = f"{place}, {other.date}"
+        sentences.append(f"these two disagree: {other.differs} in {other.path} ({place})")
     return sentences
 
 
@@ -398,8 +395,8 @@ def dedup_counts(trace: Sequence[TraceStep]) -> tuple[int, int]:
 
 def dedup_share(trace: Sequence[TraceStep]) -> float:
     """Return the share of candidates that deduplication removed, 0 to 1."""
-    came, left = dedup_counts(trace)
-    return (came - left) / came if came else 0.0
+    before, after = dedup_counts(trace)
+    return (before - after) / before if before else 0.0
 
 
 def is_dedup_share_high(trace: Sequence[TraceStep]) -> bool:
@@ -408,16 +405,16 @@ def is_dedup_share_high(trace: Sequence[TraceStep]) -> bool:
 
 
 def dedup_sentence(trace: Sequence[TraceStep]) -> str:
-    """Return what deduplication removed, with a warning if that is much."""
-    came, left = dedup_counts(trace)
-    much = (
-        " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them"
+    """Return how much deduplication removed, with a warning if it is too much."""
+    before, after = dedup_counts(trace)
+    warning = (
+        " - more than 30 %: many texts are repeated, `thumbindex duplicates` lists them"
         if is_dedup_share_high(trace)
         else ""
     )
     return (
-        f"deduplication: {came:,} → {plural(left, 'candidate')} ({dedup_share(trace):.0%} taken "
-        f"out as copies){much}"
+        f"deduplication: {before:,} → {plural(after, 'candidate')} ({dedup_share(trace):.0%} "
+        f"removed as copies){warning}"
     )
 
 
@@ -427,16 +424,16 @@ def phase_words(phase: str) -> str:
 
 
 def progress_sentence(progress: Progress) -> str:
-    """Return how far an indexing run is."""
-    done, what = _PHASES.get(progress.phase, (progress.phase, "steps"))
+    """Return the progress of an indexing run."""
+    verb, unit = _PHASES.get(progress.phase, (progress.phase, "steps"))
     return (
-        f"{done} {progress.done:,} of {progress.total:,} "
-        f"{what.removesuffix('s') if progress.total == 1 else what}"
+        f"{verb} {progress.done:,} of {progress.total:,} "
+        f"{unit.removesuffix('s') if progress.total == 1 else unit}"
     )
 
 
 def indexing_sentence(progress: Sequence[Progress]) -> str:
-    """Return what is being indexed; empty if nothing is."""
+    """Return the progress of all indexing runs; empty if there are none."""
     several = len({each.folder for each in progress}) > 1
     return "; ".join(
         f"{f'{each.folder}: ' if several else ''}{progress_sentence(each)} so far"
@@ -444,19 +441,21 @@ def indexing_sentence(progress: Sequence[Progress]) -> str:
     )
 
 
-def freshness_sentence(found: Freshness | None) -> str:
-    """Return which changes an answer may lack; empty if none, or if that was not asked."""
-    if found is None:
+def freshness_sentence(freshness: Freshness | None) -> str:
+    """Return which changes an answer may lack; empty if none, or if the caller did not ask."""
+    if freshness is None:
         return ""
     sentences = []
-    if found.behind:
-        sentences.append(f"The last changes in {', '.join(found.behind)} may not be indexed yet.")
-    if found.without_indexer:
+    if freshness.behind:
         sentences.append(
-            f"No process keeps {', '.join(found.without_indexer)} up to date: `thumbindex index` "
-            "does it once, a server as long as it runs."
+            f"The last changes in {', '.join(freshness.behind)} may not be indexed yet."
         )
-    sentences += [lag_sentence(found.lag_seconds), missing_folders_sentence(found.missing)]
+    if freshness.without_indexer:
+        sentences.append(
+            f"No process keeps {', '.join(freshness.without_indexer)} up to date: run `thumbindex "
+            "index` now, or a server to keep it up to date."
+        )
+    sentences += [lag_sentence(freshness.lag_seconds), missing_folders_sentence(freshness.missing)]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -470,29 +469,29 @@ def lag_sentence(seconds: float) -> str:
 
 
 def database_sentence(status: DatabaseStatus) -> str:
-    """Return which server of a database answers, how far it is behind, and its connections."""
-    who = "the primary server"
+    """Return the answering server of a database, its lag, and its connections."""
+    role = "the primary server"
     if status.standby:
         lag = status.lag_seconds or 0.0
-        who = (
+        role = (
             f"a standby, {lag:,.1f} s behind"
             if lag
-            else "a standby that is up to its primary server"
+            else "a standby in sync with its primary server"
         )
     busy = f"{plural(status.used, 'connection')} in use, {status.waiting:,} waiting"
-    return f"database {status.place}: {status.server} answers, {who}; {busy}"
+    return f"database {status.place}: {status.server} answers, {role}; {busy}"
 
 
 def missing_folders_sentence(folders: Sequence[str]) -> str:
-    """Return which folders cannot be reached now; empty if all can."""
+    """Return the folders that are missing now; empty if none."""
     if not folders:
         return ""
-    return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last."
+    return f"Missing now: {', '.join(folders)}; answers use the notes as last indexed."
 
 
 _OUTCOMES = {
     "shown": "is in the answer",
-    "copy": "is named beside a copy",
+    "copy": "is listed as a copy",
     "dropped": "was found, but is not in the answer",
     "not_found": "was not found",
     "filtered": "was not searched",
@@ -500,46 +499,52 @@ _OUTCOMES = {
 }
 
 _MAX_EDGES = 3
-"""Maximum linking documents that are named, the best ranked first."""
+"""Maximum linking documents listed, best ranked first."""
 
 
-def explanation_lines(found: Explanation) -> list[str]:
+def explanation_lines(explanation: Explanation) -> list[str]:
     """Return evidence, ranks and details of a passage's position."""
-    stages = " → ".join(f"{each.stage} {each.rank}" for each in found.rank_by_stage)
+    stages = " → ".join(f"{each.stage} {each.rank}" for each in explanation.rank_by_stage)
     evidence = "; ".join(
-        f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence
+        f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in explanation.evidence
     )
-    sentences = (evidence, f"rank after {stages}" if stages else "", *explanation_details(found))
+    sentences = (
+        evidence,
+        f"rank after {stages}" if stages else "",
+        *explanation_details(explanation),
+    )
     return [sentence for sentence in sentences if sentence]
 
 
-def explanation_details(found: Explanation) -> list[str]:
-    """Return what fits no table: the matched name, terms, cosine, reranker score, links, and
-    removed copies.
-    """
-    named = f"the query is its {found.name_kind}: it comes first" if found.name_kind else ""
-    cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
-    reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
+def explanation_details(explanation: Explanation) -> list[str]:
+    """Return the matched name, terms, cosine, reranker score, links, and removed copies."""
+    name_match = (
+        f"the query is its {explanation.name_kind}: it comes first" if explanation.name_kind else ""
+    )
+    cosine = f"cosine {explanation.cosine:.2f}" if explanation.cosine is not None else ""
+    reranked = f"reranker {explanation.reranked:.2f}" if explanation.reranked is not None else ""
     copies = [
-        f"{copy.stage} took out {copy.path}:{copy.line}: {copy.reason}" for copy in found.copies
+        f"{copy.stage} removed {copy.path}:{copy.line}: {copy.reason}"
+        for copy in explanation.copies
     ]
-    near = "; ".join(each for each in (cosine, reranked) if each)
+    similarity = "; ".join(each for each in (cosine, reranked) if each)
     sentences = [
-        named,
-        _matched_terms_sentence(found.terms),
-        near,
-        linked_from_sentence(found.edges),
+        name_match,
+        _matched_terms_sentence(explanation.terms),
+        similarity,
+        linked_from_sentence(explanation.edges),
         *copies,
     ]
     return [sentence for sentence in sentences if sentence]
 
 
-def _matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
-    """Return the fields that hold the query's terms, and the missing terms. The field `code` is
-    named only if it is the only one.
+def _matched_terms_sentence(fields_by_term: Mapping[str, Sequence[str]]) -> str:
+    """Return the query's terms with their fields, and the missing terms.
+
+    A term that is only in `code` is marked "as written".
     """
     present, missing = [], []
-    for term, fields in found.items():
+    for term, fields in fields_by_term.items():
         if fields:
             named = [name for name in fields if name != "code"] or ["as written"]
             present.append(f"{term} ({', '.join(named)})")
@@ -555,61 +560,65 @@ def _matched_terms_sentence(found: Mapping[str, Sequence[str]]) -> str:
 
 def linked_from_sentence(edges: Sequence[Edge]) -> str:
     """Return the documents whose links led to a document; empty if none did."""
-    named = [f"linked from {edge.path} (found as {edge.rank})" for edge in edges[:_MAX_EDGES]]
+    sources = [f"linked from {edge.path} (rank {edge.rank})" for edge in edges[:_MAX_EDGES]]
     more = f" and {len(edges) - _MAX_EDGES} more" if len(edges) > _MAX_EDGES else ""
-    return ", ".join(named) + more
+    return ", ".join(sources) + more
 
 
-def outcome_sentence(found: WhyReport, several: bool = False) -> str:
-    """Return what became of a note, and why."""
-    heading = f"#{found.heading}" if found.heading else ""
-    folder = f"{found.folder}: " if several and found.folder else ""
-    by = f" (stage `{found.stage}`)" if found.outcome == "dropped" else ""
-    return f"{folder}{found.path}{heading} {_OUTCOMES[found.outcome]}: {found.reason}{by}"
+def outcome_sentence(report: WhyReport, several: bool = False) -> str:
+    """Return a note's outcome and its reason."""
+    heading = f"#{report.heading}" if report.heading else ""
+    folder = f"{report.folder}: " if several and report.folder else ""
+    stage = f" (stage `{report.stage}`)" if report.outcome == "dropped" else ""
+    return f"{folder}{report.path}{heading} {_OUTCOMES[report.outcome]}: {report.reason}{stage}"
 
 
-def why_details(found: WhyReport) -> list[str]:
-    """Return what fits no table: a note's terms, cosine, missing vectors and state on disk."""
+def why_details(report: WhyReport) -> list[str]:
+    """Return a note's terms, cosine, missing vectors and state on disk."""
     lacking = (
-        f"without a vector yet, found by words alone: {found.without_vector:,} of "
-        f"{plural(found.chunks, 'chunk')}"
+        f"found by words only, without a vector yet: {report.without_vector:,} of "
+        f"{plural(report.chunks, 'chunk')}"
     )
-    cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
+    cosine = f"best cosine {report.cosine:.2f}" if report.cosine is not None else ""
     sentences = [
-        f"searched for: {found.corrected}" if found.corrected else "",
-        "; ".join(each for each in (_matched_terms_sentence(found.terms), cosine) if each),
-        lacking if found.without_vector else "",
-        *found.notes,
+        f"searched for: {report.corrected}" if report.corrected else "",
+        "; ".join(each for each in (_matched_terms_sentence(report.terms), cosine) if each),
+        lacking if report.without_vector else "",
+        *report.notes,
     ]
     return [sentence for sentence in sentences if sentence]
 
 
-def why_lines(found: WhyReport, several: bool = False) -> list[str]:
-    """Return what became of a note, its ranks and its details."""
+def why_lines(report: WhyReport, several: bool = False) -> list[str]:
+    """Return a note's outcome, ranks and details."""
     stages = " → ".join(
-        f"{stage.stage} {stage.rank if stage.rank is not None else '-'}" for stage in found.stages
+        f"{stage.stage} {stage.rank if stage.rank is not None else '-'}" for stage in report.stages
     )
     ranks = [f"rank after {stages}"] if stages else []
-    return [outcome_sentence(found, several), *ranks, *why_details(found)]
+    return [outcome_sentence(report, several), *ranks, *why_details(report)]
 
 
-# ------------------------------------------------------------------ whether citations hold
+# ------------------------------------------------------------------ citations
 
 _MAX_QUOTATION_CHARS = 60
 """Maximum characters of a quotation."""
 
 
-def verification_sentence(found: Verification) -> str:
-    """Return how many citations have which state."""
-    counts = Counter(citation.state for citation in found.citations)
+def verification_sentence(verification: Verification) -> str:
+    """Return the number of citations in each state."""
+    counts = Counter(citation.state for citation in verification.citations)
     states = ", ".join(
         f"{counts[state]} {_citation_state_words(state)}"
         for state in get_args(CitationState)
         if counts[state]
     )
-    uncited = f" {plural(found.uncited, 'quotation')} without a citation." if found.uncited else ""
-    if found.citations:
-        return f"{plural(len(found.citations), 'citation')}: {states}.{uncited}"
+    uncited = (
+        f" {plural(verification.uncited, 'quotation')} without a citation."
+        if verification.uncited
+        else ""
+    )
+    if verification.citations:
+        return f"{plural(len(verification.citations), 'citation')}: {states}.{uncited}"
     return f"No citation of a note was found.{uncited}"
 
 
@@ -619,7 +628,7 @@ def _citation_state_words(state: CitationState) -> str:
 
 
 def shortened_quotation(check: CitationCheck) -> str:
-    """Return the beginning of the text that a citation is given for."""
+    """Return the start of the text that a citation supports."""
     quotation = " ".join(check.quotation.split())
     return (
         quotation
@@ -631,9 +640,9 @@ def shortened_quotation(check: CitationCheck) -> str:
 def citation_check_line(check: CitationCheck, several: bool) -> str:
     """Return the state of a citation, and the details unless it holds."""
     short = shortened_quotation(check)
-    said = f' "{short}"' if short else ""
-    line = f"{_citation_state_words(check.state)}: {check.citation}{said}"
+    quotation = f' "{short}"' if short else ""
+    line = f"{_citation_state_words(check.state)}: {check.citation}{quotation}"
     if check.state in {"moved", "changed"}:
         line += f" -> {f'{check.folder}: ' if several else ''}{check.now}"
-    more = "; ".join(filter(None, (check.differs, check.reason)))
-    return one_line(f"{line} ({more})" if more and check.state != "there" else line)
+    details = "; ".join(filter(None, (check.differs, check.reason)))
+    return one_line(f"{line} ({details})" if details and check.state != "there" else line)
