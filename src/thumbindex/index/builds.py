@@ -156,7 +156,7 @@ def _carried_meta(paths: IndexPaths) -> dict[str, str]:
 # ------------------------------------------------------------------ deletion
 
 
-_DELETION_DUE = "unswept"
+_DELETION_DUE = "deletion_due"
 """File in the vectors' folder while a deletion of unused vectors is due."""
 
 
@@ -208,7 +208,7 @@ def _delete_unused(path: Path, used: Mapping[str, set[bytes]]) -> bool:
         texts = used.get(fingerprint := vectors.fingerprint)
         vectors.remove(vectors.keys() - (texts or set()))
         with vectors.transaction():
-            vectors.set_meta("swept", str(vectors.count()))
+            vectors.set_meta("used_count", str(vectors.count()))
         is_clean = vectors.truncate_log()
     if texts is None and fingerprint:
         with suppress(StorageError):  # no index uses this model; the file may be open elsewhere

@@ -18,7 +18,7 @@ from thumbindex.text import text_key
 
 _LOG = logging.getLogger(__name__)
 
-ERASURE_DUE = "wipe_due"
+ERASURE_DUE = "erasure_due"
 """Meta key of an index whose files may still contain texts of removed private notes."""
 
 

@@ -127,9 +127,9 @@ class FaissVectors:
         return at[0], scores[0]
 
     def range_search(
-        self, queries: Matrix, least: float, most: int
+        self, queries: Matrix, min_cosine: float, limit: int
     ) -> tuple[IntArray, IntArray, Any]:
-        """Return the vectors with a cosine of at least `least` to a query, at most `most` each.
+        """Return the `limit` best vectors for each query that reach `min_cosine`.
 
         They come as positions in `queries` (ascending), row ids and cosines, best first.
         """
@@ -137,35 +137,36 @@ class FaissVectors:
         for start in range(0, len(self._rows), VECTOR_BATCH):
             ids = self._rows[start : start + VECTOR_BATCH]
             cosines = queries @ self._halves[start : start + VECTOR_BATCH].astype(np.float32).T
-            at, to = np.nonzero(_first_of_ties(_highest(cosines, least, most), cosines, ids, most))
+            highest = _highest(cosines, min_cosine, limit)
+            at, to = np.nonzero(_first_of_ties(highest, cosines, ids, limit))
             batches.append((at, ids[to], cosines[at, to]))
         empty = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, np.float32)
         at, rows, cosines = (np.concatenate(parts) for parts in zip(empty, *batches, strict=True))
         order = np.lexsort((rows, -cosines, at))
         rank = np.arange(len(order)) - np.searchsorted(at[order], at[order])
-        order = order[rank < most]
+        order = order[rank < limit]
         return at[order], rows[order], cosines[order]
 
 
-def _highest(cosines: Any, least: float, most: int) -> Any:
-    """Return a mask of the highest `most` cosines of each row that reach `least`, with ties."""
-    chosen = cosines >= least
-    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > most)
+def _highest(cosines: Any, min_cosine: float, limit: int) -> Any:
+    """Return a mask of each row's `limit` highest cosines from `min_cosine` on, with ties."""
+    chosen = cosines >= min_cosine
+    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit)
     if len(crowded):
         chosen[crowded] = cosines[crowded] >= np.maximum(
-            np.partition(cosines[crowded], -most, axis=1)[:, -most, None], least
+            np.partition(cosines[crowded], -limit, axis=1)[:, -limit, None], min_cosine
         )
     return chosen
 
 
-def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, most: int) -> Any:
-    """Limit a mask to `most` a row; of ties with the lowest cosine, keep the lowest row ids."""
+def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, limit: int) -> Any:
+    """Limit a mask to `limit` a row; of ties with the lowest cosine, keep the lowest row ids."""
     # thousands may tie: copies of one text
-    for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > most).tolist():
+    for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit).tolist():
         columns = np.flatnonzero(chosen[row])
         lowest = cosines[row, columns].min()
         ties = columns[cosines[row, columns] == lowest]
-        room = most - (len(columns) - len(ties))
+        room = limit - (len(columns) - len(ties))
         chosen[row, ties] = False
         chosen[row, ties[np.argpartition(ids[ties], room - 1)[:room]]] = True
     return chosen

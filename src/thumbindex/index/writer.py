@@ -337,7 +337,7 @@ class Writer:
         if not vectors:
             return
         count = vectors.count()
-        in_use = max(int(vectors.meta("swept", "0")), self.store.count_chunks(), MIN_VECTORS)
+        in_use = max(int(vectors.meta("used_count", "0")), self.store.count_chunks(), MIN_VECTORS)
         if count > MAX_VECTOR_RATIO * in_use:
             delete_unused_vectors(self.paths.folder.parent)
 
