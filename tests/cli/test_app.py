@@ -35,14 +35,14 @@ from waiting import until
 Run = Callable[..., Result]
 
 
-def test_a_private_glob_that_keeps_no_note_out_is_told_of(run: Run, tmp_path: Path) -> None:
+def test_unmatched_private_glob_is_reported(run: Run, tmp_path: Path) -> None:
     options = ("--index", str(tmp_path / "other"), "--set", "corpus.private.globs=diray/**,sync.md")
     for command in ("index", "status"):
         said = run(command, *options).stderr
         assert ("'diray/**' matches no note" in said, "'sync.md'" in said) == (True, False)
 
 
-def test_a_found_answer_shows_its_place_and_the_lines_that_match(run: Run, vault: Path) -> None:
+def test_answer_shows_its_location_and_matching_lines(run: Run, vault: Path) -> None:
     result = run("query", "press the green button", "--limit", "1")
     assert result.exit_code == 0
     assert f"1. {vault / 'sync.md'}:9" in result.stdout
@@ -52,13 +52,13 @@ def test_a_found_answer_shows_its_place_and_the_lines_that_match(run: Run, vault
     )
 
 
-def test_an_answer_as_json_fits_its_schema(run: Run) -> None:
+def test_query_json_fits_its_schema(run: Run) -> None:
     answer = checked(run("query", "press the green button", "--json"), "query")
     assert answer["results"][0]["heading_path"] == ["Sync", "Set up"]
     assert answer["index"]["pending"] == 0
 
 
-def test_an_answer_that_is_to_be_fresh_says_that_it_is(run: Run) -> None:
+def test_wait_fresh_reports_a_fresh_answer(run: Run) -> None:
     index = checked(
         run("query", "press the green button", "--wait-fresh", "20", "--json"), "query"
     )["index"]
@@ -70,12 +70,12 @@ def test_an_answer_that_is_to_be_fresh_says_that_it_is(run: Run) -> None:
     assert "must be from 0 to 60 seconds" in run("query", "x", "--wait-fresh", "61").stderr
 
 
-def test_nothing_found_is_exit_code_1_and_no_results(run: Run) -> None:
+def test_no_results_exit_with_code_1(run: Run) -> None:
     result = run("query", "xyzzyq plughw", "--json")
     assert (result.exit_code, checked(result, "query")["results"]) == (1, [])
 
 
-def test_notes_are_listed_without_a_question(run: Run) -> None:
+def test_list_filters_notes_without_a_query(run: Run) -> None:
     listed = checked(run("list", "--until", "2026-03-01", "--json"), "list")
     assert [(each["path"], each["date"]) for each in listed["notes"]] == [
         ("sync.md", "2026-03-01"),
@@ -89,7 +89,7 @@ def test_notes_are_listed_without_a_question(run: Run) -> None:
     assert (none.exit_code, "nearest is #guide." in none.stdout) == (1, True)
 
 
-def test_text_that_begins_with_a_dash_follows_two_dashes(run: Run) -> None:
+def test_query_that_starts_with_a_dash_follows_two_dashes(run: Run) -> None:
     assert (
         checked(run("query", "--json", "--", "--green button"), "query")["query"]
         == "--green button"
@@ -106,9 +106,7 @@ def test_status_shows_the_index_and_its_model(run: Run, vault: Path) -> None:
     assert "fake" in run("status").stdout
 
 
-def test_a_forgotten_index_is_gone_and_the_notes_are_not(
-    run: Run, vault: Path, tmp_path: Path
-) -> None:
+def test_forget_deletes_the_index_but_not_the_notes(run: Run, vault: Path, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"))
     run("index", *elsewhere)
     assert (
@@ -119,9 +117,7 @@ def test_a_forgotten_index_is_gone_and_the_notes_are_not(
     assert (vault / "sync.md").is_file()
 
 
-def test_nothing_is_forgotten_beside_a_server_that_would_build_it_again(
-    run: Run, tmp_path: Path
-) -> None:
+def test_forget_is_refused_while_a_server_watches_the_folder(run: Run, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"))
     run("index", *elsewhere)
     watch = next((tmp_path / "other").glob("*/*/index.sqlite3")).parent.with_name("watch.lock")
@@ -135,9 +131,7 @@ def test_nothing_is_forgotten_beside_a_server_that_would_build_it_again(
     assert run("forget", *elsewhere).stdout.startswith("forgotten: ")
 
 
-def test_nothing_is_forgotten_beside_a_run_of_indexing_which_stays_seen(
-    run: Run, tmp_path: Path
-) -> None:
+def test_forget_is_refused_while_another_process_indexes(run: Run, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"))
     run("index", *elsewhere)
     folder = next((tmp_path / "other").glob("*/*/index.sqlite3")).parents[1]
@@ -159,7 +153,7 @@ def test_nothing_is_forgotten_beside_a_run_of_indexing_which_stays_seen(
     ) == (3, True, True)
 
 
-def test_a_configured_folder_that_is_not_there_is_told_of_and_the_others_answer(
+def test_missing_configured_folder_is_reported_and_the_others_answer(
     vault: Path, ask_own: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (tmp_path / "own.toml").open("a", encoding="utf-8") as config:
@@ -169,7 +163,7 @@ def test_a_configured_folder_that_is_not_there_is_told_of_and_the_others_answer(
     assert ask_own("query", "green button", "--folder", "gone").exit_code != 0
 
 
-def test_a_folder_that_is_gone_is_still_asked_by_meaning(tmp_path: Path, run_in: Run) -> None:
+def test_deleted_folder_can_still_be_queried_by_meaning(tmp_path: Path, run_in: Run) -> None:
     folder = tmp_path / "here"
     write(folder / "begin.md", "# Begin\n\nPress the green button.\n")
     run_in(folder, "index")
@@ -183,7 +177,7 @@ def test_a_folder_that_is_gone_is_still_asked_by_meaning(tmp_path: Path, run_in:
     assert "Press the green button." in found.stdout
 
 
-def test_nothing_is_forgotten_that_nobody_named(vault: Path, ask_own: Run) -> None:
+def test_forget_without_a_folder_requires_yes(vault: Path, ask_own: Run) -> None:
     ask_own("index")
     refused = ask_own("forget")
     assert (refused.exit_code, refused.stdout) == (2, "")
@@ -204,20 +198,20 @@ def ask_own(vault: Path, open_fake: Callable[[OpenOptions], Library], tmp_path: 
     return run_it
 
 
-def test_a_question_needs_no_quotes(run: Run) -> None:
+def test_query_needs_no_quotes(run: Run) -> None:
     assert (
         run("query", "press", "the", "green", "button").stdout
         == run("query", "press the green button").stdout
     )
 
 
-def test_the_version_is_told() -> None:
+def test_version_is_printed() -> None:
     assert re.fullmatch(
         r"thumbindex \d+\.\d+\.\d+\n", CliRunner().invoke(app, ["--version"]).stdout
     )
 
 
-def test_where_filters_let_nothing_through_an_empty_answer_names_them(run: Run) -> None:
+def test_empty_answer_names_the_filters_that_exclude_everything(run: Run) -> None:
     said = run("query", "green button", "--tag", "nosuch", "--since", "2099-01-01").stdout
     assert said.startswith(
         "Nothing found: a filter excludes every note. Only notes that match --tag and "
@@ -225,11 +219,11 @@ def test_where_filters_let_nothing_through_an_empty_answer_names_them(run: Run) 
     )
 
 
-def test_a_file_is_no_folder_and_is_told_from_one_that_is_not_there(run: Run, vault: Path) -> None:
+def test_file_given_as_a_folder_is_reported_as_a_file(run: Run, vault: Path) -> None:
     assert "sync.md is a file" in run("query", "x", "--folder", str(vault / "sync.md")).stderr
 
 
-def test_a_folder_without_markdown_is_said_to_be_one(tmp_path: Path, run_in: Run) -> None:
+def test_folder_without_markdown_is_reported(tmp_path: Path, run_in: Run) -> None:
     (tmp_path / "empty").mkdir()
     told = run_in(tmp_path / "empty", "index")
     assert (told.exit_code, "no Markdown files were found" in told.stdout) == (0, True)
@@ -238,7 +232,7 @@ def test_a_folder_without_markdown_is_said_to_be_one(tmp_path: Path, run_in: Run
     )
 
 
-def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_path: Path) -> None:
+def test_first_query_indexes_words_and_vectors_only_with_wait(run: Run, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"), "--json")
     first = run("query", "green button", *elsewhere)
     assert checked(first, "query")["index"]["vectors"] == 0
@@ -249,7 +243,7 @@ def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_
     )
 
 
-def test_a_query_waits_for_a_writers_pass_and_finds_what_is_new(
+def test_query_waits_for_a_running_writer_and_finds_new_notes(
     tmp_path: Path, open_fake: Callable[[OpenOptions], Library], run_in: Run
 ) -> None:
     notes = tmp_path / "notes"
@@ -278,7 +272,7 @@ def test_a_query_waits_for_a_writers_pass_and_finds_what_is_new(
         (("query",), "QUERY"),
     ],
 )
-def test_wrong_use_is_exit_code_2_with_a_sentence_on_stderr(
+def test_wrong_usage_exits_with_code_2_and_a_sentence_on_stderr(
     run: Run, arguments: tuple[str, ...], says: str
 ) -> None:
     result = run(*arguments)
@@ -309,7 +303,7 @@ def test_wrong_use_is_exit_code_2_with_a_sentence_on_stderr(
         (RuntimeError("odd"), 3, "Unexpected RuntimeError: odd (test_app.py:"),
     ],
 )
-def test_a_failure_is_one_line_without_a_traceback(
+def test_failure_prints_one_line_without_a_traceback(
     run: Run, error: BaseException, code: int, says: str
 ) -> None:
     def fail(opening: OpenOptions) -> Library:
@@ -320,7 +314,7 @@ def test_a_failure_is_one_line_without_a_traceback(
     assert says in result.stderr
 
 
-def test_without_a_model_keywords_go_on(run: Run, tmp_path: Path) -> None:
+def test_query_without_a_model_uses_keywords(run: Run, tmp_path: Path) -> None:
     class WithoutModel(Library):
         def load_models(self) -> None:
             raise ModelError("No model.")
@@ -339,9 +333,7 @@ def test_escape_sequences_in_notes_never_reach_the_terminal(tmp_path: Path, run_
     assert ("evil.md" in shown, "\x1b" in shown) == (True, False)
 
 
-def test_what_is_hidden_in_a_passage_is_flagged_below_it_and_its_name_takes_one_line(
-    tmp_path: Path, run_in: Run
-) -> None:
+def test_hidden_text_is_flagged_below_its_passage(tmp_path: Path, run_in: Run) -> None:
     vault, flag = (
         tmp_path / "vault",
         "flagged, line 3: HTML that a browser does not show: “<p hidden>”",
@@ -357,21 +349,19 @@ def test_what_is_hidden_in_a_passage_is_flagged_below_it_and_its_name_takes_one_
     assert found["results"][0]["flagged"] == [flag]
 
 
-def test_a_byte_that_is_no_utf8_in_a_query_is_replaced(run: Run) -> None:
+def test_invalid_utf8_in_a_query_is_replaced(run: Run) -> None:
     result = run("query", "press the green \udcff button", "--json")
     assert checked(result, "query")["query"] == "press the green \ufffd button"
     assert result.exit_code == 0
 
 
-def test_a_passage_with_odd_line_ends_has_its_matching_line_marked(
-    tmp_path: Path, run_in: Run
-) -> None:
+def test_unusual_line_breaks_do_not_shift_the_matching_line(tmp_path: Path, run_in: Run) -> None:
     write(tmp_path / "notes/odd.md", "# Odd\n\nfirst\u2028second\n\n## B\n\nmarzipan\n")
     shown = run_in(tmp_path / "notes", "query", "marzipan").stdout
     assert "odd.md:7\n   B\n   marzipan\n" in shown
 
 
-def test_a_name_that_is_no_utf8_is_printed_with_escapes(run: Run) -> None:
+def test_names_that_are_not_utf8_are_printed_with_escapes(run: Run) -> None:
     class Odd(Library):
         def status(self) -> tuple[FolderStatus, ...]:
             return tuple(
@@ -382,7 +372,7 @@ def test_a_name_that_is_no_utf8_is_printed_with_escapes(run: Run) -> None:
     assert (result.exit_code, result.stdout.count("n\\udcff")) == (0, 3)
 
 
-def test_json_is_json_in_every_encoding(
+def test_json_is_valid_in_every_encoding(
     vault: Path, indexes: Path, library: Library, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     options = ["--folder", str(vault), "--index", str(indexes), "--json"]
@@ -392,9 +382,7 @@ def test_json_is_json_in_every_encoding(
     assert json.loads(result.stdout_bytes)["query"] == "green button \u00e9 \U0001f600"
 
 
-def test_the_program_runs_as_a_process_and_ends_quietly_when_its_reader_leaves(
-    vault: Path, tmp_path: Path
-) -> None:
+def test_program_exits_quietly_when_its_reader_leaves(vault: Path, tmp_path: Path) -> None:
     options = f"--folder '{vault}' --index '{tmp_path / 'index'}'"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "XDG_CONFIG_HOME": str(tmp_path)}
     program = f"'{sys.executable}' -m thumbindex"
@@ -431,7 +419,7 @@ def test_help_imports_nothing_heavy() -> None:
     )
 
 
-def test_a_query_over_a_damaged_index_repairs_it_and_answers_in_the_same_run(
+def test_query_repairs_a_damaged_index_and_answers(
     vault: Path, tmp_path: Path, run_in: Run
 ) -> None:
     run_in(vault, "index")
@@ -443,7 +431,7 @@ def test_a_query_over_a_damaged_index_repairs_it_and_answers_in_the_same_run(
     assert (result.exit_code, "Press the green button" in result.stdout) == (0, True)
 
 
-def test_status_says_how_far_another_process_is(run: Run, library: Library) -> None:
+def test_status_shows_the_progress_of_another_process(run: Run, library: Library) -> None:
     library.index()
     with publish_run(library.opened[0].index_paths.folder) as tell:
         tell("vectors", 1240, 9800)
@@ -459,7 +447,7 @@ def test_status_says_how_far_another_process_is(run: Run, library: Library) -> N
         )
 
 
-def test_where_the_last_run_was_cut_off_status_and_doctor_say_that_files_are_missing(
+def test_status_and_doctor_report_an_interrupted_indexing_run(
     vault: Path, tmp_path: Path, open_fake: Callable[[OpenOptions], Library], run_in: Run
 ) -> None:
     with open_fake(OpenOptions((str(vault),), tmp_path / "index")) as library:
@@ -476,9 +464,7 @@ def test_where_the_last_run_was_cut_off_status_and_doctor_say_that_files_are_mis
     assert "files are missing" not in run_in(vault, "status").stdout
 
 
-def test_status_calls_a_damaged_index_damaged_in_one_sentence(
-    vault: Path, tmp_path: Path, run_in: Run
-) -> None:
+def test_status_reports_a_damaged_index(vault: Path, tmp_path: Path, run_in: Run) -> None:
     run_in(vault, "index")
     (store,) = tmp_path.glob("index/*/*/index.sqlite3")
     store.write_bytes(b"no SQLite file" * 1000)
@@ -491,7 +477,7 @@ def test_status_calls_a_damaged_index_damaged_in_one_sentence(
     assert run_in(vault, "status").stdout.splitlines()[1].endswith("damaged")
 
 
-def test_status_of_an_index_directory_that_is_not_there_is_an_error(
+def test_status_of_a_missing_index_directory_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -159,12 +159,12 @@ CASES = {
 }
 
 
-def test_every_command_that_a_server_answers_is_asked_here():
+def test_cases_cover_every_served_command():
     assert {command for command, *_ in CASES.values()} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
+def test_served_command_has_the_same_output_and_exit_code(
     case: str,
     served: CommandServer,
     vault: Path,
@@ -185,7 +185,7 @@ def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
         ("plugins", ("why", "canvas.md", "boxes and arrows", "--folder", "..")),
     ],
 )
-def test_paths_are_seen_from_where_the_command_is_typed(
+def test_paths_are_relative_to_the_clients_directory(
     inside: str,
     arguments: tuple[str, ...],
     served: CommandServer,
@@ -198,7 +198,7 @@ def test_paths_are_seen_from_where_the_command_is_typed(
     assert found == alone(vault / inside, *arguments, "--index", str(indexes))
 
 
-def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
+def test_server_answers_after_its_own_directory_is_deleted(
     runtime: Path,
     settled: Library,
     open_fake: Open,
@@ -234,7 +234,7 @@ def test_a_server_whose_own_directory_is_gone_answers_all_the_same(
         (("x" * 100_000, "x" * 100_000, "x" * 100_000), {}),
     ],
 )
-def test_a_command_with_anything_of_its_own_opens_the_index_itself(
+def test_command_with_its_own_settings_is_not_served(
     arguments: tuple[str, ...],
     around: Mapping[str, str],
     ask_here: Callable[..., Printed],
@@ -243,11 +243,11 @@ def test_a_command_with_anything_of_its_own_opens_the_index_itself(
 
 
 @pytest.mark.parametrize("command", ["index", "forget", "--version", ""])
-def test_no_server_is_asked_to_do_anything_but_read(command: str, ask_here: Callable[..., Printed]):
+def test_only_reading_commands_are_served(command: str, ask_here: Callable[..., Printed]):
     assert ask_here(command).code == NOBODY
 
 
-def test_a_note_that_is_saved_and_not_indexed_is_the_commands_own_to_take_in(
+def test_command_is_not_served_while_a_change_is_not_indexed(
     ask_here: Callable[..., Printed], settled: Library, vault: Path
 ):
     question = ("query", "green button")
@@ -262,7 +262,7 @@ def test_a_note_that_is_saved_and_not_indexed_is_the_commands_own_to_take_in(
     assert b"new.md" in indexed.stdout
 
 
-def test_a_note_that_has_just_become_private_is_in_no_answer(
+def test_newly_private_note_is_in_no_answer(
     ask_here: Callable[..., Printed], settled: Library, vault: Path
 ):
     note, text = vault / "diary.md", "# Diary\n\nThe lilac submarine.\n"
@@ -279,7 +279,7 @@ def test_a_note_that_has_just_become_private_is_in_no_answer(
     assert b"diary.md" not in after.stdout + indexed.stdout
 
 
-def test_a_server_of_other_code_is_not_believed(
+def test_server_of_another_version_is_not_asked(
     served: CommandServer, ask_here: Callable[..., Printed]
 ):
     state(served, fingerprint=["before an upgrade"])
@@ -287,14 +287,14 @@ def test_a_server_of_other_code_is_not_believed(
 
 
 @pytest.mark.parametrize("stated", ["", "[]", '{"address": "a", "key": "00", "program": []}'])
-def test_what_another_version_states_is_passed_over(
+def test_unreadable_server_file_is_skipped(
     stated: str, served: CommandServer, ask_here: Callable[..., Printed]
 ):
     served.path.with_name("a.json").write_text(stated, encoding="utf-8")
     assert ask_here("query", "green button").code == 0
 
 
-def test_two_folders_are_answered_together_and_each_alone(
+def test_two_folders_are_served_together_and_separately(
     runtime: Path, open_fake: Open, vault: Path, tmp_path: Path, alone: Callable[..., Printed]
 ):
     other = tmp_path / "other"
@@ -329,7 +329,7 @@ def state(local: CommandServer, **other: Any) -> None:
     local.path.write_text(json.dumps({**endpoint(local), **other}), encoding="utf-8")
 
 
-def test_address_and_key_are_this_users_alone(served: CommandServer) -> None:
+def test_socket_and_key_are_private_to_the_user(served: CommandServer) -> None:
     folder, places = served.path.parent, [served.path, address(served)]
     assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, *places)] == [
         0o700,
@@ -338,14 +338,14 @@ def test_address_and_key_are_this_users_alone(served: CommandServer) -> None:
     ]
 
 
-def test_nobody_listens_and_nobody_asks_where_others_may_look(
+def test_directory_open_to_others_is_not_used(
     served: CommandServer, settled: Library, ask_here: Callable[..., Printed]
 ) -> None:
     served.path.parent.chmod(0o755)
     assert (listen(settled, PROGRAM), ask_here("query", "green button").code) == (None, NOBODY)
 
 
-def test_a_symlink_to_a_directory_is_not_trusted(
+def test_symlink_to_the_socket_directory_is_not_trusted(
     served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     folder = served.path.parent
@@ -354,7 +354,7 @@ def test_a_symlink_to_a_directory_is_not_trusted(
     assert ask_here("query", "green button").code == NOBODY
 
 
-def test_who_does_not_know_the_key_is_not_answered(served: CommandServer) -> None:
+def test_client_without_the_key_gets_no_answer(served: CommandServer) -> None:
     with pytest.raises((AuthenticationError, EOFError)):
         Client(str(address(served)), "AF_UNIX", authkey=b"guessed")
     with Client(str(address(served)), "AF_UNIX") as stranger:
@@ -365,7 +365,7 @@ def test_who_does_not_know_the_key_is_not_answered(served: CommandServer) -> Non
             stranger.recv_bytes()
 
 
-def test_a_server_that_does_not_know_the_key_is_not_believed(
+def test_server_without_the_key_is_not_trusted(
     served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     state(served, key="00" * 32)
@@ -373,7 +373,7 @@ def test_a_server_that_does_not_know_the_key_is_not_believed(
 
 
 @pytest.mark.parametrize("sent", [b"", b"no JSON", b"{}", pickle.dumps({"arguments": ["list"]})])
-def test_a_request_that_is_none_is_declined_and_the_next_one_answered(
+def test_malformed_request_is_declined_and_the_next_one_answered(
     sent: bytes, served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     key = bytes.fromhex(endpoint(served)["key"])
@@ -384,13 +384,13 @@ def test_a_request_that_is_none_is_declined_and_the_next_one_answered(
     assert ask_here("query", "green button").code == 0
 
 
-def test_nothing_that_is_sent_is_ever_unpickled() -> None:
+def test_messages_are_never_unpickled() -> None:
     for name in ("command_client.py", "command_server.py"):
         source = (Path(command_client.__file__).parent / name).read_text(encoding="utf-8")
         assert not re.search(r"\.(recv|send)\(|pickle", source)
 
 
-def test_a_client_that_says_nothing_holds_nobody_up(
+def test_silent_client_does_not_block_others(
     served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     with Client(str(address(served)), "AF_UNIX"):
@@ -398,7 +398,7 @@ def test_a_client_that_says_nothing_holds_nobody_up(
 
 
 @pytest.mark.parametrize("said", [None, b"", ACCEPTED])
-def test_a_server_that_hangs_or_ends_costs_a_moment(
+def test_server_that_hangs_or_ends_delays_a_command_only_briefly(
     said: bytes | None,
     served: CommandServer,
     ask_here: Callable[..., Printed],
@@ -428,7 +428,7 @@ def test_a_server_that_hangs_or_ends_costs_a_moment(
         assert time.monotonic() - began < 3
 
 
-def test_an_answer_of_megabytes_comes_whole(
+def test_answer_of_megabytes_arrives_complete(
     runtime: Path, open_fake: Open, tmp_path: Path, alone: Callable[..., Printed]
 ) -> None:
     folder = tmp_path / "large"
@@ -444,7 +444,7 @@ def test_an_answer_of_megabytes_comes_whole(
     assert len(asked.stdout) > 1_000_000
 
 
-def test_a_command_that_warns_runs_by_itself(
+def test_command_that_warns_is_not_served(
     runtime: Path,
     settled: Library,
     open_fake: Open,
@@ -463,7 +463,7 @@ def test_a_command_that_warns_runs_by_itself(
     assert found == (NOBODY, b"", b"")
 
 
-def test_what_a_killed_server_left_is_passed_over_and_goes(
+def test_files_of_a_killed_server_are_skipped_and_deleted(
     runtime: Path, served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
     folder = runtime / "thumbindex" / "run"
@@ -478,15 +478,13 @@ def test_what_a_killed_server_left_is_passed_over_and_goes(
     assert {each.name for each in folder.iterdir()} == {"later.json", "later.sock"}
 
 
-def test_a_server_that_ends_leaves_nothing(
-    runtime: Path, settled: Library, open_fake: Open
-) -> None:
+def test_closed_server_leaves_no_files(runtime: Path, settled: Library, open_fake: Open) -> None:
     local = CommandServer(settled, PROGRAM, open_fake)
     local.close()
     assert list(local.path.parent.iterdir()) == []
 
 
-def test_words_without_vectors_are_the_commands_own_to_answer_from(
+def test_index_without_vectors_is_not_served(
     runtime: Path, open_fake: Open, tmp_path: Path
 ) -> None:
     write(tmp_path / "tea" / "tea.md", "# Tea\n\nA green button on the kettle.\n")
@@ -515,7 +513,7 @@ class Damaged(Library):
         pytest.fail("a server repaired an index for a command")
 
 
-def test_a_server_repairs_nothing_for_a_command(
+def test_server_never_repairs_an_index_for_a_command(
     runtime: Path, settled: Library, open_fake: Open, vault: Path, indexes: Path
 ) -> None:
     damaged = copy(settled)

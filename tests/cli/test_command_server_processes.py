@@ -169,7 +169,7 @@ def server(place: Place) -> Iterator[ServerProcess]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("where", ["piped", "in_terminal"])
-def test_a_command_prints_the_same_whether_a_server_answers_or_not(
+def test_command_prints_the_same_with_and_without_a_server(
     where: str, case: str, place: Place, server: ServerProcess
 ):
     run: Command = getattr(place, where)
@@ -189,7 +189,7 @@ def test_a_command_prints_the_same_whether_a_server_answers_or_not(
         {"TERM": "dumb"},
     ],
 )
-def test_a_terminal_of_any_kind_shows_the_same(
+def test_every_kind_of_terminal_shows_the_same(
     around: Mapping[str, str], place: Place, server: ServerProcess
 ):
     asked, alone = (
@@ -200,13 +200,13 @@ def test_a_terminal_of_any_kind_shows_the_same(
     assert asked[0] == "server"
 
 
-def test_the_protocol_has_its_output_to_itself(place: Place, server: ServerProcess):
+def test_only_protocol_messages_are_written_to_stdout(place: Place, server: ServerProcess):
     for _ in range(3):
         place.piped(CASES["query"], place.around)
         assert server.call("query", query="green button")["answerable"]
 
 
-def test_a_server_over_http_answers_commands_too_and_takes_its_socket_with_it(place: Place):
+def test_http_server_answers_commands_and_removes_its_socket(place: Place):
     options = [*SERVE_HTTP, *place.options]
     before = place.sockets()
     with subprocess.Popen(
@@ -223,7 +223,7 @@ def test_a_server_over_http_answers_commands_too_and_takes_its_socket_with_it(pl
     assert place.sockets() == before
 
 
-def test_a_server_that_is_told_so_opens_no_socket(place: Place):
+def test_server_with_answer_commands_off_opens_no_socket(place: Place):
     before = place.sockets()
     with stdio_server(place, "--set=serve.answer_commands=false") as server:
         await_meaning(server.call, "how do I begin syncing?")

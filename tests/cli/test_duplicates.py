@@ -46,13 +46,13 @@ def grey_id(run: Run) -> str:
     return str(next(each["id"] for each in listed(run)["clusters"] if each["zone"] == "grey"))
 
 
-def test_the_list_as_json_fits_its_schema(run: Run) -> None:
+def test_duplicates_json_fits_its_schema(run: Run) -> None:
     found = listed(run)
     assert [each["zone"] for each in found["clusters"]] == ["same", "grey"]
     assert (found["merged"], found["flagged"], found["share"]) == (2, 2, 1.0)
 
 
-def test_texts_stand_side_by_side_with_the_differing_words_marked(run: Run) -> None:
+def test_texts_are_shown_side_by_side_with_differences_marked(run: Run) -> None:
     shown = run("--grey").stdout
     assert "[30] days" in shown
     assert "[90] days" in shown
@@ -60,7 +60,7 @@ def test_texts_stand_side_by_side_with_the_differing_words_marked(run: Run) -> N
     assert "old.md:3-3" in shown
 
 
-def test_a_decision_is_made_shown_and_undone(run: Run) -> None:
+def test_decision_is_saved_shown_and_undone(run: Run) -> None:
     name = grey_id(run)
     assert (
         "; decided: apart (two policies)"
@@ -71,7 +71,7 @@ def test_a_decision_is_made_shown_and_undone(run: Run) -> None:
     assert run("undo", name).exit_code == 2
 
 
-def test_a_wrong_word_or_cluster_says_what_to_do(run: Run) -> None:
+def test_wrong_decision_or_cluster_is_explained(run: Run) -> None:
     assert "use `same` or `apart`" in run("decide", grey_id(run), "maybe").stderr
     unknown = run("decide", "zzzz", "same")
     assert (unknown.exit_code, "`thumbindex duplicates --grey` lists them" in unknown.stderr) == (
@@ -84,7 +84,7 @@ def test_a_wrong_word_or_cluster_says_what_to_do(run: Run) -> None:
     ("typed", "verdict", "told"),
     [("s\n", "same", 1), ("x\na\n", "apart", 1), ("k\n", None, 0), ("", None, 0)],
 )
-def test_a_review_takes_a_key_a_decision_and_line_by_line_without_a_terminal(
+def test_review_reads_keys_line_by_line_without_a_terminal(
     run: Run, typed: str, verdict: str | None, told: int
 ) -> None:
     assert f"{told} of 1 decided" in run("review", stdin=typed).stdout

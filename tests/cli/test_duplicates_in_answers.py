@@ -85,7 +85,7 @@ def found(library: Library) -> dict[str, Any]:
     return {each["path"]: each for each in payload["results"]}
 
 
-def test_a_merged_text_comes_once_with_the_careful_facts_of_all_places(backups: Library) -> None:
+def test_merged_text_appears_once_with_cautious_metadata(backups: Library) -> None:
     results = found(backups)
     (kept,) = (each for path, each in results.items() if path != "new.md")
     assert kept["dedup"] == {"is_duplicate": False, "cluster_size": 2}
@@ -93,7 +93,7 @@ def test_a_merged_text_comes_once_with_the_careful_facts_of_all_places(backups: 
     assert len(kept["also_in"]) == 1
 
 
-def test_two_texts_that_disagree_name_each_other_with_date_and_words(backups: Library) -> None:
+def test_contradicting_texts_name_each_other_with_date_and_words(backups: Library) -> None:
     results = found(backups)
     (other,) = results["new.md"]["disagrees"]
     assert (other["path"], other["differs"]) == (
@@ -104,9 +104,7 @@ def test_two_texts_that_disagree_name_each_other_with_date_and_words(backups: Li
 
 
 @pytest.mark.parametrize("language", {**DENIED, **UNKNOWN})
-def test_two_notes_that_differ_by_a_negation_are_never_one_text_in_any_language(
-    denied: Library, language: str
-) -> None:
+def test_notes_that_differ_by_a_negation_are_never_merged(denied: Library, language: str) -> None:
     text = {**DENIED, **UNKNOWN}[language][0]
     passages = {
         passage.path: passage for passage in denied.query(text, path=[f"{language} *.md"]).passages
@@ -117,7 +115,7 @@ def test_two_notes_that_differ_by_a_negation_are_never_one_text_in_any_language(
 
 
 @pytest.mark.parametrize("language", DENIED)
-def test_a_negation_is_told_as_a_contradiction(denied: Library, language: str) -> None:
+def test_negation_is_reported_as_a_contradiction(denied: Library, language: str) -> None:
     text, *_, word = DENIED[language]
     passages = {
         passage.path: passage for passage in denied.query(text, path=[f"{language} *.md"]).passages
@@ -130,7 +128,7 @@ def test_a_negation_is_told_as_a_contradiction(denied: Library, language: str) -
     assert f"`{word}` against nothing" in there.differs
 
 
-def test_the_text_for_agents_names_the_places_of_copies_with_their_lines(
+def test_tool_text_lists_copies_with_their_lines(
     backups: Library,
 ) -> None:
     text = reply_query(backups, {"query": "server copies all files every night"}).text
@@ -141,7 +139,7 @@ def test_the_text_for_agents_names_the_places_of_copies_with_their_lines(
     )
 
 
-def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> None:
+def test_tool_text_reports_contradictions(backups: Library) -> None:
     reply = reply_query(backups, {"query": "server copies all files every night", "explain": True})
     assert (
         "these two disagree: `30 day` against `90 day` in new.md (line 6, 2026-01-01)" in reply.text
@@ -155,7 +153,7 @@ def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> N
     }
 
 
-def test_places_of_a_text_are_few_true_and_each_named_once(tmp_path: Path) -> None:
+def test_copies_are_current_limited_and_listed_once(tmp_path: Path) -> None:
     root, other = (
         tmp_path / "notes",
         "Trees grow in spring, when rain is warm and birds come back to the garden.",

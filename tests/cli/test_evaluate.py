@@ -45,7 +45,7 @@ def label(name: str, id_: str, query: str, path: str, **more: object) -> None:
     write(Path(f"{name}.jsonl"), json.dumps(row))
 
 
-def test_a_set_is_asked_of_the_folder_of_its_name_else_of_all_together(run: Run) -> None:
+def test_set_runs_on_the_folder_of_its_name_or_else_on_all(run: Run) -> None:
     sets = ("cats.manual.jsonl", "dogs.manual.jsonl", "pets.manual.jsonl")
     found = checked(run(*sets, "--json"), "eval")
     folders = {
@@ -60,7 +60,7 @@ def test_a_set_is_asked_of_the_folder_of_its_name_else_of_all_together(run: Run)
     assert "cats.manual" in run(*sets).stdout
 
 
-def test_a_run_serves_as_a_baseline(run: Run) -> None:
+def test_earlier_report_works_as_a_baseline(run: Run) -> None:
     write(Path("before.json"), run("cats.manual.jsonl", "--json").stdout)
     baseline = ("--baseline", "before.json", "--set", "query.limit=1")
     again = checked(run("cats.manual.jsonl", *baseline, "--json"), "eval")
@@ -70,7 +70,7 @@ def test_a_run_serves_as_a_baseline(run: Run) -> None:
     assert again["sets"][0]["settings"] == {"query.limit": 1}
 
 
-def test_rewordings_are_compared_with_the_same_queries_as_typed(run: Run) -> None:
+def test_rewordings_are_compared_with_queries_as_typed(run: Run) -> None:
     given = {"also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
     label("pets.client", "c1", "feline contentment", "cats.md", **given)
     asked = ("pets.client.jsonl", "--run", "run.jsonl", "--json")
@@ -92,7 +92,7 @@ def test_rewordings_are_compared_with_the_same_queries_as_typed(run: Run) -> Non
         ),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence(
+def test_invalid_arguments_are_reported_in_one_sentence(
     run: Run, arguments: tuple[str, ...], says: str
 ) -> None:
     label("cats.lost", "l1", "a dog", "dogs.md")

@@ -22,7 +22,7 @@ def vault(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_vault_is_evaluated_by_its_own_links(
+def test_vault_is_evaluated_with_its_own_links(
     vault: Path, tmp_path: Path, run_in: Callable[..., Result]
 ) -> None:
     written = tmp_path / "q.jsonl"

@@ -32,7 +32,7 @@ def answered(server: ServerProcess, wanted: set[str], query: str = "apples") -> 
 
 
 @pytest.mark.parametrize("hostile", [f"x = {'[' * 5_000}", "[query.fuse]\nlimit = 1000000000\n"])
-def test_a_hostile_own_file_stops_no_server_and_its_change_shows_no_private_note(
+def test_hostile_folder_file_stops_no_server_and_reveals_no_private_note(
     tmp_path: Path, hostile: str
 ) -> None:
     mine, strange = tmp_path / "mine", tmp_path / "strange"

@@ -55,9 +55,7 @@ def listed(result: Result) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_folder_that_is_added_is_listed_and_served_by_its_name(
-    run: Run, home: Path, config: Path
-) -> None:
+def test_added_folder_is_listed_and_served_by_name(run: Run, home: Path, config: Path) -> None:
     write(config, "")
     added = run(
         "add", str(home / "one/docs"), "--name", "handbook", "--about", "How project one\nis built."
@@ -98,9 +96,7 @@ def test_a_folder_that_is_added_is_listed_and_served_by_its_name(
         "\ufeff[folders]\nother = '/elsewhere'\n",
     ],
 )
-def test_all_else_in_the_file_stays_as_it_was(
-    run: Run, home: Path, config: Path, text: str
-) -> None:
+def test_rest_of_the_file_is_unchanged(run: Run, home: Path, config: Path, text: str) -> None:
     config.write_bytes(text.encode())
     assert run("add", str(home / "two/docs"), "--about", "Two.").exit_code == 0
     kept = config.read_bytes().decode()
@@ -132,7 +128,7 @@ def test_all_else_in_the_file_stays_as_it_was(
         (("remove", "dosc"), "did you mean docs?"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
+def test_invalid_arguments_are_refused_and_nothing_is_written(
     run: Run, home: Path, config: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     write(config, f"[folders]\ndocs = '{home}/one/docs'\n")
@@ -146,7 +142,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(
     ) == (2, True, True)
 
 
-def test_a_file_that_is_no_toml_is_left_alone_and_its_line_is_named(
+def test_invalid_toml_is_left_alone_and_reported_with_its_line(
     run: Run, home: Path, config: Path
 ) -> None:
     write(config, "[query\n")
@@ -157,7 +153,7 @@ def test_a_file_that_is_no_toml_is_left_alone_and_its_line_is_named(
     )
 
 
-def test_a_command_inside_an_indexed_folder_takes_that_one_and_says_so(
+def test_command_inside_an_indexed_folder_uses_and_reports_it(
     run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(config, "")
@@ -195,6 +191,6 @@ def test_a_command_uses_the_configured_folder_it_runs_in_else_all(
     ] == [{"two"}, {"one", "two"}]
 
 
-def test_removing_a_folder_says_that_its_tokens_went(run: Run, home: Path, config: Path) -> None:
+def test_remove_reports_that_tokens_were_removed(run: Run, home: Path, config: Path) -> None:
     write(config, f"[folders.notes]\npath = '{home}/one/docs'\ntokens = ['alice']\n")
     assert "Its list of allowed tokens was removed too" in run("remove", "notes").stdout

@@ -41,7 +41,7 @@ def read(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", list(commands()), ids=" ".join)
-def test_every_help_ends_with_examples_that_can_be_typed(path: tuple[str, ...]) -> None:
+def test_every_help_ends_with_valid_examples(path: tuple[str, ...]) -> None:
     shown = run(*path, "--help")
     assert (shown.exit_code, shown.stderr) == (0, "")
     _, _, examples = shown.stdout.partition("\n  Examples:\n")
@@ -54,7 +54,7 @@ def test_every_help_ends_with_examples_that_can_be_typed(path: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("path", [path for path in commands() if path], ids=" ".join)
-def test_the_documentation_names_every_command(path: tuple[str, ...]) -> None:
+def test_documentation_names_every_command(path: tuple[str, ...]) -> None:
     pages = [PAGES / "README.md", *sorted((PAGES / "docs").glob("*.md"))]
     written = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages)
     assert f"`{' '.join(path)}" in written or f"thumbindex {' '.join(path)}" in written
@@ -70,15 +70,13 @@ def test_the_documentation_names_every_command(path: tuple[str, ...]) -> None:
         ("query tea -sugar", "Try 'thumbindex query --help' for help."),
     ],
 )
-def test_wrong_use_says_what_is_wrong_and_is_exit_code_2(given: str, says: str) -> None:
+def test_wrong_usage_is_explained_and_exits_with_code_2(given: str, says: str) -> None:
     result = run(*given.split())
     assert (result.exit_code, result.stdout, says in result.stderr) == (2, "", True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_a_script_that_completes_commands(
-    monkeypatch: pytest.MonkeyPatch, shell: str
-) -> None:
+def test_shell_completion_script_is_printed(monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     shown = run("--show-completion", shell)
     assert (shown.exit_code, "_THUMBINDEX_COMPLETE" in shown.stdout) == (0, True)

@@ -121,7 +121,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(ascii, command)))
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-def test_no_name_turns_or_breaks_a_line_that_a_command_prints(
+def test_names_never_break_or_reverse_printed_lines(
     say: Say, command: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
     if form and "--files" in command:
@@ -133,11 +133,11 @@ def test_no_name_turns_or_breaks_a_line_that_a_command_prints(
     assert [line for line in said.splitlines() if line.lstrip().startswith("FAKE")] == []
 
 
-def test_what_json_shows_escaped_is_the_exact_name(say: Say) -> None:
+def test_escaped_names_in_json_are_exact(say: Say) -> None:
     assert NOTE in {each["path"] for each in json.loads(say("list", "--json")[1])["notes"]}
 
 
-def test_files_of_a_query_are_one_line_each_with_what_breaks_a_line_escaped(say: Say) -> None:
+def test_query_files_prints_one_escaped_line_per_file(say: Say) -> None:
     shown = say("query", "walrus lantern", "--files")[1].splitlines()
     assert len(shown) == len({each.partition("\\u202e")[0] for each in shown}) > 1
     assert all(r"\nFAKE" in each for each in shown if each != "odd.md")
@@ -156,7 +156,7 @@ def strings(value: object, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.anyio
-async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
+async def test_tool_names_are_one_line_and_paths_can_be_passed_back(
     library: Library,
 ) -> None:
     server = build_server(
@@ -179,7 +179,7 @@ async def test_over_the_protocol_names_are_one_line_and_paths_can_be_given_back(
             assert not (await client.call_tool("read", {"path": [each]})).is_error, each
 
 
-def test_no_name_turns_or_breaks_a_line_of_the_log(
+def test_names_never_break_or_reverse_log_lines(
     place: Path, library: Library, tmp_path: Path
 ) -> None:
     command = ["index", "--folder", str(place / ROOT), "--index", str(place / "index")]
@@ -195,7 +195,7 @@ def test_no_name_turns_or_breaks_a_line_of_the_log(
     assert len(said.splitlines()) == 1, said
 
 
-def test_no_name_turns_or_breaks_a_line_of_the_log_of_a_server_for_many() -> None:
+def test_names_never_break_or_reverse_log_lines_over_http() -> None:
     name = "thumbindex.library.library"
     record = logging.LogRecord(name, logging.WARNING, "x.py", 1, f"The folder {HOSTILE}", (), None)
     said = ServerLog(io.StringIO()).format(record)

@@ -80,7 +80,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
     return make
 
 
-def test_a_result_is_opened_in_the_editor_at_its_line(
+def test_result_opens_in_the_editor_at_its_line(
     query: Run,
     run: Run,
     kitchen: Path,
@@ -105,7 +105,7 @@ def test_a_result_is_opened_in_the_editor_at_its_line(
     ]
 
 
-def test_a_command_file_of_windows_gets_no_name_that_it_would_run(
+def test_windows_command_file_never_gets_a_path_it_would_run(
     script: Callable[[str], Path],
 ) -> None:
     script("code.cmd")
@@ -114,7 +114,7 @@ def test_a_command_file_of_windows_gets_no_name_that_it_would_run(
         editor_command(["code.cmd"], Path("/a&calc.md"), 1)
 
 
-def test_without_an_editor_a_vaults_note_opens_in_obsidian_and_any_other_with_the_systems_program(
+def test_without_an_editor_notes_open_in_obsidian_or_the_default_program(
     query: Run,
     run: Run,
     kitchen: Path,
@@ -136,7 +136,7 @@ def test_without_an_editor_a_vaults_note_opens_in_obsidian_and_any_other_with_th
     assert f"`{opener}` is not installed: set $EDITOR" in run("open").stderr
 
 
-def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
+def test_wrong_usage_is_reported_in_one_sentence(query: Run, run: Run) -> None:
     assert "There is no last answer: run `thumbindex query` first." in run("open").stderr
     query("keep tea leaves dry")
     for number in ("9", "0"):
@@ -151,7 +151,7 @@ def test_wrong_use_is_told_in_a_sentence(query: Run, run: Run) -> None:
 
 
 @pytest.mark.parametrize("change", ["gone", "private", "outside", "index gone"])
-def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(
+def test_unreadable_note_is_neither_opened_nor_named(
     query: Run, run: Run, kitchen: Path, tmp_path: Path, change: str
 ) -> None:
     query("keep tea leaves dry")
@@ -172,7 +172,7 @@ def test_a_note_that_may_not_be_read_any_more_is_not_opened_nor_named(
         assert "tea" not in result.stderr
 
 
-def test_what_is_remembered_is_for_the_users_eyes_and_holds_no_text(
+def test_saved_answer_is_private_and_contains_no_text(
     query: Run, state: Path, kitchen: Path, tmp_path: Path
 ) -> None:
     query("keep tea leaves dry")
@@ -188,27 +188,25 @@ def test_what_is_remembered_is_for_the_users_eyes_and_holds_no_text(
         assert (state.stat().st_mode & 0o777, state.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_an_answer_for_a_program_is_not_remembered(query: Run, state: Path) -> None:
+def test_json_answer_is_not_saved(query: Run, state: Path) -> None:
     query("keep tea leaves dry", "--json")
     assert not state.exists()
 
 
-def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(
-    query: Run, state: Path
-) -> None:
+def test_query_answers_even_if_nothing_can_be_saved(query: Run, state: Path) -> None:
     write(state.parents[2], "a file where the folder should be")
     result = query("keep tea leaves dry")
     assert (result.exit_code, result.stderr.count("state")) == (0, 0)
 
 
-def test_what_cannot_be_read_is_no_answer(query: Run, run: Run, state: Path) -> None:
+def test_unreadable_saved_answer_is_ignored(query: Run, run: Run, state: Path) -> None:
     query("keep tea leaves dry")
     for text in ("", '{"format": 1, "opening": 5, "places": [1]}'):
         write(state, text)
         assert "There is no last answer" in run("open").stderr
 
 
-def test_forgetting_a_folder_erases_the_answer_that_came_from_it(
+def test_forget_erases_the_saved_answer_of_its_folder(
     query: Run, run: Run, state: Path, kitchen: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
@@ -227,7 +225,7 @@ def test_forgetting_a_folder_erases_the_answer_that_came_from_it(
 
 
 @pytest.mark.anyio
-async def test_a_question_of_a_client_is_not_remembered(library: Library, state: Path) -> None:
+async def test_client_queries_are_not_saved(library: Library, state: Path) -> None:
     async with Client(
         build_server(
             LibraryHost(OpenOptions(), lambda opening: library, command=[]), library.folders
@@ -237,7 +235,7 @@ async def test_a_question_of_a_client_is_not_remembered(library: Library, state:
     assert not state.exists()
 
 
-def test_on_windows_the_system_opens_a_file_without_a_shell(
+def test_windows_opens_a_file_without_a_shell(
     query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query("keep tea leaves dry")

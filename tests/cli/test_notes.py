@@ -43,7 +43,7 @@ def run(kitchen: Path, run_in: Run) -> Run:
     return lambda *arguments: run_in(kitchen, *arguments)
 
 
-def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
+def test_read_prints_a_note_a_section_or_lines(run: Run) -> None:
     assert (
         run("read", "how/index.md").stdout
         == f"how/index.md (lines 1-3 of 3)\n\n{NOTES['how/index.md']}"
@@ -74,9 +74,7 @@ def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
         ("[[brewing#Water|how]]", "how/brewing.md", (6, 8)),
     ],
 )
-def test_a_note_is_named_as_answers_name_it(
-    run: Run, written: str, path: str, lines: tuple[int, int]
-) -> None:
+def test_read_accepts_citations(run: Run, written: str, path: str, lines: tuple[int, int]) -> None:
     found = checked(run("read", written, "--json"), "read")
     assert (found["path"], (found["start_line"], found["end_line"])) == (path, lines)
     assert json.loads(run("outline", written, "--json").stdout)["entries"][0]["path"] == path
@@ -87,7 +85,7 @@ def test_a_note_is_named_as_answers_name_it(
     "written",
     ["./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE:6"],
 )
-def test_a_note_is_named_from_the_current_directory_and_by_its_whole_path(
+def test_read_accepts_relative_and_absolute_paths(
     run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
     write(kitchen / "more/brewing.md", "# Another\n")
@@ -97,7 +95,7 @@ def test_a_note_is_named_from_the_current_directory_and_by_its_whole_path(
     assert run("outline", ".").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
 
 
-def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
+def test_path_in_the_folder_wins_over_the_current_directory(
     run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(kitchen / "how/tea.md", "# Another tea\n")
@@ -131,7 +129,7 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(
         (("outline", "how/*"), "For a glob, use `thumbindex list --path 'how/*'`."),
     ],
 )
-def test_wrong_use_is_told_in_a_sentence(
+def test_wrong_usage_is_reported_in_one_sentence(
     run: Run, kitchen: Path, arguments: tuple[str, ...], says: str
 ) -> None:
     write(kitchen.parent / "secret.md", "# Secret\n")
@@ -140,7 +138,7 @@ def test_wrong_use_is_told_in_a_sentence(
     assert says in result.stderr
 
 
-def test_an_id_leads_to_its_text_wherever_that_stands_now(run: Run, kitchen: Path) -> None:
+def test_id_finds_its_text_after_a_move(run: Run, kitchen: Path) -> None:
     shown = json.loads(run("query", "green or black", "--json").stdout)["results"][0]
     own = text_digest(shown["text"])
     for written in (own, f"id {own}", f"{own}:1-2", f"{own}:3-3~"):
@@ -157,12 +155,12 @@ def test_an_id_leads_to_its_text_wherever_that_stands_now(run: Run, kitchen: Pat
         )
 
 
-def test_a_name_comes_before_an_id(run: Run, kitchen: Path) -> None:
+def test_name_wins_over_an_id(run: Run, kitchen: Path) -> None:
     write(kitchen / "20260131.md", "# A day\n")
     assert json.loads(run("read", "20260131", "--json").stdout)["path"] == "20260131.md"
 
 
-def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_told(
+def test_read_prints_several_notes_and_reports_missing_ones(
     run: Run,
 ) -> None:
     found = run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "tea.md#Storage")
@@ -182,7 +180,7 @@ def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_
     )
 
 
-def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
+def test_same_path_in_two_folders_is_distinguished_by_folder(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "bar/tea.md", "# Bar tea\n")
     both = ("--folder", str(tmp_path / "bar"))
     assert "several documents: bar: tea.md, kitchen: tea.md" in run("read", "tea.md", *both).stderr
@@ -190,7 +188,7 @@ def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_p
     assert "bar: tea.md - Bar tea\n" in run("outline", *both).stdout
 
 
-def test_an_outline_is_of_a_note_a_directory_or_everything(run: Run) -> None:
+def test_outline_covers_a_note_a_directory_or_everything(run: Run) -> None:
     assert (
         run("outline", "tea.md").stdout
         == "tea.md - Tea\n- Tea (line 1)\n  - Storage (line 5)\n  - Other (line 9)\n"
@@ -205,7 +203,7 @@ def test_an_outline_is_of_a_note_a_directory_or_everything(run: Run) -> None:
     ] == sorted(NOTES)
 
 
-def test_related_lists_links_backlinks_and_what_is_alike(
+def test_related_lists_links_backlinks_and_similar_notes(
     run: Run, kitchen: Path, tmp_path: Path
 ) -> None:
     lines = [
@@ -251,7 +249,7 @@ def test_broken_links_are_listed_with_their_lines(
     ]
 
 
-def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
+def test_no_broken_links_exit_with_code_1(run: Run) -> None:
     result = run("broken", "--path", "why/**")
     assert (result.exit_code, result.stdout) == (1, "No broken links.\n")
     none = run("broken", "--tag", "kichen")
@@ -261,7 +259,7 @@ def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
     )
 
 
-def test_pairs_that_are_near_and_not_linked_are_listed(
+def test_unlinked_lists_similar_pairs_without_links(
     tmp_path: Path, run_in: Callable[..., Result]
 ) -> None:
     words = "water boil cup leaf kettle pour slowly"
@@ -277,7 +275,7 @@ def test_pairs_that_are_near_and_not_linked_are_listed(
     ]
 
 
-def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
+def test_orphans_lists_notes_without_incoming_links(run: Run) -> None:
     found = run("orphans")
     assert (found.exit_code, found.stdout) == (
         0,
@@ -290,7 +288,7 @@ def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
     assert (none.exit_code, none.stdout) == (1, "No orphans.\n")
 
 
-def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Path) -> None:
+def test_private_note_is_never_a_source_target_or_name(run: Run, kitchen: Path) -> None:
     write(
         kitchen / "milk.md",
         "---\naliases: [cow]\n---\n# The milk #private\n\nSee [[why/index]] and [[nowhere]].\n",
@@ -311,7 +309,7 @@ def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Pa
     assert "why/index.md" in run("orphans").stdout
 
 
-def test_a_note_that_has_just_become_private_links_to_nothing_and_is_linked_from_nowhere(
+def test_newly_private_note_has_no_links_in_either_direction(
     kitchen: Path, tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     with open_fake(OpenOptions((str(kitchen),), tmp_path / "index")) as library:
@@ -327,7 +325,7 @@ def test_a_note_that_has_just_become_private_links_to_nothing_and_is_linked_from
         assert {note.path for note in library.orphans().notes} == {"tea.md", "why/index.md"}
 
 
-def test_a_note_that_is_new_on_the_disk_is_read_at_once(run: Run, kitchen: Path) -> None:
+def test_new_note_can_be_read_at_once(run: Run, kitchen: Path) -> None:
     run("index")
     write(kitchen / "milk.md", "# Milk\n")
     assert run("read", "milk").stdout == "milk.md (line 1 of 1)\n\n# Milk\n"

@@ -30,7 +30,7 @@ def steady(drawn: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths are drawn with slashes")
-def test_the_pictures_are_what_the_program_prints_today(program: ModuleType) -> None:
+def test_pictures_show_the_current_output(program: ModuleType) -> None:
     drawn = program.pictures()
     assert {path.name for path in FOLDER.iterdir()} == set(drawn)
     for name, picture in drawn.items():
@@ -41,7 +41,7 @@ def test_the_pictures_are_what_the_program_prints_today(program: ModuleType) -> 
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.svg")), ids=lambda path: path.name)
-def test_a_picture_is_small_and_fetches_nothing(path: Path) -> None:
+def test_picture_is_small_and_fetches_nothing(path: Path) -> None:
     picture = path.read_text(encoding="utf-8")
     assert len(picture.encode()) < 60_000
     assert not re.search(r"url\((?!#)|@import|@font-face|<script|<image|href=", picture)

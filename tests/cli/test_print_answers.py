@@ -73,7 +73,7 @@ def seen(printed: str) -> list[str]:
     return re.sub(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", printed).split("\n")
 
 
-def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(
+def test_short_answer_shows_path_line_and_matching_line(
     ask: Ask, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(notes)
@@ -83,9 +83,7 @@ def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(
     assert "   - two lanterns were lighting the stairs" in lines[3:6]
 
 
-def test_the_line_is_that_with_which_the_text_begins_inside_a_paragraph_too(
-    tmp_path: Path, run_in: Ask
-) -> None:
+def test_line_number_is_that_of_the_first_line_shown(tmp_path: Path, run_in: Ask) -> None:
     lines = [
         " and ".join(f"{number}{word}" for word in ("one", "two", "three", "four", "five", "of it"))
         for number in range(30)
@@ -100,7 +98,7 @@ def test_the_line_is_that_with_which_the_text_begins_inside_a_paragraph_too(
     assert first in lines[int(line) - 3].split()
 
 
-def test_a_path_outside_the_current_directory_is_whole(
+def test_path_outside_the_current_directory_is_absolute(
     ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -111,7 +109,7 @@ def test_a_path_outside_the_current_directory_is_whole(
 
 
 @pytest.mark.parametrize(("columns", "rows"), [("80", "40"), ("60", "24")])
-def test_five_passages_and_the_prompt_are_on_the_screen_together(
+def test_five_passages_fit_on_the_screen(
     ask: Ask, columns: str, rows: str, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(notes)
@@ -125,19 +123,19 @@ def test_five_passages_and_the_prompt_are_on_the_screen_together(
     ]
 
 
-def test_in_a_pipe_five_passages_take_forty_rows_and_no_escape(ask: Ask) -> None:
+def test_piped_answer_takes_forty_rows_without_escapes(ask: Ask) -> None:
     printed = ask("who lights the lanterns").stdout
     assert len(printed.splitlines()) <= 40
     assert "\x1b" not in printed
     assert "Lanterns are lit by keeper number" in printed
 
 
-def test_the_querys_words_are_marked_by_their_stems_on_a_terminal(ask: Ask) -> None:
+def test_terminal_marks_query_words_by_stem(ask: Ask) -> None:
     printed = ask("lantern light stair", **TERMINAL).stdout
     assert f"- two {MARK}lanterns{OFF} were {MARK}lighting{OFF} the {MARK}stairs{OFF}" in printed
 
 
-def test_a_place_on_a_terminal_is_a_link_to_the_file_on_this_machine(ask: Ask, notes: Path) -> None:
+def test_terminal_location_links_to_the_local_file(ask: Ask, notes: Path) -> None:
     address = f"file://{platform.node()}{quote(str(notes / 'days' / 'log.md'))}"
     assert (
         os.name == "nt"
@@ -146,11 +144,11 @@ def test_a_place_on_a_terminal_is_a_link_to_the_file_on_this_machine(ask: Ask, n
     assert "\x1b]8" not in ask("lantern lighting the stairs", **TERMINAL | {"TERM": "dumb"}).stdout
 
 
-def test_an_address_on_windows_names_a_drive_and_no_machine() -> None:
+def test_windows_file_url_has_a_drive_and_no_host() -> None:
     assert file_url(PureWindowsPath(r"C:\my notes\log.md")) == "file:///C:/my%20notes/log.md"
 
 
-def test_files_are_paths_that_open_each_once_the_best_first(
+def test_files_prints_each_path_once_best_first(
     ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(notes)
@@ -165,7 +163,7 @@ def test_files_are_paths_that_open_each_once_the_best_first(
     )
 
 
-def test_files_alone_are_on_standard_output_and_doubt_is_on_standard_error(ask: Ask) -> None:
+def test_files_prints_doubts_on_stderr(ask: Ask) -> None:
     doubtful, nothing = ask("storm beer", "--files"), ask("xyzzyq plughw", "--files")
     assert "confidence low" in doubtful.stderr
     assert "confidence" not in doubtful.stdout
@@ -173,7 +171,7 @@ def test_files_alone_are_on_standard_output_and_doubt_is_on_standard_error(ask: 
     assert ask("log", "--files").stderr == ""
 
 
-def test_forms_of_an_answer_exclude_each_other(ask: Ask) -> None:
+def test_output_formats_exclude_each_other(ask: Ask) -> None:
     refused = ask("lantern", "--files", "--json")
     assert (refused.exit_code, refused.stderr) == (
         2,
@@ -181,5 +179,5 @@ def test_forms_of_an_answer_exclude_each_other(ask: Ask) -> None:
     )
 
 
-def test_where_comments_were_left_out_the_place_is_where_the_match_begins(ask: Ask) -> None:
+def test_location_is_the_match_if_comments_are_left_out(ask: Ask) -> None:
     assert re.search(r"1\. \S*.*hidden\.md:6\b", ask("albatross slept on the mast").stdout)

@@ -123,7 +123,7 @@ async def told(vault: Vault, path: str) -> dict[str, str]:
     [(HIDDEN, BY_KEY), (HIDDEN, BY_TAG), ("diary/day.md", BY_GLOB)],
     ids=["key", "tag", "glob"],
 )
-async def test_a_private_note_is_answered_like_a_missing_one(
+async def test_private_note_is_treated_like_a_missing_one(
     vault: Vault, path: str, text: str
 ) -> None:
     before = await told(vault, path)
@@ -131,7 +131,7 @@ async def test_a_private_note_is_answered_like_a_missing_one(
     assert await told(vault, path) == before
 
 
-async def test_a_client_is_told_of_no_form_of_a_private_note(
+async def test_no_form_of_a_private_note_reaches_a_client(
     vault: Vault, private_forms: dict[str, str]
 ) -> None:
     before = await told(vault, "journal/0.md")
@@ -143,7 +143,7 @@ async def test_a_client_is_told_of_no_form_of_a_private_note(
     assert await told(vault, "journal/0.md") == before
 
 
-async def test_a_client_is_told_of_an_open_note_on_every_surface_that_the_comparison_looks_at(
+async def test_public_note_appears_on_every_compared_surface(
     vault: Vault,
 ) -> None:
     before = await told(vault, HIDDEN)
@@ -155,7 +155,7 @@ async def test_a_client_is_told_of_an_open_note_on_every_surface_that_the_compar
     }
 
 
-async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_others_alone(
+async def test_subscribers_hear_nothing_about_private_notes(
     vault: Vault,
 ) -> None:
     heard: list[str] = []
@@ -182,7 +182,7 @@ async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_othe
     assert heard == ["thumbindex://vault/apples.md"]
 
 
-async def test_the_instructions_name_no_directory_where_nobody_can_read_which_ones_are_private(
+async def test_instructions_name_no_directory_if_privacy_is_unreadable(
     vault: Vault,
 ) -> None:
     vault.write("diary/day.md", BY_GLOB)
@@ -191,7 +191,7 @@ async def test_the_instructions_name_no_directory_where_nobody_can_read_which_on
     assert said.splitlines()[-1] == "- vault: no directories"
 
 
-async def test_the_instructions_name_no_directory_that_a_glob_makes_private(vault: Vault) -> None:
+async def test_instructions_name_no_directory_with_a_private_glob(vault: Vault) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("plans/week.md", "# Week\n")
     async with Client(vault.serve(), mode="legacy") as client:

@@ -45,7 +45,7 @@ async def call(server: Server, text: Any) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.anyio
-async def test_a_client_verifies_a_draft_with_the_citation_and_the_text_that_it_was_given(
+async def test_tool_verifies_a_draft_with_its_own_citations(
     server: Server,
 ) -> None:
     async with Client(server) as client:
@@ -72,7 +72,7 @@ async def test_a_client_verifies_a_draft_with_the_citation_and_the_text_that_it_
 
 
 @pytest.mark.anyio
-async def test_a_draft_without_a_citation_and_one_that_is_no_answer_are_told_so(
+async def test_draft_without_citations_or_too_long_is_reported(
     server: Server,
 ) -> None:
     assert (await call(server, "Just words."))[0] == "No citation of a note was found."
@@ -81,7 +81,7 @@ async def test_a_draft_without_a_citation_and_one_that_is_no_answer_are_told_so(
     assert (result.is_error, "100,001 characters" in result.content[0].text) == (True, True)
 
 
-def test_an_answer_stays_within_its_budget_and_counts_what_it_leaves_out(
+def test_verification_stays_within_its_budget_and_counts_omissions(
     tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     write(tmp_path / "notes/plans.md", NOTE)
@@ -103,7 +103,7 @@ def test_an_answer_stays_within_its_budget_and_counts_what_it_leaves_out(
 # ------------------------------------------------------------------ the command
 
 
-def test_the_command_takes_a_text_a_file_or_standard_input(run: Run, tmp_path: Path) -> None:
+def test_verify_reads_an_argument_a_file_or_stdin(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "answer.md", HOLDS)
     expected = (
         '1 citation: 1 there.\nthere: plans.md#Budget (line 5) "spends 4,000 euros a month"\n'
@@ -117,7 +117,7 @@ def test_the_command_takes_a_text_a_file_or_standard_input(run: Run, tmp_path: P
         assert (found.exit_code, found.stdout) == (0, expected)
 
 
-def test_the_command_fails_where_a_citation_does_not_hold_and_says_in_what(run: Run) -> None:
+def test_verify_fails_and_explains_if_a_citation_does_not_hold(run: Run) -> None:
     found = run(CHANGED)
     assert found.exit_code == 1
     assert found.stdout.endswith(
@@ -129,7 +129,7 @@ def test_the_command_fails_where_a_citation_does_not_hold_and_says_in_what(run: 
 
 
 @pytest.mark.parametrize("text", [CHANGED, 'nowhere.md: "never said by anybody"'])
-def test_what_it_found_as_json_fits_its_schema(run: Run, text: str) -> None:
+def test_verify_json_fits_its_schema(run: Run, text: str) -> None:
     checked(run("--json", text), "verify")
 
 
@@ -145,7 +145,7 @@ def test_what_it_found_as_json_fits_its_schema(run: Run, text: str) -> None:
         ("file", False, None),
     ],
 )
-def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
+def test_passage_links_follow_the_setting_and_never_appear_over_http(
     tmp_path: Path,
     open_fake: Callable[[OpenOptions], Library],
     form: str,
@@ -170,5 +170,5 @@ def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
     assert str(tmp_path) not in reply.text or is_local
 
 
-def test_a_note_outside_of_a_vault_has_no_link_for_obsidian(tmp_path: Path) -> None:
+def test_note_outside_a_vault_has_no_obsidian_link(tmp_path: Path) -> None:
     assert obsidian_link(tmp_path / "x.md", "") == ""

@@ -26,7 +26,7 @@ def asked(library: Library, **arguments: Any) -> Reply:
 # ------------------------------------------------------------------ explain
 
 
-def test_an_explained_result_shows_its_retrievers_and_stages_in_a_terminal(run: Run) -> None:
+def test_explained_result_shows_retrievers_and_stages(run: Run) -> None:
     lines = [
         line.split()
         for line in run(
@@ -38,7 +38,7 @@ def test_an_explained_result_shows_its_retrievers_and_stages_in_a_terminal(run: 
     assert ["words:", "press", "(body),", "green", "(body),", "button", "(body)"] in lines
 
 
-def test_explanations_come_as_json_only_where_they_were_asked_for(run: Run) -> None:
+def test_json_has_explanations_only_on_request(run: Run) -> None:
     plain, explained = (
         checked(run("query", "green button", "--json", *given), "query")["results"][0]
         for given in ((), ("--explain",))
@@ -51,7 +51,7 @@ def test_explanations_come_as_json_only_where_they_were_asked_for(run: Run) -> N
     assert {name: value for name, value in explained.items() if name != "explanation"} == plain
 
 
-def test_a_model_that_asks_gets_the_explanation_as_text_and_as_data(library: Library) -> None:
+def test_tool_returns_the_explanation_as_text_and_data(library: Library) -> None:
     plain, explained = (
         asked(library, query="green button", limit=1, **given) for given in ({}, {"explain": True})
     )
@@ -66,7 +66,7 @@ def test_a_model_that_asks_gets_the_explanation_as_text_and_as_data(library: Lib
 # ------------------------------------------------------------------ why
 
 
-def test_why_a_note_is_no_answer_is_said_first_and_shown_stage_by_stage(run: Run) -> None:
+def test_why_prints_the_outcome_first_and_then_each_stage(run: Run) -> None:
     result = run("why", "plugins/canvas.md", "press the green button", "--limit", "1")
     lines = result.stdout.splitlines()
     assert result.exit_code == 0
@@ -75,7 +75,7 @@ def test_why_a_note_is_no_answer_is_said_first_and_shown_stage_by_stage(run: Run
     assert "missing: press, green, button" in result.stdout
 
 
-def test_why_as_json_fits_its_schema(run: Run) -> None:
+def test_why_json_fits_its_schema(run: Run) -> None:
     found = checked(run("why", "sync.md#Set up", "press the green button", "--json"), "why")
     assert (found["outcome"], found["rank"], found["heading"]) == ("shown", 1, "Set up")
     assert (
@@ -83,7 +83,7 @@ def test_why_as_json_fits_its_schema(run: Run) -> None:
     )
 
 
-def test_why_takes_the_filters_of_a_query(run: Run) -> None:
+def test_why_accepts_query_filters(run: Run) -> None:
     by_tag = run("why", "plugins/canvas.md", "whiteboard", "--tag", "guide")
     by_path = run(
         "why", "plugins/canvas.md", "whiteboard", "--path", "guides/*", "--since", "2000-01-01"
@@ -98,13 +98,13 @@ def test_why_takes_the_filters_of_a_query(run: Run) -> None:
     assert run("why", "plugins/canvas.md", "whiteboard", "--since", "soon").exit_code == 2
 
 
-def test_a_note_that_is_nowhere_is_wrong_use_and_names_the_nearest(run: Run) -> None:
+def test_why_of_an_unknown_note_suggests_the_nearest_names(run: Run) -> None:
     result = run("why", "plugins/canvass.md", "whiteboard")
     assert result.exit_code == 2
     assert "Nearest: plugins/canvas.md" in result.stderr
 
 
-def test_a_model_asks_why_as_an_argument_of_query(library: Library) -> None:
+def test_query_tool_accepts_why(library: Library) -> None:
     reply = asked(
         library,
         query="press the green button",
@@ -123,9 +123,7 @@ def test_a_model_asks_why_as_an_argument_of_query(library: Library) -> None:
 
 
 @pytest.mark.parametrize("tokens", [500, 6000])
-def test_why_stays_within_its_budget_in_both_forms_and_says_what_is_left_out(
-    library: Library, tokens: int
-) -> None:
+def test_why_stays_within_its_budget_and_reports_omissions(library: Library, tokens: int) -> None:
     reply = asked(
         library,
         query=f"press the green button {' '.join(f'zebra{n}' for n in range(300))}",

@@ -45,7 +45,7 @@ def cursor_entry(home: Path, entry: object) -> Machine:
     return Machine("linux", home, {})
 
 
-def test_an_installation_that_is_right_is_told_so_in_every_line(
+def test_correct_installation_passes_every_check(
     vault: Path,
     indexes: Path,
     library: Library,
@@ -70,7 +70,7 @@ def test_an_installation_that_is_right_is_told_so_in_every_line(
     assert (code, states) == (1, right | {"model": "fail"})  # the fake is on nobody's disk
 
 
-def test_nothing_is_written_to_the_home_but_what_a_server_writes(tmp_path: Path) -> None:
+def test_doctor_writes_only_what_a_server_writes(tmp_path: Path) -> None:
     code, states = examined(tmp_path)
     assert (code, states["folders"], states["clients"], states["handshake"]) == (
         0,
@@ -81,7 +81,7 @@ def test_nothing_is_written_to_the_home_but_what_a_server_writes(tmp_path: Path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_folders_own_file_that_is_wrong_is_told_with_its_line(
+def test_invalid_folder_file_is_reported_with_its_line(
     tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     write(tmp_path / "notes" / "thumbindex.toml", "[query]\nlimt = 3\n")
@@ -93,7 +93,7 @@ def test_a_folders_own_file_that_is_wrong_is_told_with_its_line(
     ) in said
 
 
-def test_a_folder_that_is_not_there_fails_and_the_server_is_tried_without_it(
+def test_missing_folder_fails_and_the_server_starts_without_it(
     tmp_path: Path,
 ) -> None:
     result = CliRunner().invoke(
@@ -106,9 +106,7 @@ def test_a_folder_that_is_not_there_fails_and_the_server_is_tried_without_it(
     assert "ok    handshake: " in result.stdout
 
 
-def test_a_server_that_ends_before_it_answers_fails_and_the_command_that_says_why_is_named() -> (
-    None
-):
+def test_failed_server_start_names_the_command_to_run() -> None:
     check = check_server_start(["--set=nonsense=1"])
     assert (check.state, check.remedy) == (
         "fail",
@@ -117,7 +115,7 @@ def test_a_server_that_ends_before_it_answers_fails_and_the_command_that_says_wh
     assert check.found == "Connection closed"
 
 
-def test_a_configuration_that_is_broken_ends_it_with_its_file(tmp_path: Path) -> None:
+def test_invalid_configuration_stops_the_checks(tmp_path: Path) -> None:
     write(tmp_path / "bad.toml", "[query]\nlimits = 1\n")
     result = CliRunner().invoke(app, ["doctor", "--config", str(tmp_path / "bad.toml")])
     assert result.exit_code == 1
@@ -127,7 +125,7 @@ def test_a_configuration_that_is_broken_ends_it_with_its_file(tmp_path: Path) ->
     ) in result.stdout
 
 
-def test_a_package_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_package_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> int:
         return len(__import__("nobodys_package").__name__)
 
@@ -138,9 +136,7 @@ def test_a_package_that_cannot_be_loaded_is_named(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_a_warning(
-    vault: Path, library: Library, tmp_path: Path
-) -> None:
+def test_unreadable_folder_is_a_warning(vault: Path, library: Library, tmp_path: Path) -> None:
     vault.chmod(0)
     try:
         check = check_folder(library.status()[0], lambda: True)
@@ -149,13 +145,13 @@ def test_a_folder_that_may_not_be_read_is_a_warning(
     assert (check.state, check.remedy) == ("warn", "Give this user read access.")
 
 
-def test_the_bundled_model_is_compared_with_its_hashes() -> None:
+def test_bundled_model_matches_its_hashes() -> None:
     check = check_model("all-MiniLM-L6-v2", examine_model)
     assert (check.state, "the hashes of 3 files match" in check.found) == ("ok", True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")
-def test_a_file_of_the_hubs_cache_that_is_not_what_its_name_says_is_found(tmp_path: Path) -> None:
+def test_altered_file_in_the_hub_cache_is_detected(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"weights").hexdigest()
     (tmp_path / "blobs").mkdir()
     (tmp_path / "snapshot").mkdir()
@@ -171,7 +167,7 @@ def test_a_file_of_the_hubs_cache_that_is_not_what_its_name_says_is_found(tmp_pa
         verify_named(tmp_path / "snapshot")
 
 
-def test_a_flipped_byte_in_the_index_is_found(
+def test_flipped_byte_in_the_index_is_detected(
     vault: Path, open_fake: Callable[[OpenOptions], Library], tmp_path: Path
 ) -> None:
     with open_fake(OpenOptions((str(vault),), tmp_path / "index")) as library:
@@ -184,7 +180,7 @@ def test_a_flipped_byte_in_the_index_is_found(
     assert (check.state, check.found) == ("fail", f"{store.parent.parent}: damaged")
 
 
-def test_notes_with_text_that_is_hidden_or_speaks_to_a_model_are_listed(
+def test_notes_with_hidden_text_are_listed(
     open_fake: Callable[[OpenOptions], Library], tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
@@ -213,19 +209,19 @@ def test_notes_with_text_that_is_hidden_or_speaks_to_a_model_are_listed(
     ],
 )
 @pytest.mark.skipif(os.name == "nt", reason="there is no /bin/sh")
-def test_a_clients_entry_is_looked_at(entry: object, state: str, tmp_path: Path) -> None:
+def test_client_entry_is_checked(entry: object, state: str, tmp_path: Path) -> None:
     check = check_client(CURSOR, cursor_entry(tmp_path, entry))
     assert check is not None
     assert check.state == state
 
 
-def test_a_folder_that_a_client_names_and_no_server_takes_fails(tmp_path: Path) -> None:
+def test_invalid_folder_in_a_client_entry_fails(tmp_path: Path) -> None:
     cursor_entry(tmp_path, {"command": "/bin/sh", "args": ["serve", "--folder", "/"]})
     code, states = examined(tmp_path)
     assert (code, states["folder /"]) == (1, "fail")
 
 
-def test_a_clients_file_that_is_broken_is_a_warning_and_one_without_us_is_nothing(
+def test_broken_client_file_is_a_warning(
     tmp_path: Path,
 ) -> None:
     machine = cursor_entry(tmp_path, {})

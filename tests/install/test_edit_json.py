@@ -35,7 +35,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_an_entry_comes_and_goes_and_all_else_stays(text: str) -> None:
+def test_adding_and_removing_an_entry_leaves_the_rest_unchanged(text: str) -> None:
     put = put_object(text, KEYS, ENTRY)
     taken = take_object(put, KEYS)
     before = read_object(text, ())
@@ -46,19 +46,19 @@ def test_an_entry_comes_and_goes_and_all_else_stays(text: str) -> None:
     assert ("\r\n" in put) == ("\r\n" in text)
 
 
-def test_an_entry_stands_first_below_the_remark_behind_the_brace() -> None:
+def test_entry_goes_below_a_comment_after_the_brace() -> None:
     put = put_object(FILES["comments"], KEYS, ENTRY)
     assert '"mcpServers": { // all of them\n    "thumbindex": {' in put
     assert take_object(put, KEYS) == FILES["comments"]
 
 
-def test_an_entry_is_indented_as_its_neighbors_are() -> None:
+def test_entry_is_indented_like_its_neighbors() -> None:
     put = put_object(FILES["trailing commas"], KEYS, {"command": "x"})
     assert '{\n\t\t"thumbindex": {\n\t\t\t"command": "x"\n\t\t},\n\t\t"a": {' in put
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  ", "// only a remark\n", "// a remark"])
-def test_a_file_without_a_value_gets_one_behind_its_remarks(text: str) -> None:
+def test_file_with_only_comments_gets_an_object_after_them(text: str) -> None:
     put = put_object(text, KEYS, ENTRY)
     assert put.startswith(text)
     assert read_object(put, KEYS) == ENTRY
@@ -68,13 +68,13 @@ def test_a_file_without_a_value_gets_one_behind_its_remarks(text: str) -> None:
     "text",
     ["{}", "{ }", "{\n}", "{ // none\n}", '{"mcpServers": {}}', '{\n  "mcpServers": {\n  }\n}'],
 )
-def test_an_empty_object_is_filled_and_emptied(text: str) -> None:
+def test_empty_object_is_filled_and_emptied(text: str) -> None:
     put = put_object(text, KEYS, ENTRY)
     assert read_object(put, KEYS) == ENTRY
     assert read_object(take_object(put, KEYS), KEYS[:1]) == {}
 
 
-def test_an_entry_that_changed_keeps_what_its_user_added_to_it() -> None:
+def test_updated_entry_keeps_the_users_additions() -> None:
     mine = (
         '{"mcpServers": {/* off */ "thumbindex": {"command": "/old", // mine\n "env": {"A": "1"}, '
         '"disabled": true}}}'
@@ -104,11 +104,11 @@ def test_an_entry_that_changed_keeps_what_its_user_added_to_it() -> None:
         ('{"m": {"a": 1, "t": 2}}', '{"m": {"a": 1}}'),
     ],
 )
-def test_an_entry_is_taken_out_with_one_comma(text: str, taken: str) -> None:
+def test_entry_is_removed_with_one_comma(text: str, taken: str) -> None:
     assert take_object(text, ("m", "t")) == taken
 
 
-def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
+def test_last_of_repeated_keys_counts() -> None:
     text = '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1}}'
     put = put_object(text, KEYS, {"x": 1})
     assert read_object(put, ()) == {"mcpServers": {"thumbindex": {"x": 1}, "a": 1}}
@@ -133,7 +133,7 @@ def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
         ('{"a": ' + "[" * 100_000, "1:1"),
     ],
 )
-def test_what_is_broken_is_named_with_its_place(text: str, place: str) -> None:
+def test_syntax_errors_are_reported_with_their_position(text: str, place: str) -> None:
     with pytest.raises(MalformedError, match=f"^{place}: "):
         put_object(text, KEYS, ENTRY)
 
@@ -146,7 +146,7 @@ def test_what_is_broken_is_named_with_its_place(text: str, place: str) -> None:
         "[" * 1_000_000,
     ],
 )
-def test_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
+def test_megabyte_of_repetition_is_read_quickly(text: str) -> None:
     begun = time.perf_counter()
     with pytest.raises(MalformedError):
         put_object(text, KEYS, ENTRY)
@@ -203,7 +203,7 @@ def _remarks(text: str) -> list[str]:
 
 @settings(max_examples=50)
 @given(_written())
-def test_remarks_and_values_survive_wherever_they_stand(
+def test_comments_and_values_survive_everywhere(
     written: tuple[str, dict[str, Any]],
 ) -> None:
     text, document = written

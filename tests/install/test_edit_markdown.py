@@ -14,7 +14,7 @@ from thumbindex.install.edit import BEGIN, put_block, read_block, take_block
         "<!-- another: begin -->\nx\n<!-- another: end -->\n",
     ],
 )
-def test_the_block_comes_and_goes_without_a_trace(text: str) -> None:
+def test_block_is_added_and_removed_without_a_trace(text: str) -> None:
     put = put_block(text, (), "Ask first.")
     assert put.startswith(text)
     assert read_block(put) == "Ask first."
@@ -22,12 +22,12 @@ def test_the_block_comes_and_goes_without_a_trace(text: str) -> None:
     assert take_block(put) == text
 
 
-def test_a_block_that_says_something_else_is_replaced_where_it_stands() -> None:
+def test_outdated_block_is_replaced_in_place() -> None:
     before = put_block("# Mine\n", (), "Old.") + "\nMore of mine.\n"
     assert put_block(before, (), "New <b>words</b>.") == before.replace("Old.", "New <b>words</b>.")
 
 
-def test_a_beginning_without_an_end_is_no_block() -> None:
+def test_begin_marker_without_an_end_is_no_block() -> None:
     torn = f"{BEGIN}\nmine\n"
     assert read_block(torn) is None
     assert take_block(torn) == torn

@@ -22,14 +22,14 @@ FILES = {
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_what_was_put_in_is_taken_out_again_to_the_byte(text: str) -> None:
+def test_adding_and_removing_a_table_restores_every_byte(text: str) -> None:
     put = put_table(text, KEYS, ENTRY)
     assert put.startswith(text)
     assert tomllib.loads(put)["mcp_servers"]["thumbindex"] == ENTRY
     assert take_table(put, KEYS) == text
 
 
-def test_lines_end_as_those_around_them() -> None:
+def test_new_lines_use_the_line_ends_of_the_file() -> None:
     assert (
         put_table("a = 1\r\n", KEYS, {"b": 1})
         == "a = 1\r\n\r\n[mcp_servers.thumbindex]\r\nb = 1\r\n"
@@ -37,7 +37,7 @@ def test_lines_end_as_those_around_them() -> None:
     assert put_table("a = 1", KEYS, {"b": 1}) == "a = 1\n\n[mcp_servers.thumbindex]\nb = 1\n"
 
 
-def test_a_table_that_changed_keeps_what_its_user_added_to_it() -> None:
+def test_updated_table_keeps_the_users_additions() -> None:
     mine = '[mcp_servers.thumbindex]\ntool_timeout_sec = 90 # slow\nargs = ["old"] # old\n'
     mine += '\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
     put = put_table(mine, KEYS, {"command": "x", "args": ["serve"]})
@@ -53,7 +53,7 @@ def test_a_table_that_changed_keeps_what_its_user_added_to_it() -> None:
     }
 
 
-def test_a_table_is_taken_out_with_its_own_tables_and_the_remarks_of_the_next_one_stay() -> None:
+def test_removing_a_table_removes_its_subtables_and_keeps_other_comments() -> None:
     text = (
         'a = 1\n\n[mcp_servers.thumbindex]\ncommand = "x"\n[mcp_servers.thumbindex.env]\n'
         'A = "1"\n\n# of the next\n[next]\n'
@@ -61,7 +61,7 @@ def test_a_table_is_taken_out_with_its_own_tables_and_the_remarks_of_the_next_on
     assert take_table(text, KEYS) == "a = 1\n\n# of the next\n[next]\n"
 
 
-def test_a_value_that_only_looks_like_our_table_is_left_alone() -> None:
+def test_value_that_looks_like_our_table_is_left_alone() -> None:
     text = FILES["many lines"]
     assert (read_table(text, KEYS), take_table(text, KEYS)) == (None, text)
 
@@ -79,7 +79,7 @@ def test_a_value_that_only_looks_like_our_table_is_left_alone() -> None:
         'x = """\n[mcp_servers.thumbindex]\n"""\nmcp_servers.thumbindex.a = 1\n',
     ],
 )
-def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None:
+def test_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None:
     with pytest.raises(
         MalformedError, match=r"one key per line: \[mcp_servers\.thumbindex\]; command ="
     ):
@@ -89,6 +89,6 @@ def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None
 @pytest.mark.parametrize(
     ("text", "place"), [("a = 1\nb = = 2\n", "2:5"), ("a = 1\na = 2\n", "2:6"), ('x = """', "1:1")]
 )
-def test_what_is_broken_is_named_with_its_place(text: str, place: str) -> None:
+def test_syntax_errors_are_reported_with_their_position(text: str, place: str) -> None:
     with pytest.raises(MalformedError, match=f"^{place}: "):
         put_table(text, KEYS, ENTRY)

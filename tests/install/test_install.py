@@ -52,7 +52,7 @@ def entry(home: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_a_client_is_told_of_each_folder_by_its_absolute_path(install: Install, home: Path) -> None:
+def test_entry_names_each_folder_by_absolute_path(install: Install, home: Path) -> None:
     (home / "docs").mkdir()
     result = install(
         "claude-code",
@@ -77,9 +77,7 @@ def test_a_client_is_told_of_each_folder_by_its_absolute_path(install: Install, 
     ]
 
 
-def test_the_command_that_was_written_starts_a_server_from_anywhere(
-    install: Install, home: Path
-) -> None:
+def test_installed_command_starts_a_server_from_anywhere(install: Install, home: Path) -> None:
     install("claude-code")
     command, *arguments = entry(home)["command"], *entry(home)["args"]
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
@@ -102,7 +100,7 @@ def test_the_command_that_was_written_starts_a_server_from_anywhere(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="it has no such permissions")
-def test_what_was_written_before_an_error_is_shown(install: Install, home: Path) -> None:
+def test_changes_written_before_an_error_are_shown(install: Install, home: Path) -> None:
     instructions = home / ".claude/CLAUDE.md"
     instructions.parent.mkdir()
     instructions.write_text("Mine.\n", encoding="utf-8")
@@ -114,14 +112,12 @@ def test_what_was_written_before_an_error_is_shown(install: Install, home: Path)
     assert entry(home)["args"][0] == "serve"
 
 
-def test_without_a_folder_the_current_one_is_named(install: Install, home: Path) -> None:
+def test_without_a_folder_the_current_one_is_installed(install: Install, home: Path) -> None:
     install("claude-code")
     assert entry(home)["args"] == ["serve", "--folder", str(home / "notes")]
 
 
-def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(
-    install: Install, home: Path
-) -> None:
+def test_configured_folders_are_not_repeated_in_the_entry(install: Install, home: Path) -> None:
     own = home / "own.toml"
     write(own, f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n")
     install("claude-code", "--config", str(own))
@@ -129,7 +125,7 @@ def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(
 
 
 @pytest.mark.parametrize("place", ["home", "/"])
-def test_a_whole_home_or_disk_is_served_only_where_it_is_named(
+def test_home_or_root_is_served_only_if_named(
     install: Install, home: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home if place == "home" else place)
@@ -138,7 +134,7 @@ def test_a_whole_home_or_disk_is_served_only_where_it_is_named(
     assert "name the folder with your notes with --folder" in result.stderr
 
 
-def test_a_folder_around_the_index_directory_is_refused(install: Install, home: Path) -> None:
+def test_folder_that_contains_the_index_is_refused(install: Install, home: Path) -> None:
     for inside in (
         install("claude-code", "--folder", str(home)),
         install("claude-code", "--index", "elsewhere"),
@@ -153,9 +149,7 @@ def test_a_folder_around_the_index_directory_is_refused(install: Install, home: 
     )
 
 
-def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(
-    install: Install, home: Path
-) -> None:
+def test_dry_run_shows_the_real_changes_and_writes_nothing(install: Install, home: Path) -> None:
     shown = install("codex", "--dry-run").stdout
     assert files(home) == set()
     assert install("codex").stdout.splitlines()[:12] == shown.splitlines()[:12]
@@ -164,7 +158,7 @@ def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(
     assert "Nothing was written" in shown
 
 
-def test_a_second_run_changes_nothing_and_says_so(install: Install, home: Path) -> None:
+def test_second_run_reports_no_changes(install: Install, home: Path) -> None:
     install("claude-code")
     said = install("claude-code").stdout
     assert said == "".join(
@@ -172,7 +166,7 @@ def test_a_second_run_changes_nothing_and_says_so(install: Install, home: Path) 
     )
 
 
-def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path) -> None:
+def test_uninstall_leaves_no_trace(install: Install, home: Path) -> None:
     write(home / ".claude" / "CLAUDE.md", "Be brief.")
     install("claude-code")
     assert files(home) == {
@@ -185,9 +179,7 @@ def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path
     assert (home / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "Be brief."
 
 
-def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(
-    install: Install, home: Path
-) -> None:
+def test_new_folder_replaces_the_old_one_with_a_remark(install: Install, home: Path) -> None:
     (home / "docs").mkdir()
     install("cursor")
     second = install("cursor", "--folder", str(home / "docs"))
@@ -203,7 +195,7 @@ def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(
     assert files(home) == set()
 
 
-def test_one_broken_file_keeps_the_other_from_being_written(install: Install, home: Path) -> None:
+def test_nothing_is_written_if_one_file_is_broken(install: Install, home: Path) -> None:
     write(home / ".claude.json", "{")
     result = install("claude-code")
     assert (result.exit_code, files(home)) == (2, {".claude.json"})
@@ -212,7 +204,7 @@ def test_one_broken_file_keeps_the_other_from_being_written(install: Install, ho
     ) in result.stderr
 
 
-def test_what_it_did_as_json_fits_its_schema(install: Install, home: Path) -> None:
+def test_install_json_fits_its_schema(install: Install, home: Path) -> None:
     write(home / ".cursor" / "mcp.json", "{}")
     payload = checked(install("Cursor", "--json"), "install")
     assert payload["files"][0]["backup"] == str(home / ".cursor" / "mcp.json.thumbindex-backup")
@@ -225,7 +217,7 @@ def test_what_it_did_as_json_fits_its_schema(install: Install, home: Path) -> No
         (("cursor",), ".cursor/mcp.json", "mcpServers", "${workspaceFolder}/docs"),
     ],
 )
-def test_a_projects_file_names_nothing_of_this_machine(
+def test_project_file_contains_nothing_specific_to_this_machine(
     install: Install, home: Path, client: tuple[str, ...], file: str, keys: str, folder: str
 ) -> None:
     (home / "notes/docs").mkdir()
@@ -239,7 +231,7 @@ def test_a_projects_file_names_nothing_of_this_machine(
     assert (install(*client, "--project", "--uninstall").exit_code, files(home)) == (0, set())
 
 
-def test_a_project_takes_folders_of_its_own_only(install: Install, home: Path) -> None:
+def test_project_accepts_only_its_own_folders(install: Install, home: Path) -> None:
     refused = [
         install("--project", "--folder", ".."),
         install("--project", "--index", "x"),

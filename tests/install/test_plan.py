@@ -85,7 +85,7 @@ def test_install_creates_a_missing_file_and_uninstall_removes_it(
 
 
 @pytest.mark.parametrize(("name", "place"), INSTRUCTIONS.items())
-def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(
+def test_instructions_are_added_to_and_removed_from_the_clients_file(
     name: str, place: str, tmp_path: Path
 ) -> None:
     path = tmp_path / place
@@ -109,7 +109,7 @@ def test_lasting_instructions_go_where_the_client_reads_them_and_come_out_again(
         ("zed", "XDG_CONFIG_HOME", "zed/settings.json"),
     ],
 )
-def test_a_place_that_the_environment_names_is_taken(
+def test_path_in_an_environment_variable_is_used(
     name: str, variable: str, place: str, tmp_path: Path
 ) -> None:
     machine = at(tmp_path / "home", **{variable: str(tmp_path / "elsewhere")})
@@ -144,7 +144,7 @@ OLD_ENTRY = ', "thumbindex": {"type": "local", "command": ["x"]}'
         (f'{{"mcp": {{"servers": {{}}{OLD_ENTRY}}}}}', ["mcp", "thumbindex"]),
     ],
 )
-def test_opencode_is_written_to_in_the_form_of_its_file(
+def test_opencode_entry_uses_the_format_of_the_file(
     text: str, keys: list[str], tmp_path: Path
 ) -> None:
     path = tmp_path / ".config/opencode/opencode.jsonc"
@@ -170,7 +170,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize("content", KINDS.values(), ids=KINDS)
-def test_a_file_comes_back_to_the_byte_and_its_backup_goes(content: bytes, tmp_path: Path) -> None:
+def test_uninstall_restores_every_byte_and_deletes_the_backup(
+    content: bytes, tmp_path: Path
+) -> None:
     path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     path.write_bytes(content)
@@ -184,7 +186,7 @@ def test_a_file_comes_back_to_the_byte_and_its_backup_goes(content: bytes, tmp_p
 @pytest.mark.parametrize(
     "content", [b'model = "x"', b'\xef\xbb\xbfmodel = "x"\r\n', b"# only a remark\n", b""]
 )
-def test_a_toml_file_comes_back_to_the_byte(content: bytes, tmp_path: Path) -> None:
+def test_uninstall_restores_every_byte_of_a_toml_file(content: bytes, tmp_path: Path) -> None:
     path, machine = tmp_path / ".codex/config.toml", at(tmp_path)
     path.parent.mkdir()
     path.write_bytes(content)
@@ -194,7 +196,7 @@ def test_a_toml_file_comes_back_to_the_byte(content: bytes, tmp_path: Path) -> N
     assert files(tmp_path) == {".codex/config.toml": content}
 
 
-def test_the_backup_holds_the_file_before_our_entry_came_last(tmp_path: Path) -> None:
+def test_backup_is_the_file_before_our_latest_entry(tmp_path: Path) -> None:
     path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     for content in ('{"a": 1}', '{"b": 2}'):
@@ -207,7 +209,7 @@ def test_the_backup_holds_the_file_before_our_entry_came_last(tmp_path: Path) ->
     assert files(tmp_path) == {".cursor/mcp.json": b'{"b": 2}'}
 
 
-def test_a_new_file_goes_even_if_an_old_backup_is_there(tmp_path: Path) -> None:
+def test_new_file_is_deleted_despite_an_old_backup(tmp_path: Path) -> None:
     path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     backup_path(path).write_text('{"a": 1}', encoding="utf-8")
@@ -216,7 +218,7 @@ def test_a_new_file_goes_even_if_an_old_backup_is_there(tmp_path: Path) -> None:
     assert files(tmp_path) == {".cursor/mcp.json.thumbindex-backup": b'{"a": 1}'}
 
 
-def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path) -> None:
+def test_handwritten_entry_is_kept_in_a_backup(tmp_path: Path) -> None:
     path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     by_hand = '{"mcpServers": {"thumbindex": {"command": "/mine", "disabled": true}}}'
@@ -252,7 +254,7 @@ def test_an_entry_that_somebody_wrote_by_hand_is_kept_in_a_backup(tmp_path: Path
         ),
     ],
 )
-def test_a_broken_file_is_left_alone_and_its_place_named(
+def test_broken_file_is_left_alone_and_reported_with_its_position(
     name: str, content: bytes, said: str, tmp_path: Path
 ) -> None:
     path = BY_NAME[name].file(at(tmp_path))
@@ -264,7 +266,7 @@ def test_a_broken_file_is_left_alone_and_its_place_named(
     assert [each.read_bytes() for each in path.parent.iterdir()] == [content]
 
 
-def test_permissions_stay_for_the_file_and_its_backup(tmp_path: Path) -> None:
+def test_file_and_backup_keep_their_permissions(tmp_path: Path) -> None:
     path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     path.write_text("{}", encoding="utf-8")
@@ -285,7 +287,7 @@ def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")
-def test_a_symlinked_file_is_written_through(tmp_path: Path) -> None:
+def test_symlinked_file_is_written_through(tmp_path: Path) -> None:
     path, machine, dotfiles = (
         tmp_path / ".cursor/mcp.json",
         at(tmp_path),
@@ -300,7 +302,7 @@ def test_a_symlinked_file_is_written_through(tmp_path: Path) -> None:
     assert (path.is_symlink(), dotfiles.read_text(encoding="utf-8")) == (True, '{"a": 1}')
 
 
-def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:
+def test_changes_by_another_program_are_not_lost(tmp_path: Path) -> None:
     path, machine = tmp_path / ".claude.json", at(tmp_path)
     path.write_text('{"numStartups": 1}', encoding="utf-8")
     change = plan_install(
@@ -313,7 +315,7 @@ def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> Non
     assert path.read_text(encoding="utf-8") == '{"numStartups": 2}'
 
 
-def test_the_difference_shows_what_changes_and_little_else(tmp_path: Path) -> None:
+def test_diff_shows_little_more_than_the_changes(tmp_path: Path) -> None:
     path, machine = tmp_path / ".cursor/mcp.json", at(tmp_path)
     path.parent.mkdir()
     path.write_text(

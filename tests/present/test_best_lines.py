@@ -21,13 +21,13 @@ def within(characters: int, whole: Passage) -> ShownLines:
 ROWS = "\n".join(f"Row {number} of a long list." for number in range(1, 30))
 
 
-def test_a_match_that_fits_is_shown_whole() -> None:
+def test_match_that_fits_is_shown_completely() -> None:
     whole = replace(passage(ROWS, "Row 17"), match_start_line=20, match_end_line=30)
     shown = within(1000, whole)
     assert (shown.first, shown.last, shown.start_line) == (9, 19, 20)
 
 
-def test_of_a_longer_match_the_lines_with_the_most_of_the_words_are_shown() -> None:
+def test_longer_match_shows_the_lines_with_most_query_words() -> None:
     shown = within(60, passage(ROWS, "Row 17", "Row 18", "Row 29"))
     assert (shown.start_line, shown.text) == (
         27,
@@ -35,7 +35,7 @@ def test_of_a_longer_match_the_lines_with_the_most_of_the_words_are_shown() -> N
     )
 
 
-def test_a_line_that_is_too_long_is_cut_where_the_most_of_the_words_are() -> None:
+def test_overlong_line_is_cut_around_most_query_words() -> None:
     line = f"Salt and more. {'Something else is said here. ' * 40}Salt with pepper. " + "x" * 500
     shown = within(60, passage(f"# A\n{line}", "salt", "pepper"))
     assert shown.is_broken
@@ -44,7 +44,7 @@ def test_a_line_that_is_too_long_is_cut_where_the_most_of_the_words_are() -> Non
     assert shown.text.endswith("x…")
 
 
-def test_lines_are_numbered_as_in_the_note_and_the_words_are_apart() -> None:
+def test_lines_have_the_notes_numbers_and_marked_words() -> None:
     first, second = all_lines(passage("One salt.\nTwo.", "salt")).lines
     assert (first.number, first.pieces) == (
         11,
@@ -53,7 +53,7 @@ def test_lines_are_numbered_as_in_the_note_and_the_words_are_apart() -> None:
     assert (second.number, second.pieces) == (12, (("Two.", False),))
 
 
-def test_lines_are_not_numbered_if_a_comment_was_left_out() -> None:
+def test_lines_are_not_numbered_if_a_comment_is_left_out() -> None:
     whole = replace(
         passage("One.\nThe salt.\nTwo."), end_line=20, match="The salt.", match_start_line=15
     )
