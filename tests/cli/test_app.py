@@ -1,4 +1,4 @@
-"""The command line: what it prints, and how it ends."""
+"""The command line: output and exit codes."""
 
 import errno
 import json
@@ -143,7 +143,7 @@ def test_forget_is_refused_while_another_process_indexes(run: Run, tmp_path: Pat
         assert until(lambda: current_run(folder) is not None, 20)
         before = current_run(folder) or RunProgress(0, 0)
         refused = run("forget", *elsewhere)
-        delete_index(IndexPaths(folder))  # as one that looked before the run began
+        delete_index(IndexPaths(folder))  # like a process that checked before the run began
         assert current_run(folder) == before
         other.communicate(b"\n")
     assert (
@@ -187,7 +187,7 @@ def test_forget_without_a_folder_requires_yes(vault: Path, ask_own: Run) -> None
 
 @pytest.fixture
 def ask_own(vault: Path, open_fake: Callable[[OpenOptions], Library], tmp_path: Path) -> Run:
-    """Run a command over the folders of a configuration, which are the vault alone."""
+    """Run a command on a configuration whose only folder is the vault."""
     config = tmp_path / "own.toml"
     write(config, f"[folders]\nmine = {json.dumps(str(vault))}\n")
 

@@ -1,6 +1,4 @@
-"""A command is answered by a server that has the same index open, in the same bytes; where anything
-differs, it opens the index itself.
-"""
+"""A server with the same index answers a command byte for byte; else the command runs itself."""
 
 from __future__ import annotations
 
@@ -48,19 +46,19 @@ code = command_client.ask_servers(sys.argv[1:])
 sys.exit(99 if code is None else code)
 """
 PATIENT, HASTY = ASK.format(seconds=10), ASK.format(seconds=command_client.ACCEPT_SECONDS)
-"""A client that waits on a busy machine, and one that waits as long as a command does."""
+"""Clients with a long wait, for busy machines, and with the real one."""
 
 NOBODY = 99
-"""What it ends with where no server answers."""
+"""Exit code if no server answers."""
 
 TIMES = re.compile(rb'"seconds": [\d.e-]+')
-"""Of a trace: no two runs of one command have the same."""
+"""Times in a trace, which differ between runs."""
 
 Open = Callable[[OpenOptions], Library]
 
 
 class Printed(NamedTuple):
-    """What a command came to."""
+    """A command's exit code and output."""
 
     code: int
     stdout: bytes
@@ -68,7 +66,7 @@ class Printed(NamedTuple):
 
 
 def ask(folder: Path, *arguments: str, client: str = PATIENT, **around: str) -> Printed:
-    """Ask the servers there are from a process of its own, in a folder."""
+    """Ask the servers from another process, in a folder."""
     ended = subprocess.run(
         [sys.executable, "-c", client, *arguments],
         cwd=folder,
@@ -81,9 +79,7 @@ def ask(folder: Path, *arguments: str, client: str = PATIENT, **around: str) -> 
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Make a runtime directory with a short path, as the addresses of sockets are, and let nothing
-    else be this user's.
-    """
+    """Make a private runtime directory, with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="ti") as made:
         for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             (Path(made) / name).mkdir()
@@ -93,7 +89,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def settled(library: Library) -> Library:
-    """Return the library of the vault where nothing is left to do."""
+    """Return the vault's library, completely indexed."""
     settle(library)
     return library
 
@@ -109,7 +105,6 @@ def settle(library: Library) -> None:
 
 @pytest.fixture
 def served(runtime: Path, settled: Library, open_fake: Open) -> Iterator[CommandServer]:
-    """Listen for commands over the vault."""
     local = CommandServer(settled, PROGRAM, open_fake)
     yield local
     local.close()
@@ -117,7 +112,7 @@ def served(runtime: Path, settled: Library, open_fake: Open) -> Iterator[Command
 
 @pytest.fixture
 def ask_here(served: CommandServer, vault: Path, indexes: Path) -> Callable[..., Printed]:
-    """Ask the server that has the vault open."""
+    """Ask the server of the vault."""
 
     def ask_it(*arguments: str, client: str = PATIENT, **around: str) -> Printed:
         place = (f"--folder={vault}", f"--index={indexes}")
@@ -130,7 +125,7 @@ def ask_here(served: CommandServer, vault: Path, indexes: Path) -> Callable[...,
 def alone(
     open_fake: Open, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Callable[..., Printed]:
-    """Run a command in this process, in a folder, over an index that it opens itself."""
+    """Run a command in this process, on an index that it opens itself."""
 
     def run(folder: Path, *arguments: str) -> Printed:
         monkeypatch.chdir(folder)
@@ -311,7 +306,7 @@ def test_two_folders_are_served_together_and_separately(
         local.close()
 
 
-# ------------------------------------------------------------------ who may ask, and what breaks
+# ------------------------------------------------------------------ permissions and faults
 
 
 def endpoint(local: CommandServer) -> dict[str, Any]:
@@ -320,12 +315,12 @@ def endpoint(local: CommandServer) -> dict[str, Any]:
 
 
 def address(local: CommandServer) -> Path:
-    """Return where a server listens."""
+    """Return the socket of a server."""
     return local.path.with_suffix(".sock")
 
 
 def state(local: CommandServer, **other: Any) -> None:
-    """Have clients find something else in the place of what a server states."""
+    """Change the file in which a server states its key."""
     local.path.write_text(json.dumps({**endpoint(local), **other}), encoding="utf-8")
 
 
@@ -404,7 +399,6 @@ def test_server_that_hangs_or_ends_delays_a_command_only_briefly(
     ask_here: Callable[..., Printed],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """It says nothing, declines, or ends after it has taken the command."""
     key = bytes.fromhex(endpoint(served)["key"])
     stated = served.path.read_text(encoding="utf-8")
     served.close()
@@ -502,7 +496,7 @@ def test_index_without_vectors_is_not_served(
 
 
 class Damaged(Library):
-    """A library that finds damage, and must not repair it."""
+    """A damaged library that must not be repaired."""
 
     def query(self, *_: Any, **__: Any) -> Answer:
         """Find damage."""

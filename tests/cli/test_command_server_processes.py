@@ -1,6 +1,4 @@
-"""A real server answers a real command: in a pipe and in a terminal, over stdio and HTTP, and what
-is left when it ends.
-"""
+"""Real servers answer real commands: in a pipe and a terminal, over stdio and HTTP."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ NOTES = {
     ),
 }
 
-# Says in a file of its own whether the command opened the index itself: then it has the command
-# line's parser.
+# Reports whether the command opened the index itself: then the command line's parser is loaded.
 RUN = """
 import os, sys
 from thumbindex.__main__ import main
@@ -60,13 +57,13 @@ CASES = {
 TIMES = re.compile(rb'"seconds": [\d.e-]+')
 
 LINK_IDS = re.compile(rb"(?<=\x1b]8;)id=\d+")
-"""The random names by which a terminal joins the parts of a link: nobody sees them."""
+"""Invisible random ids that join the parts of a link in a terminal."""
 
 Command = Callable[..., tuple[str, int, bytes]]
 
 
 class Place:
-    """A vault, its index, and a home of its own."""
+    """A vault, its index, and its own home folder."""
 
     def __init__(self, root: Path) -> None:
         self.vault, self.here = root / "vault", root / "elsewhere"
@@ -90,19 +87,18 @@ class Place:
         self.alone = {**self.around, "XDG_RUNTIME_DIR": str(root / "nobody")}
 
     def sockets(self) -> list[str]:
-        """Return the sockets of servers."""
         folder = Path(self.around["XDG_RUNTIME_DIR"], "thumbindex", "run")
         return sorted(str(each) for each in folder.glob("*.json")) if folder.is_dir() else []
 
     def await_socket(self) -> None:
-        """Wait until a server takes commands."""
+        """Wait until a server answers commands."""
         until = time.monotonic() + 60
         while not self.sockets():
             assert time.monotonic() < until
             time.sleep(0.05)
 
     def piped(self, arguments: Sequence[str], around: Mapping[str, str]) -> tuple[str, int, bytes]:
-        """Run a command in a pipe; return who answered, its exit code, and what it printed."""
+        """Run a command in a pipe; return who answered, its exit code, and its output."""
         command = [*PROGRAM, str(self.said), *arguments, *self.options]
         ended = subprocess.run(
             command,
@@ -117,7 +113,6 @@ class Place:
     def in_terminal(
         self, arguments: Sequence[str], around: Mapping[str, str], columns: int = 100
     ) -> tuple[str, int, bytes]:
-        """Run a command in a terminal."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 30, columns, 0, 0))
         command = [*PROGRAM, str(self.said), *arguments, *self.options]
@@ -126,7 +121,7 @@ class Place:
         ) as process:
             os.close(theirs)
             shown = b""
-            with suppress(OSError):  # Linux says so at the end
+            with suppress(OSError):  # Linux reports the end of output so
                 while select.select([ours], [], [], 60)[0] and (part := os.read(ours, 10_000)):
                     shown += part
         os.close(ours)
@@ -135,7 +130,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    """Make a place with a short path, and index it."""
+    """Make a Place with a short path, and index it."""
     with tempfile.TemporaryDirectory(prefix="ti") as root:
         made = Place(Path(root))
         time.sleep(TRUSTED_SECONDS)
@@ -151,7 +146,7 @@ def place() -> Iterator[Place]:
 
 @contextmanager
 def stdio_server(place: Place, *options: str) -> Iterator[ServerProcess]:
-    """Start a server that takes commands."""
+    """Start a server that answers commands."""
     with ServerProcess([*place.options, *options], SERVE, place.around, Path("/")) as server:
         server.call("query", query="sync")
         yield server
@@ -161,7 +156,7 @@ def stdio_server(place: Place, *options: str) -> Iterator[ServerProcess]:
 def server(place: Place) -> Iterator[ServerProcess]:
     with stdio_server(place) as running:
         place.await_socket()
-        # the first one has the server import the command line
+        # the first command makes the server import the command line
         first = place.piped(CASES["query"], place.around)
         assert first[1] == 0
         yield running
@@ -173,7 +168,7 @@ def test_command_prints_the_same_with_and_without_a_server(
     where: str, case: str, place: Place, server: ServerProcess
 ):
     run: Command = getattr(place, where)
-    # a busy machine may be late
+    # a busy machine may be slow
     asked = next(
         (found for _ in range(5) if (found := run(CASES[case], place.around))[0] == "server"), None
     )

@@ -1,4 +1,4 @@
-"""`thumbindex duplicates`: what it prints, how it asks, and how it ends."""
+"""`thumbindex duplicates`: output, prompts and exit codes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(tmp_path: Path, run_in: Run) -> Run:
-    """Run a command of the group over a vault of one copy and one contradiction."""
+    """Run a command of the group on a vault with one copy and one contradiction."""
     vault = tmp_path / "vault"
     write(vault / "a.md", PREVIEW.format("A"))
     write(vault / "b.md", PREVIEW.format("B"))

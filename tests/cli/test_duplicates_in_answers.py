@@ -1,4 +1,4 @@
-"""What an answer says of copies and of texts that disagree, on every surface."""
+"""Copies and contradictions in answers, on every surface."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DENIED = {
         "pas",
     ),
 }
-"""By language: a text, what is denied in the other note, how, and the word that is to be named."""
+"""By language: a text, its denied phrase, the denial, and the word that an answer names."""
 
 UNKNOWN = {
     "Chinese": (

@@ -1,4 +1,4 @@
-"""`thumbindex eval`: which set is asked of which folder, what is written, and what is refused."""
+"""`thumbindex eval`: which set runs on which folder, and what it writes and refuses."""
 
 import json
 from collections.abc import Callable
@@ -21,9 +21,7 @@ Run = Callable[..., Result]
 def run(
     open_fake: Callable[[OpenOptions], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Run:
-    """Run `eval` over two folders with one note each, in a folder with a query set for each and one
-    for both.
-    """
+    """Run `eval` on two folders of one note, with a query set for each and one for both."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     write(Path("cats/cats.md"), "# Cats\n\nA cat purrs on the sofa.\n")

@@ -1,6 +1,4 @@
-"""A server over two folders, one of which has an own file that is hostile: as a real process, and
-as it is started again.
-"""
+"""Real servers over two folders, one with a hostile configuration of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ OWN = '[corpus.private]\nglobs = ["diary*.md"]\n'
 
 
 def answered(server: ServerProcess, wanted: set[str], query: str = "apples") -> set[str]:
-    """Ask until these notes are among the answers, or it is too late."""
+    """Query until these notes are in the answer, or time is up."""
     found = set[str]()
 
     def are_found() -> bool:

@@ -1,6 +1,4 @@
-"""Folders by name: what `add`, `folders` and `remove` write, and which folder a command takes that
-names none.
-"""
+"""Named folders: `add`, `folders`, `remove`, and the folder of a command that names none."""
 
 import json
 from collections.abc import Callable

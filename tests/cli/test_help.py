@@ -1,4 +1,4 @@
-"""Help and wrong use of the command line, and that the documentation names every command."""
+"""Help, wrong usage, and whether the documentation names every command."""
 
 import shlex
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ PAGES = Path(__file__).parents[2]
 
 
 def commands() -> Iterator[tuple[str, ...]]:
-    """Yield the names that lead to each command, none for the program itself."""
+    """Yield the path of names to each command, empty for the program itself."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), ROOT)]
     while waiting:
         path, command = waiting.pop(0)
@@ -33,7 +33,7 @@ def run(*arguments: str) -> Result:
 
 
 def read(arguments: list[str]) -> None:
-    """Read a command line as the program does, without running it."""
+    """Parse a command line without running it."""
     command, ctx = ROOT, ROOT.make_context("thumbindex", list(arguments))
     while rest := [*ctx._protected_args, *ctx.args] if hasattr(command, "commands") else []:
         command = command.commands[rest[0]]

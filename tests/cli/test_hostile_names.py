@@ -1,6 +1,4 @@
-"""Whatever files, folders, titles, tags and links are called, what is printed of them is one line
-that shows what is there.
-"""
+"""Hostile names of files, folders, titles, tags and links are printed safely on one line."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from thumbindex.opening import OpenOptions
 from thumbindex.web.app import ServerLog
 
 TURNS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What turns a line, breaks it, or moves a cursor."""
+"""Characters that reverse or break a line, or move the cursor."""
 
 UNSEEN = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028-\u202e\u2060-\u206f\U000e0000-\U000e007f]"

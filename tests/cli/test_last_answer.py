@@ -1,4 +1,4 @@
-"""The last answer: what is remembered of it, opening one of its results, and erasing it."""
+"""The last answer: saving it, opening its results, and erasing it."""
 
 import json
 import os

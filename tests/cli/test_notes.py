@@ -1,4 +1,4 @@
-"""The commands over single notes and their links."""
+"""The commands about notes and links."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The pictures in the documentation show what the program prints today."""
+"""The pictures in the documentation show the program's current output."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""What `query` prints: short, marked and clickable on a terminal, plain in a pipe."""
+"""The output of `query`: short, marked and clickable on a terminal, plain in a pipe."""
 
 import os
 import platform

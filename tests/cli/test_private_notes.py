@@ -1,6 +1,4 @@
-"""Private notes as a client sees them: with one in the folder a real client is told, on every
-surface, what it was told without.
-"""
+"""Private notes never reach a client: on every surface, it sees the same with and without them."""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ from thumbindex.mcp.resources import Subscribers
 from thumbindex.mcp.server import build_server, server_instructions
 from thumbindex.opening import OpenOptions, nameable_directories
 
-# resources/subscribe is what the clients of an earlier era have
+# older clients use resources/subscribe
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed"),
 ]
 
 SECRET = "Zanzibarquetzal"
-"""A word of the private note alone."""
+"""A word that only the private note contains."""
 
 HIDDEN = "journal/day.md"
 URI = f"thumbindex://vault/{HIDDEN}"
@@ -41,11 +39,11 @@ BY_TAG = f"# Day #private\n\n{SECRET} apples.\n"
 BY_GLOB = f"# Day\n\n{SECRET} apples.\n"
 
 PASSING = re.compile(r"'(?:seconds|updated|size_bytes|age_seconds|generation)': [^,}]+")
-"""What differs between any two answers, a note or none."""
+"""Parts that differ between any two answers."""
 
 
 class Vault:
-    """A folder, its index, and a server for it whose writer is the test."""
+    """A folder, its index and a server; the test is the writer."""
 
     def __init__(self, parent: Path, open_fake: Callable[[OpenOptions], Library]) -> None:
         self.root = parent / "vault"
@@ -59,13 +57,12 @@ class Vault:
         self.server = self.serve()
 
     def serve(self) -> Server[Subscribers]:
-        """Return a server, which names in its instructions what is there as it starts."""
+        """Return a new server, whose instructions name the folder's current contents."""
         return build_server(
             self.library_host, self.folders, nameable_directories(self.opening, self.folders)
         )
 
     def write(self, path: str, text: str) -> None:
-        """Write a note and index."""
         write(self.root / path, text)
         with self._open(self.opening) as writer:
             writer.index()
@@ -79,7 +76,7 @@ def vault(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterat
 
 
 async def told(vault: Vault, path: str) -> dict[str, str]:
-    """Ask for a note in every way that a client has; return what is said by the way of asking."""
+    """Ask for a note in every way that a client can; return the replies by way."""
     uri, said = f"thumbindex://vault/{path}", {}
     async with Client(vault.server, mode="legacy") as client:
         ways: dict[str, Callable[[], Any]] = {
@@ -172,7 +169,7 @@ async def test_subscribers_hear_nothing_about_private_notes(
     async with Client(vault.server, mode="legacy", message_handler=hear) as client:
         for uri in (URI, "thumbindex://vault/apples.md"):
             await client.subscribe_resource(uri)
-        await anyio.sleep(0.6)  # the follower has looked once
+        await anyio.sleep(0.6)  # the follower has polled once
         vault.write(HIDDEN, BY_KEY)
         await anyio.sleep(0.6)
         vault.write("apples.md", "# Apples\n\nApples are red.\n")

@@ -1,4 +1,4 @@
-"""Citations are verified by a client's tool and on the command line, and link to their notes."""
+"""Verifying citations with the tool and the command, and links to notes."""
 
 import json
 from collections.abc import Callable
@@ -124,7 +124,7 @@ def test_verify_fails_and_explains_if_a_citation_does_not_hold(run: Run) -> None
         'changed: plans.md#Budget (line 5) "spends 5,000 euros a month" -> plans.md#Budget '
         "(line 5) (`5,000` against `4,000`)\n"
     )
-    assert run(HOLDS.replace("line 5", "line 1")).exit_code == 0  # it moved, and holds
+    assert run(HOLDS.replace("line 5", "line 1")).exit_code == 0  # moved, but still true
     assert run("no citation at all").exit_code == 1
 
 

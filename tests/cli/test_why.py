@@ -1,4 +1,4 @@
-"""How a result came to its place, and why a note did not come to one, on every surface."""
+"""Explanations of results, and of notes that are not in the answer, on every surface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`thumbindex doctor`: what it says of what is right, and of what is not."""
+"""`thumbindex doctor`."""
 
 import hashlib
 import json
@@ -26,9 +26,7 @@ CURSOR = next(client for client in CLIENTS if client.name == "cursor")
 def examined(
     home: Path, *arguments: str, opener: Callable[[OpenOptions], Library] | None = None
 ) -> tuple[int, Mapping[str, str]]:
-    """Run the doctor with a home folder of its own; return its exit code and the state of each
-    subject.
-    """
+    """Run the doctor with its own home folder; return exit code and the state of each subject."""
     result = CliRunner().invoke(
         app,
         ["doctor", "--json", *arguments],
@@ -67,7 +65,7 @@ def test_correct_installation_passes_every_check(
         ),
         "ok",
     )
-    assert (code, states) == (1, right | {"model": "fail"})  # the fake is on nobody's disk
+    assert (code, states) == (1, right | {"model": "fail"})  # the fake model has no files
 
 
 def test_doctor_writes_only_what_a_server_writes(tmp_path: Path) -> None:
@@ -161,7 +159,9 @@ def test_altered_file_in_the_hub_cache_is_detected(tmp_path: Path) -> None:
     ):
         (tmp_path / "blobs" / name).write_bytes(content)
         (tmp_path / "snapshot" / link).symlink_to(tmp_path / "blobs" / name)
-    assert verify_named(tmp_path / "snapshot") == 1  # small files are named by git, which says less
+    assert (
+        verify_named(tmp_path / "snapshot") == 1
+    )  # names of small files are git hashes, not sha256
     (tmp_path / "blobs" / digest).write_bytes(b"weighty")
     with pytest.raises(ModelError, match=r"model\.safetensors is not the file that was published"):
         verify_named(tmp_path / "snapshot")

@@ -1,4 +1,4 @@
-"""One entry of a JSON file with comments: every other value and comment stays."""
+"""Editing one entry of JSON with comments leaves every other value and comment alone."""
 
 import json
 import re
@@ -155,9 +155,7 @@ def test_megabyte_of_repetition_is_read_quickly(text: str) -> None:
 
 @st.composite
 def _written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    """Draw an object as somebody might have written it: blanks and remarks anywhere, commas at the
-    end.
-    """
+    """Draw an object with random blanks, comments and trailing commas."""
     blank = st.lists(
         st.sampled_from(
             ["", " ", "\t", "\n", "\r\n", "// one\n", "/* two */", "/* 3\n4 */", "//\r\n"]

@@ -1,4 +1,4 @@
-"""Our lines in somebody else's Markdown."""
+"""Our block in a user's Markdown file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One table of a TOML file: every other line stays."""
+"""Editing one table of a TOML file leaves every other line alone."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""`thumbindex install`, as a user runs it, in a home folder made up for it."""
+"""`thumbindex install` as a user runs it, in a temporary home folder."""
 
 import json
 import os
@@ -19,7 +19,7 @@ Install = Callable[..., Result]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Be in a folder of notes in a home folder of one's own."""
+    """Work in a folder of notes in a temporary home folder."""
     notes = tmp_path / "home" / "notes"
     notes.mkdir(parents=True)
     monkeypatch.chdir(notes)

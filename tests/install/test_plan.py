@@ -1,6 +1,4 @@
-"""A client's files, in a home folder made up for it: for every client on every platform, and for
-files of every kind.
-"""
+"""Planned changes of clients' files: every client, platform and kind of file."""
 
 import json
 import os
@@ -53,7 +51,7 @@ INSTRUCTIONS = {
 
 
 def at(home: Path, platform: str = "linux", **environment: str) -> Machine:
-    """Return a machine of which nothing lies outside the home folder."""
+    """Return a machine with all paths inside a home folder."""
     return Machine(platform, home, environment)
 
 

@@ -1,4 +1,4 @@
-"""The lines of a passage that are shown, on a terminal, on the page and to a model."""
+"""Choosing the lines of a passage for the terminal, the page and a model."""
 
 import re
 from dataclasses import replace
@@ -8,7 +8,7 @@ from thumbindex.present.best_lines import ShownLines, all_lines, best_lines
 
 
 def passage(text: str, *words: str) -> Passage:
-    """Return a passage from line 11 of a note, all of it matched, with some words marked."""
+    """Return a passage from line 11 of a note, completely matched, with some words marked."""
     last = 11 + text.count("\n")
     marks = tuple(sorted(match.span() for word in words for match in re.finditer(word, text, re.I)))
     return Passage(1, "f", "a.md", "A", ("A",), 11, last, 11, last, 1.0, text, marks=marks)
