@@ -246,7 +246,7 @@ def resolve_folders(
     """Return (name, absolute root) of folders given by configured names or by paths.
 
     Without names, return the configured folders, else the current one. Raises UnknownFolderError
-    if a folder does not exist and is not `is_known`, as a drive that is not mounted may be.
+    if a folder does not exist, unless `is_known` accepts it: its drive may be unmounted.
     """
     configured = configured_roots(config)
     roots: list[Path] = []

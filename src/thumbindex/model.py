@@ -18,13 +18,12 @@ from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDI
 from thumbindex.text import format_address, line_range, one_line, replace_surrogates, text_digest
 
 DocumentId = NewType("DocumentId", int)
-"""A document's position in one snapshot (documents sorted by folder, then path): valid in that
-snapshot only.
+"""The position of a document in one snapshot, sorted by folder and path. Another snapshot has
+other ids.
 """
 
 ChunkId = NewType("ChunkId", int)
-"""A chunk's position in one snapshot (sorted by document, then line): ascending ids are the
-tie-break order.
+"""The position of a chunk in one snapshot, sorted by document and line. It breaks ties in rankings.
 """
 
 

@@ -68,7 +68,7 @@ _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
 
 def confidence(search: Search, tools: Tools) -> Search:
-    """Set the confidence. Drop all candidates if it is too low, else the irrelevant ones."""
+    """Set the confidence. If it is too low, drop all candidates, otherwise the irrelevant ones."""
     settings = tools.settings.confidence
     pages: dict[DocumentId, Candidate] = {}
     for candidate in search.candidates:

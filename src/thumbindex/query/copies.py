@@ -38,9 +38,9 @@ class CopyOf:
 def assign_survivors(
     alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]
 ) -> dict[int, int]:
-    """Return each copy's survivor: the first earlier item that is alike, not apart and no copy.
+    """Return each copy's survivor: the first earlier item that is alike and not apart.
 
-    `alike` has shape (items, items).
+    A survivor is not a copy itself. `alike` has shape (items, items).
     """
     near: dict[int, list[int]] = {}
     for item, other in np.argwhere(np.tril(alike, -1)).tolist():

@@ -204,7 +204,7 @@ def _rank_changes(
 def _ranked_chunks(
     name: str, search: Search, wanted: Collection[ChunkId]
 ) -> Sequence[tuple[ChunkId, float]]:
-    """Return the chunks in a stage's order with their scores; a passage by its wanted chunk."""
+    """Return chunks and scores in a stage's order. A passage has its wanted or its best chunk."""
     if name in RETRIEVERS:
         hits = search.lists.get(name, RankedList()).hits
         return [(hit.chunk, hit.score) for hit in hits]

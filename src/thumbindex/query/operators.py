@@ -62,7 +62,7 @@ class _Operator(NamedTuple):
 
 
 def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
-    """Parse the operators of a query. A note's name and text of several lines have none."""
+    """Parse the operators of a query. A note's name or a text of several lines has none."""
     operators = list(_operators(text)) if "\n" not in text.strip() else []
     conditions = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
     phrases = [each for each in conditions if each.field == "words" and not each.excludes]

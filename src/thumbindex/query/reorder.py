@@ -193,8 +193,8 @@ def blend(
 ) -> tuple[Candidate, ...]:
     """Rescore the top candidates by (1 − weight) · score + weight · the reranker's score.
 
-    The candidates in `below` keep their order, after the top. Scores are 0 to 1 and not rescaled,
-    which would make the best of irrelevant candidates a winner.
+    The candidates in `below` keep their order, after the top. Scores are not rescaled: that would
+    turn the best of irrelevant candidates into a winner.
     """
     blended = sort_candidates(
         replace(

@@ -116,7 +116,7 @@ def _mean_vector(vectors: Sequence[Vector]) -> Vector:
 
 
 def search_graph(search: Search, tools: Tools) -> Search:
-    """Find the documents that the top documents link to, by their best chunks."""
+    """Find documents that the top documents link to, each by its best chunk."""
     settings = tools.settings.search_graph
     seeds = top_documents(search.lists, settings.from_documents)
     scores = link_scores(seeds, tools.snapshot.graph, settings)
@@ -182,7 +182,7 @@ def chunk_ids_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
 
 
 def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Search) -> ChunkId:
-    """Return the chunk with the highest cosine, else the first in a list, else the first."""
+    """Return the chunk with the highest cosine; without vectors, the best-ranked or first one."""
     if best := top_cosines(chunks, cosines, 1):
         return next(iter(best))
     hits = (hit for ranked in search.lists.values() for hit in reversed(ranked.hits))
@@ -191,7 +191,7 @@ def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Sea
 
 
 COSINE_DIGITS = 6
-"""Digits of a cosine that do not depend on the batch it is computed in."""
+"""Digits to which a cosine is the same in any batch."""
 
 _BEST_CHUNK_WEIGHTS = (4, 2, 1)
 """Weights of a document's best chunks in the document's score."""
