@@ -376,19 +376,19 @@ def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]
         )
         if not is_block and (inside or (before and before[0].end > first)):
             continue
-        is_led = bool(before and _ADJACENT.fullmatch(text[before[0].end : first]))
+        is_preceded = bool(before and _ADJACENT.fullmatch(text[before[0].end : first]))
         between = text[last : after[0].start] if after else text[last:]
         is_followed = bool(after and _ADJACENT.fullmatch(between))
         after = [citation for citation in after if citation.start < high]
         before = [
-            citation for citation in before if citation.start >= low or (is_led and not after)
+            citation for citation in before if citation.start >= low or (is_preceded and not after)
         ]
         quoted = _block_text(text, first, last, inside) if is_block else text[first + 1 : last - 1]
         is_source = is_followed and (
             is_block or between.rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
         )
         count = sum(map(len, quotation_parts(quoted)))
-        if is_block or (count and (is_led or is_followed or count >= _MIN_WORDS)):
+        if is_block or (count and (is_preceded or is_followed or count >= _MIN_WORDS)):
             around = (*after, *before) if is_source else (*before, *after)
             quotations.append(Quotation(quoted, (*inside, *around)))
     return quotations

@@ -65,7 +65,7 @@ def embed_folder(
             chunks_without_vector(store) if can_reuse else [],
             (writer.paths.build, store.generation, store.meta("fingerprint")),
         )
-        if can_reuse and not pending and not _vocabulary_due(folder, writer):
+        if can_reuse and not pending and not _needs_vocabulary(folder, writer):
             finish_deleting_vectors(folder.index_paths.folder.parent)
             return EmbeddingReport(0, store.count_chunks())
     embedder = open_embedder(index_model if can_reuse or settings.model == "auto" else "")
@@ -137,7 +137,7 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
     """Embed the vocabulary of `expand` if it is outdated; return the number of new words."""
     with Writer.open(folder.index_paths.folder) as writer:
         writer.limit_unused_vectors()
-        if not _vocabulary_due(folder, writer):
+        if not _needs_vocabulary(folder, writer):
             return 0
         by_key = {text_key(term): term for term in _frequent_words(folder, writer)}
         words, vectors = writer.store.meta("words", "0"), writer.store.vectors
@@ -157,7 +157,7 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
     return len(new)
 
 
-def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
+def _needs_vocabulary(folder: Folder, writer: Writer) -> bool:
     current_key = _vocabulary_of(folder, writer, writer.store.meta("fingerprint"))
     return folder.config.query.runs("expand") and writer.store.meta("vocabulary_of") != current_key
 

@@ -37,7 +37,7 @@ class Folder:
     index_paths: IndexPaths
     config: Config  # the user's, overridden by the folder's own `thumbindex.toml`
     # the user's configuration only; None if the folder's own file is never read again
-    users: Config | None = None
+    user_config: Config | None = None
     own_file: FileFacts = ()  # of the folder's own file when it was last read
 
     @property
@@ -57,10 +57,10 @@ def with_current_privacy(folder: Folder) -> Folder:
 
     Earlier rules stay: an editor may delete the file before it writes the new one.
     """
-    facts = _facts_of_own_file(folder.root)
-    if folder.users is None or facts == folder.own_file:
+    facts = _own_file_facts(folder.root)
+    if folder.user_config is None or facts == folder.own_file:
         return folder
-    current, corpus = with_folder_file(folder.users, folder.root), folder.config.corpus
+    current, corpus = with_folder_file(folder.user_config, folder.root), folder.config.corpus
     earlier_globs = (glob for glob in corpus.private.globs if not glob.startswith("!"))
     globs, tags = (
         (*current.corpus.private.globs, *earlier_globs),
@@ -78,7 +78,7 @@ def with_current_privacy(folder: Folder) -> Folder:
     return replace(folder, config=config, own_file=facts)
 
 
-def _facts_of_own_file(root: Path) -> FileFacts:
+def _own_file_facts(root: Path) -> FileFacts:
     all_facts: list[tuple[int, ...]] = []
     for stat in (os.lstat, os.stat):
         with suppress(OSError):
@@ -131,7 +131,7 @@ def find_folders(
 
 def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
     """Open a folder; its own settings file overrides the user's configuration."""
-    index_paths, own_file = index_paths_of(directory, root), _facts_of_own_file(root)
+    index_paths, own_file = index_paths_of(directory, root), _own_file_facts(root)
     folder = Folder(name, root, index_paths, with_folder_file(config, root), config, own_file)
     if folder.config.folder_file_error:
         _LOG.warning(

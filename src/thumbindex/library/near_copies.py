@@ -160,10 +160,10 @@ class _Comparison:
             unread = sorted({row for pair in judged for row in pair} - texts.keys())
             texts.update(self.store.chunks(unread))
             vectors.update(chunk_vectors(self.store, unread))
-            duplicates += self._judged(judged, texts, vectors)
+            duplicates += self._judge(judged, texts, vectors)
         return duplicates
 
-    def _judged(
+    def _judge(
         self,
         pairs: Sequence[tuple[int, int]],
         texts: Mapping[int, Chunk],
