@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 NOWHERE = Path("/nowhere/config.toml")
 
 
-def written(folder: Path, text: str, name: str = "config.toml") -> Path:
+def write_config(folder: Path, text: str, name: str = "config.toml") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
@@ -29,7 +29,7 @@ def test_folder_with_too_long_name_is_unknown() -> None:
 
 def test_config_toml_has_all_defaults(tmp_path: Path) -> None:
     assert (ROOT / "config.toml").read_text(encoding="utf-8") == render_config()
-    assert load_config(user_file=written(tmp_path, render_config())) == Config()
+    assert load_config(user_file=write_config(tmp_path, render_config())) == Config()
 
 
 def test_configuration_page_is_generated_from_settings() -> None:
@@ -39,17 +39,17 @@ def test_configuration_page_is_generated_from_settings() -> None:
 def test_later_layers_override_earlier_ones(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     vault.mkdir()
-    user = written(
+    user = write_config(
         tmp_path,
         "[query]\nlimit = 1\n[query.fuse]\nk = 1\n[query.rerank]\ntop = 1\n[query.recency]\n"
         "bias = 0.1\n",
     )
-    written(
+    write_config(
         vault,
         "[query.fuse]\nk = 2\n[query.rerank]\ntop = 2\n[query.recency]\nbias = 0.2\n",
         "thumbindex.toml",
     )
-    named_file = written(
+    named_file = write_config(
         tmp_path, "[query.rerank]\ntop = 3\n[query.recency]\nbias = 0.3\n", "given.toml"
     )
     query = load_config(
@@ -70,7 +70,7 @@ def test_unreadable_user_file_is_an_error(tmp_path: Path, kind: str) -> None:
 
 
 def test_folder_file_cannot_change_pinned_keys(tmp_path: Path) -> None:
-    written(tmp_path, "[query]\nlimit = 9\n[query.fuse]\nk = 9\n", "thumbindex.toml")
+    write_config(tmp_path, "[query]\nlimit = 9\n[query.fuse]\nk = 9\n", "thumbindex.toml")
     config = load_config(user_file=NOWHERE, overrides=["query.limit=3"])
     query = with_folder_file(config, tmp_path).query
     assert (query.limit, query.fuse.k) == (3, 9)
@@ -86,7 +86,7 @@ def test_folder_file_cannot_change_pinned_keys(tmp_path: Path) -> None:
     ],
 )
 def test_folder_file_may_set_only_allowed_keys(tmp_path: Path, text: str) -> None:
-    written(tmp_path, text, "thumbindex.toml")
+    write_config(tmp_path, text, "thumbindex.toml")
     config = load_config(user_file=NOWHERE, folder=tmp_path)
     assert config == Config()
     assert re.match(
@@ -123,7 +123,7 @@ def test_folder_file_may_set_only_allowed_keys(tmp_path: Path, text: str) -> Non
 )
 def test_errors_name_file_and_key(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_config(user_file=NOWHERE, config_file=written(tmp_path, text))
+        load_config(user_file=NOWHERE, config_file=write_config(tmp_path, text))
 
 
 def test_named_config_file_must_exist(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_overrides_need_no_quotes(override: str, read: object) -> None:
 
 def test_configured_folders_are_relative_to_their_file(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
-    config = load_config(user_file=written(tmp_path, "[folders]\nmine = 'notes'"))
+    config = load_config(user_file=write_config(tmp_path, "[folders]\nmine = 'notes'"))
     assert resolve_folders(config) == (("mine", tmp_path / "notes"),)
 
 
@@ -172,7 +172,7 @@ def test_folders_are_names_or_paths_or_the_current_folder(
 ) -> None:
     for name in ("a/docs", "b/docs", "own"):
         (tmp_path / name).mkdir(parents=True)
-    config = load_config(user_file=written(tmp_path, "[folders]\nmine = 'own'"))
+    config = load_config(user_file=write_config(tmp_path, "[folders]\nmine = 'own'"))
     assert resolve_folders(config, ["mine", tmp_path / "own"]) == (("mine", tmp_path / "own"),)
     assert resolve_folders(config, [tmp_path / "a/docs", tmp_path / "b/docs"]) == (
         ("a/docs", tmp_path / "a/docs"),
@@ -184,13 +184,13 @@ def test_folders_are_names_or_paths_or_the_current_folder(
 
 def test_unknown_folder_suggests_similar_name(tmp_path: Path) -> None:
     (tmp_path / "handbook").mkdir()
-    config = load_config(user_file=written(tmp_path, "[folders]\nhandbook = 'handbook'"))
+    config = load_config(user_file=write_config(tmp_path, "[folders]\nhandbook = 'handbook'"))
     with pytest.raises(UnknownFolderError, match="did you mean `handbook`"):
         resolve_folders(config, ["handbok"])
 
 
 def test_missing_configured_folder_is_not_suggested(tmp_path: Path) -> None:
-    config = load_config(user_file=written(tmp_path, "[folders]\ngone = 'gone'"))
+    config = load_config(user_file=write_config(tmp_path, "[folders]\ngone = 'gone'"))
     with pytest.raises(UnknownFolderError) as raised:
         resolve_folders(config)
     assert "did you mean" not in str(raised.value)
@@ -323,7 +323,7 @@ def test_private_glob_without_possible_match_is_an_error(
 ) -> None:
     with pytest.raises(ConfigError, match=r"corpus\.private\.globs") as refused:
         load_config(
-            user_file=written(tmp_path, f"[corpus.private]\nglobs = [{json.dumps(glob)}]\n")
+            user_file=write_config(tmp_path, f"[corpus.private]\nglobs = [{json.dumps(glob)}]\n")
         )
     assert advice in str(refused.value)
 
@@ -331,7 +331,7 @@ def test_private_glob_without_possible_match_is_an_error(
 def test_absolute_private_glob_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="write it relative to the folder"):
         load_config(
-            user_file=written(
+            user_file=write_config(
                 tmp_path, f"[corpus.private]\nglobs = ['{tmp_path.as_posix()}/private/**']\n"
             )
         )
@@ -350,4 +350,4 @@ def test_absolute_private_glob_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_unusual_private_glob_is_accepted(glob: str, tmp_path: Path) -> None:
-    load_config(user_file=written(tmp_path, f'[corpus.private]\nglobs = ["{glob}"]\n'))
+    load_config(user_file=write_config(tmp_path, f'[corpus.private]\nglobs = ["{glob}"]\n'))

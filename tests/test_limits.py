@@ -20,29 +20,29 @@ from thumbindex.query.expansion import split_compounds
 from thumbindex.settings import CorpusSettings
 
 
-def links(text: str) -> int:
+def count_links(text: str) -> int:
     return len(parse_document("a.md", text.encode(), CorpusSettings()).links)
 
 
-def tags(text: str) -> int:
+def count_tags(text: str) -> int:
     return len(parse_document("a.md", text.encode(), CorpusSettings()).document.tags)
 
 
-def is_read(text: str) -> bool:
+def is_within_limits(text: str) -> bool:
     return parse_markdown(text).limits == ()
 
 
-def is_whole(block: str) -> bool:
+def is_valid_block(block: str) -> bool:
     return read_front_matter("a.md", f"---\n{block}\n---\n").problems == ()
 
 
-def is_taken(**arguments: Any) -> bool:
+def is_valid_query(**arguments: Any) -> bool:
     with suppress(UsageError):
         return bool(check_arguments("query", {"query": "x", **arguments}))
     return False
 
 
-def is_address(length: int) -> bool:
+def is_valid_address(length: int) -> bool:
     with suppress(UsageError):
         return bool(parse_uri("thumbindex://vault/".ljust(length, "a")))
     return False
@@ -63,38 +63,41 @@ def is_split(length: int) -> bool:
     return bool(list(split_compounds([[word]], TwoWords())))
 
 
-def deepest(block: Block) -> int:
-    return 1 + max(map(deepest, block.children), default=0)
+def depth_of(block: Block) -> int:
+    return 1 + max(map(depth_of, block.children), default=0)
 
 
 LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
-    "characters of front matter": (200_000, lambda size: is_whole("x: ".ljust(size - 1, "y"))),
+    "characters of front matter": (
+        200_000,
+        lambda size: is_valid_block("x: ".ljust(size - 1, "y")),
+    ),
     "values of front matter": (
         20_000,
-        lambda count: is_whole(f"x: [{','.join('1' * (count - 3))}]"),
+        lambda count: is_valid_block(f"x: [{','.join('1' * (count - 3))}]"),
     ),
     "levels of front matter": (
         20,
-        lambda depth: is_whole(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}"),
+        lambda depth: is_valid_block(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}"),
     ),
-    "brackets in a paragraph": (800, lambda count: links("[ " * (count - 2) + "[[b]]") == 1),
+    "brackets in a paragraph": (800, lambda count: count_links("[ " * (count - 2) + "[[b]]") == 1),
     "characters of a heading": (
         5_000,
         lambda size: len(parse_markdown(f"# {'h' * size}\n").regions[-1].heading) == size,
     ),
-    "lines of a note": (200_000, lambda count: is_read("\n" * (count - 1) + "a")),
-    "vertical bars of a note": (200_000, lambda count: is_read("|" * count)),
-    "headings of a note": (20_000, lambda count: is_read("# a\n" * count)),
-    "links of a note": (10_000, lambda count: links("[[b]]\n\n" * count) == count),
+    "lines of a note": (200_000, lambda count: is_within_limits("\n" * (count - 1) + "a")),
+    "vertical bars of a note": (200_000, lambda count: is_within_limits("|" * count)),
+    "headings of a note": (20_000, lambda count: is_within_limits("# a\n" * count)),
+    "links of a note": (10_000, lambda count: count_links("[[b]]\n\n" * count) == count),
     "tags of a note": (
         10_000,
-        lambda count: tags("".join(f"#t{n}\n" for n in range(count))) == count,
+        lambda count: count_tags("".join(f"#t{n}\n" for n in range(count))) == count,
     ),
-    "characters of a question": (10_000, lambda size: is_taken(query="x" * size)),
+    "characters of a question": (10_000, lambda size: is_valid_query(query="x" * size)),
     "letters of a word that is split": (60, is_split),
-    "characters of another argument": (4_096, lambda size: is_taken(why="x" * size)),
-    "values of an argument": (100, lambda count: is_taken(path=["x"] * count)),
-    "characters of an address": (16_384, is_address),
+    "characters of another argument": (4_096, lambda size: is_valid_query(why="x" * size)),
+    "values of an argument": (100, lambda count: is_valid_query(path=["x"] * count)),
+    "characters of an address": (16_384, is_valid_address),
 }
 
 
@@ -106,7 +109,7 @@ def test_limit_is_exact(name: str) -> None:
 
 def test_front_matter_aliases_count_at_each_use() -> None:
     assert [
-        is_whole(f"a: &a [{','.join('1' * 97)}]\nb: [{','.join(['*a'] * count)}]")
+        is_valid_block(f"a: &a [{','.join('1' * 97)}]\nb: [{','.join(['*a'] * count)}]")
         for count in (200, 210)
     ] == [True, False]
 
@@ -122,6 +125,6 @@ def test_file_is_read_up_to_size_limit(tmp_path: Path) -> None:
 
 def test_blocks_nest_at_most_forty_deep() -> None:
     depths = [
-        deepest(parse_markdown("> " * count + "deep\n").regions[0].body) for count in (10, 1000)
+        depth_of(parse_markdown("> " * count + "deep\n").regions[0].body) for count in (10, 1000)
     ]
     assert depths == [12, 41]  # including the root and a paragraph

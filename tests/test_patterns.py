@@ -70,13 +70,13 @@ def modules() -> Iterator[Any]:
             yield importlib.import_module(module.name)
 
 
-def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
+def nested_patterns(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
     """Yield the patterns in a module's value, also inside tuples and dicts."""
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, (tuple, list, dict)) and depth < 4:
         yield from chain.from_iterable(
-            inside(each, depth + 1)
+            nested_patterns(each, depth + 1)
             for each in (value.values() if isinstance(value, dict) else value)
         )
 
@@ -120,7 +120,7 @@ def all_patterns() -> dict[str, PatternUse]:
     for module in modules():
         methods = methods_of(Path(module.__file__))
         for name, value in vars(module).items():
-            for pattern in inside(value):
+            for pattern in nested_patterns(value):
                 anchored = bool(methods.get(name)) and methods[name] <= {"match", "fullmatch"}
                 uses.setdefault(pattern.pattern, PatternUse(pattern, anchored))
     for place, node in regex_calls():
@@ -194,7 +194,7 @@ def fill(unit: str, size: int, around: tuple[str, str]) -> str:
     return around[0] + unit * (size // len(unit)) + around[1]
 
 
-def worst(use: PatternUse) -> list[tuple[float, str, tuple[str, str]]]:
+def slowest_inputs(use: PatternUse) -> list[tuple[float, str, tuple[str, str]]]:
     """Return the two slowest inputs. Sizes grow step by step, so exponential time is noticed."""
     size = 24
     inputs = [(unit, around) for unit in units(use.pattern) for around in AROUND]
@@ -212,7 +212,7 @@ def worst(use: PatternUse) -> list[tuple[float, str, tuple[str, str]]]:
 @pytest.mark.parametrize("name", sorted(PATTERNS), ids=range(len(PATTERNS)))
 def test_pattern_takes_linear_time_on_worst_input(name: str) -> None:
     use = PATTERNS[name]
-    for took, unit, around in worst(use):
+    for took, unit, around in slowest_inputs(use):
         # notice quadratic time before it takes minutes
         for size in (SHORT, 4 * SHORT, LONG) if took > 0.001 else (LONG,):
             assert seconds(use, fill(unit, size, around)) < SECONDS * max(size / LONG, 0.1), (

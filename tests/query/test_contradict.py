@@ -9,7 +9,7 @@ TEXT = "Every night the server copies all files to the second disk and keeps the
 OTHER = "Trees grow in spring, when rain is warm and birds come back."
 
 
-def paired(
+def find_pairs(
     candidates, *texts: str, scores: tuple[float, ...] = ()
 ) -> list[tuple[int, tuple[tuple[int, str], ...]]]:
     snapshot = memory_snapshot(
@@ -22,7 +22,7 @@ def paired(
 
 
 def test_contradicting_texts_are_neighbors_with_differing_words(candidates) -> None:
-    pairs = paired(candidates, TEXT.format(30), OTHER, TEXT.format(90), scores=(0.9, 0.8, 0.4))
+    pairs = find_pairs(candidates, TEXT.format(30), OTHER, TEXT.format(90), scores=(0.9, 0.8, 0.4))
     assert pairs == [
         (0, ((2, "`30 day` against `90 day`"),)),
         (2, ((0, "`90 day` against `30 day`"),)),
@@ -32,7 +32,8 @@ def test_contradicting_texts_are_neighbors_with_differing_words(candidates) -> N
 
 def test_different_block_types_do_not_contradict(candidates) -> None:
     assert [
-        disagrees for _, disagrees in paired(candidates, TEXT.format(30), f"- {TEXT.format(90)}")
+        disagrees
+        for _, disagrees in find_pairs(candidates, TEXT.format(30), f"- {TEXT.format(90)}")
     ] == [(), ()]
 
 
@@ -50,17 +51,19 @@ def test_sections_of_one_document_do_not_contradict(candidates) -> None:
 
 def test_series_of_texts_does_not_contradict(candidates) -> None:
     assert {
-        disagrees for _, disagrees in paired(candidates, *(TEXT.format(30 + n) for n in range(5)))
+        disagrees
+        for _, disagrees in find_pairs(candidates, *(TEXT.format(30 + n) for n in range(5)))
     } == {()}
     assert all(
-        disagrees for _, disagrees in paired(candidates, *(TEXT.format(30 + n) for n in range(4)))
+        disagrees
+        for _, disagrees in find_pairs(candidates, *(TEXT.format(30 + n) for n in range(4)))
     )
 
 
 PERSON = "- Role: engineer\n- Joined: {}\n- Desk: {}"
 
 
-def disagreeing(candidates, notes: dict[str, str]) -> set[str]:
+def contradicting_notes(candidates, notes: dict[str, str]) -> set[str]:
     """Return the notes with a contradicting passage."""
     snapshot = memory_snapshot([document(path, text) for path, text in notes.items()])
     search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot))
@@ -79,7 +82,9 @@ def disagreeing(candidates, notes: dict[str, str]) -> set[str]:
     ],
 )
 def test_notes_named_as_a_series_do_not_contradict(candidates, first: str, second: str) -> None:
-    assert disagreeing(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == set()
+    assert (
+        contradicting_notes(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == set()
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_notes_named_as_a_series_do_not_contradict(candidates, first: str, secon
     ],
 )
 def test_notes_with_other_names_contradict(candidates, first: str, second: str) -> None:
-    assert disagreeing(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == {
+    assert contradicting_notes(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == {
         first,
         second,
     }
@@ -102,7 +107,7 @@ def test_forms_about_different_things_do_not_contradict(candidates) -> None:
         f"{folder}/{name}.md": f"# {name}\n\n{PERSON.format(2000 + n, n)}"
         for n, (folder, name) in enumerate([("old", "Bob"), ("people", "Ada"), ("people", "Bob")])
     }
-    assert disagreeing(candidates, notes) == {"people/Bob.md", "old/Bob.md"}
+    assert contradicting_notes(candidates, notes) == {"people/Bob.md", "old/Bob.md"}
 
 
 @pytest.mark.parametrize("limit", [1, 3])

@@ -10,11 +10,11 @@ NOTES = [
 ]
 
 
-def merged(snapshot, candidates, **facts) -> Search:
+def merge_known(snapshot, candidates, **facts) -> Search:
     return dedup_known(Search(Query("x"), "x", candidates=candidates, **facts), Tools(snapshot))
 
 
-def shown(search: Search) -> list[tuple[int, tuple[int, ...], int]]:
+def summaries(search: Search) -> list[tuple[int, tuple[int, ...], int]]:
     return [
         (candidate.id, candidate.also_in, candidate.cluster_size) for candidate in search.candidates
     ]
@@ -22,7 +22,7 @@ def shown(search: Search) -> list[tuple[int, tuple[int, ...], int]]:
 
 def test_newer_copy_takes_rank_and_score_of_better_copy(candidates, with_duplicates) -> None:
     snapshot = with_duplicates(memory_snapshot(NOTES), copies={0: (1,), 1: (0,)})
-    search = merged(snapshot, candidates(snapshot, 0.9, 0.3, 0.5))
+    search = merge_known(snapshot, candidates(snapshot, 0.9, 0.3, 0.5))
     assert [
         (candidate.id, candidate.score, candidate.also_in) for candidate in search.candidates
     ] == [
@@ -36,12 +36,12 @@ def test_newer_copy_takes_rank_and_score_of_better_copy(candidates, with_duplica
 
 def test_copies_that_were_not_found_are_listed(candidates, with_duplicates) -> None:
     snapshot = with_duplicates(memory_snapshot(NOTES), copies={2: (0, 1)})
-    assert shown(merged(snapshot, candidates(snapshot)[2:])) == [(2, (0, 1), 3)]
+    assert summaries(merge_known(snapshot, candidates(snapshot)[2:])) == [(2, (0, 1), 3)]
 
 
 def test_newest_copy_is_shown_if_only_an_older_one_was_found(candidates, with_duplicates) -> None:
     snapshot = with_duplicates(memory_snapshot(NOTES), copies={0: (2,)})
-    assert shown(merged(snapshot, candidates(snapshot)[:1])) == [(2, (0,), 2)]
+    assert summaries(merge_known(snapshot, candidates(snapshot)[:1])) == [(2, (0,), 2)]
 
 
 def test_copy_outside_filters_is_listed_but_not_shown(candidates, with_duplicates) -> None:
@@ -49,7 +49,7 @@ def test_copy_outside_filters_is_listed_but_not_shown(candidates, with_duplicate
     searchable = start_search(
         Query("x", filters=Filters(path=("a.md",))), Tools(snapshot)
     ).searchable
-    assert shown(merged(snapshot, candidates(snapshot)[:1], searchable=searchable)) == [
+    assert summaries(merge_known(snapshot, candidates(snapshot)[:1], searchable=searchable)) == [
         (0, (2,), 2)
     ]
 
@@ -60,12 +60,14 @@ def test_other_version_is_not_a_newer_copy(candidates, with_duplicates) -> None:
         document("7.6/x.md", "same", date="2024-01-01"),
     ]
     snapshot = with_duplicates(memory_snapshot(pages), copies={1: (0,)})
-    assert shown(merged(snapshot, candidates(snapshot)[1:])) == [(1, (0,), 2)]
+    assert summaries(merge_known(snapshot, candidates(snapshot)[1:])) == [(1, (0,), 2)]
 
 
 def test_copy_of_a_copy_is_not_merged(candidates, with_duplicates) -> None:
     snapshot = with_duplicates(memory_snapshot(NOTES), copies={0: (1,), 1: (0, 2), 2: (1,)})
-    assert [candidate.id for candidate in merged(snapshot, candidates(snapshot)).candidates] == [
+    assert [
+        candidate.id for candidate in merge_known(snapshot, candidates(snapshot)).candidates
+    ] == [
         1,
         2,
     ]

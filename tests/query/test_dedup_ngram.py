@@ -13,7 +13,7 @@ from thumbindex.query.stage import Search, Tools
 PAIRS = SHARED / "dups" / "dev" / "pairs.jsonl"
 
 
-def kept(candidates, *texts: str) -> list[int]:
+def surviving_ids(candidates, *texts: str) -> list[int]:
     snapshot = memory_snapshot([document("a.md", "\n\n".join(texts))])
     return [
         candidate.id
@@ -48,7 +48,7 @@ def test_dedup_ngram_keeps_texts_with_different_numbers(candidates) -> None:
         "Every night the server copies all files to the second disk and keeps them for {} days "
         "before they go."
     )
-    assert kept(candidates, text.format(30), text.format(90)) == [0, 1]
+    assert surviving_ids(candidates, text.format(30), text.format(90)) == [0, 1]
 
 
 @needs_corpora

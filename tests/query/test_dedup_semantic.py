@@ -13,7 +13,7 @@ SAME_WORDS = (
 )
 
 
-def kept(candidates, *documents, matrix=None) -> list[int]:
+def surviving_ids(candidates, *documents, matrix=None) -> list[int]:
     snapshot = memory_snapshot(documents, FakeEmbedder())
     if matrix is not None:
         snapshot = replace(
@@ -33,14 +33,17 @@ def test_threshold_is_higher_across_documents(candidates) -> None:
         document("a.md", "\n\n".join(SAME_WORDS)),
         [document(f"{n}.md", text) for n, text in enumerate(SAME_WORDS)],
     )
-    assert (kept(candidates, inside, matrix=rows), kept(candidates, *across, matrix=rows)) == (
+    assert (
+        surviving_ids(candidates, inside, matrix=rows),
+        surviving_ids(candidates, *across, matrix=rows),
+    ) == (
         [0],
         [0, 1],
     )
 
 
 def test_equal_vectors_with_different_words_are_not_merged(candidates) -> None:
-    assert kept(
+    assert surviving_ids(
         candidates,
         document("a.md", "apples and pears grow here\n\nbridges and roads stay there"),
         matrix=[[1, 0], [1, 0]],
@@ -48,7 +51,7 @@ def test_equal_vectors_with_different_words_are_not_merged(candidates) -> None:
 
 
 def test_negation_is_not_merged(candidates) -> None:
-    assert kept(
+    assert surviving_ids(
         candidates,
         document("a.md", "the app does support cloud sync\n\nthe app does not support cloud sync"),
         matrix=[[1, 0], [1, 0]],
@@ -56,7 +59,7 @@ def test_negation_is_not_merged(candidates) -> None:
 
 
 def test_chunk_without_vector_is_not_merged(candidates) -> None:
-    assert kept(
+    assert surviving_ids(
         candidates, document("a.md", "\n\n".join(SAME_WORDS)), matrix=[[1, 0], [np.nan, np.nan]]
     ) == [0, 1]
 

@@ -12,7 +12,7 @@ PAGE = (
 )
 
 
-def grouped(
+def merge_versions(
     candidates, *pages, query: str = "archive", embedder=None, **known
 ) -> list[tuple[str, tuple[str, ...]]]:
     snapshot = memory_snapshot(pages, embedder)
@@ -35,13 +35,13 @@ def pages(*paths: str, **facts):
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()])
 def test_highest_version_is_shown(candidates, embedder) -> None:
-    assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md", "7.10/x.md"), embedder=embedder) == [
-        ("7.10/x.md", ("5.1/x.md", "7.6/x.md"))
-    ]
+    assert merge_versions(
+        candidates, *pages("5.1/x.md", "7.6/x.md", "7.10/x.md"), embedder=embedder
+    ) == [("7.10/x.md", ("5.1/x.md", "7.6/x.md"))]
 
 
 def test_version_in_query_is_shown(candidates) -> None:
-    assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md"), query="archive in 5.1?") == [
+    assert merge_versions(candidates, *pages("5.1/x.md", "7.6/x.md"), query="archive in 5.1?") == [
         ("5.1/x.md", ("7.6/x.md",))
     ]
 
@@ -51,7 +51,7 @@ def test_version_in_query_is_shown(candidates) -> None:
     [("days to keep", "7.6/x.md"), ('"30 days"', "5.1/x.md"), ("keep it for 30 days", "5.1/x.md")],
 )
 def test_version_with_exact_terms_of_query_is_shown(candidates, query: str, shown: str) -> None:
-    assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md"), query=query)[0][0] == shown
+    assert merge_versions(candidates, *pages("5.1/x.md", "7.6/x.md"), query=query)[0][0] == shown
 
 
 def test_contradicting_versions_are_listed_with_differing_words(candidates) -> None:
@@ -85,7 +85,7 @@ def test_different_headings_are_not_versions(candidates) -> None:
         document("5.1/x.md", PAGE.format(30)),
         document("7.6/x.md", PAGE.format(90).replace("Install", "Remove")),
     ]
-    assert len(grouped(candidates, *both)) == 2
+    assert len(merge_versions(candidates, *both)) == 2
 
 
 def test_release_notes_are_not_versions(candidates) -> None:
@@ -97,7 +97,7 @@ def test_release_notes_are_not_versions(candidates) -> None:
         )
         for n in ("1.2", "1.3")
     ]
-    assert (len(grouped(candidates, *notes)), grouped(candidates, *same)) == (
+    assert (len(merge_versions(candidates, *notes)), merge_versions(candidates, *same)) == (
         2,
         [("guide 1.3.md", ("guide 1.2.md",))],
     )
@@ -127,7 +127,7 @@ def test_version_in_query_must_be_a_whole_word(version: str, query: str, named: 
 
 def test_translations_and_other_projects_are_not_versions(candidates) -> None:
     assert [
-        len(grouped(candidates, *pages(*paths)))
+        len(merge_versions(candidates, *pages(*paths)))
         for paths in (("de/x.md", "en/x.md"), ("one/x.md", "two/x.md"))
     ] == [2, 2]
 
@@ -137,4 +137,4 @@ def test_equal_file_names_are_not_versions(candidates) -> None:
         document("one/README.md", "# One\n\nA parser for tables."),
         document("two/README.md", "# Two\n\nServes pictures of cats."),
     ]
-    assert len(grouped(candidates, *both)) == 2
+    assert len(merge_versions(candidates, *both)) == 2

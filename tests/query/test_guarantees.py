@@ -54,7 +54,7 @@ class Copies(NoDuplicates):
         )
 
 
-def found(corpus: dict[str, list[str]]) -> tuple[Snapshot, Search]:
+def search_with_all_chunks(corpus: dict[str, list[str]]) -> tuple[Snapshot, Search]:
     """Return a snapshot, and a search with all of its chunks as candidates."""
     snapshot = memory_snapshot(
         [document(path, "\n\n".join(texts)) for path, texts in corpus.items()], FakeEmbedder()
@@ -68,9 +68,9 @@ def found(corpus: dict[str, list[str]]) -> tuple[Snapshot, Search]:
     return snapshot, Search(Query("files"), "files", candidates=candidates)
 
 
-def through(names: tuple[str, ...], corpus: dict[str, list[str]]) -> tuple[Search, Search]:
+def run_stages(names: tuple[str, ...], corpus: dict[str, list[str]]) -> tuple[Search, Search]:
     """Return the search before and after some stages."""
-    snapshot, before = found(corpus)
+    snapshot, before = search_with_all_chunks(corpus)
     after = before
     for name in names:
         after = dict(STAGES)[name](after, Tools(snapshot))
@@ -88,7 +88,7 @@ EACH = pytest.mark.parametrize(
 @given(corpora)
 @settings(max_examples=30, deadline=None)
 def test_dedup_keeps_order(names, corpus) -> None:
-    before, after = through(names, corpus)
+    before, after = run_stages(names, corpus)
     place = {n: at for at, each in enumerate(before.candidates) for n in [each.id]}
     # chunk -> position of the first candidate that lists it
     first_listed = {
@@ -112,7 +112,7 @@ def test_dedup_keeps_order(names, corpus) -> None:
 @given(corpora)
 @settings(max_examples=30, deadline=None)
 def test_dedup_keeps_one_of_each_text(names, corpus) -> None:
-    before, after = through(names, corpus)
+    before, after = run_stages(names, corpus)
     listed = {n for candidate in after.candidates for n in (candidate.id, *candidate.also_in)}
     assert listed == {candidate.id for candidate in before.candidates}
     assert len(after.dropped) == len(before.candidates) - len(after.candidates)
@@ -125,7 +125,7 @@ def test_dedup_keeps_one_of_each_text(names, corpus) -> None:
 @given(corpora)
 @settings(max_examples=30, deadline=None)
 def test_dedup_does_not_change_texts_or_vectors(names, corpus) -> None:
-    snapshot, search = found(corpus)
+    snapshot, search = search_with_all_chunks(corpus)
     before = {
         candidate.id: (candidate.chunk, snapshot.vector.vectors([candidate.id]).tobytes())
         for candidate in search.candidates
@@ -141,7 +141,7 @@ def test_dedup_does_not_change_texts_or_vectors(names, corpus) -> None:
 @given(corpora)
 @settings(max_examples=60, deadline=None)
 def test_dedup_keeps_different_numbers_and_negations(corpus) -> None:
-    _, after = through(
+    _, after = run_stages(
         DEDUPLICATING, {path: texts for path, texts in corpus.items() if path.startswith("notes")}
     )
     before = {
@@ -159,7 +159,7 @@ def test_dedup_keeps_different_numbers_and_negations(corpus) -> None:
 @given(corpora)
 @settings(max_examples=30, deadline=None)
 def test_dedup_leaves_no_copies(corpus) -> None:
-    snapshot, search = found(corpus)
+    snapshot, search = search_with_all_chunks(corpus)
     for name in DEDUPLICATING * 2:
         before, search = search, dict(STAGES)[name](search, Tools(snapshot))
     assert before.candidates == search.candidates

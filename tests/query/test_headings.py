@@ -9,7 +9,9 @@ PAGE = (
 )
 
 
-def ordered(candidates, query: str, *scores: float, page: str = PAGE) -> list[tuple[int, float]]:
+def ranking_for(
+    candidates, query: str, *scores: float, page: str = PAGE
+) -> list[tuple[int, float]]:
     snapshot = memory_snapshot(
         [document("a.md", page), document("b.md", "# Other\n\nSomething else.")]
     )
@@ -22,16 +24,16 @@ def ordered(candidates, query: str, *scores: float, page: str = PAGE) -> list[tu
 def test_section_with_query_words_in_headings_comes_first(
     candidates,
 ) -> None:
-    ranking = ordered(candidates, "what are the storage limits", 0.9, 0.8, 0.8, 0.3)
+    ranking = ranking_for(candidates, "what are the storage limits", 0.9, 0.8, 0.8, 0.3)
     assert ([n for n, _ in ranking], ranking[0]) == ([2, 0, 1, 3], (2, 0.9))
 
 
 def test_headings_do_not_reorder_documents(candidates) -> None:
-    assert ordered(candidates, "storage limits", 0.5, 0.4, 0.4, 0.6)[0] == (3, 0.6)
+    assert ranking_for(candidates, "storage limits", 0.5, 0.4, 0.4, 0.6)[0] == (3, 0.6)
 
 
 def test_headings_without_query_words_change_nothing(candidates) -> None:
-    assert ordered(candidates, "how much is free", 0.9, 0.8, 0.7, 0.3) == [
+    assert ranking_for(candidates, "how much is free", 0.9, 0.8, 0.7, 0.3) == [
         (0, 0.9),
         (1, 0.8),
         (2, 0.7),

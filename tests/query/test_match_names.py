@@ -161,7 +161,7 @@ def test_date_does_not_outrank_note_with_other_query_words(ask) -> None:
     )
 
 
-def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentId]:
+def notes_of_date(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentId]:
     return find_by_date(query, MemoryCatalog(notes)).keys()
 
 
@@ -179,7 +179,7 @@ def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentI
 def test_ambiguous_or_invalid_dates_match_no_note(
     query: str,
 ) -> None:
-    assert not of_time(query, [*DAILY, *MONTHLY])
+    assert not notes_of_date(query, [*DAILY, *MONTHLY])
 
 
 @pytest.mark.parametrize(

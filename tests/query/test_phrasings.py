@@ -32,16 +32,16 @@ def tools_with(embedder: FakeEmbedder | None = None, **confidence: float) -> Too
     )
 
 
-def answered(text: str, embedder: FakeEmbedder | None = None, **arguments: object) -> list[str]:
+def answer_paths(text: str, embedder: FakeEmbedder | None = None, **arguments: object) -> list[str]:
     search, _ = run_pipeline(Query(text, **arguments), tools_with(embedder), count().__next__)  # type: ignore[arg-type]
     return [passage.path for passage in search.passages] if search.answerable else []
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
 def test_rewording_finds_note(embedder):
-    assert answered("stopping power fades", embedder) == []
+    assert answer_paths("stopping power fades", embedder) == []
     assert (
-        answered("stopping power fades", embedder, also=("worn pads", "replace the pads"))[0]
+        answer_paths("stopping power fades", embedder, also=("worn pads", "replace the pads"))[0]
         == "brakes.md"
     )
 
@@ -59,17 +59,17 @@ def test_hypothetical_passage_finds_note_with_low_confidence(embedder):
 
 @pytest.mark.parametrize("also", [("???",), ("xyzzy", "plugh frobnicate", "qwertz")])
 def test_unknown_rewording_does_not_change_confidence(also):
-    assert asked("worn pads", also=also).confidence == asked("worn pads").confidence
+    assert search_for("worn pads", also=also).confidence == search_for("worn pads").confidence
 
 
 @pytest.mark.parametrize("rewording", ['"no such phrase"', "tag:nothing pads", "-pads"])
 def test_operators_in_rewording_are_plain_words(rewording):
-    assert answered("worn pads", also=(rewording,))[0] == "brakes.md"
+    assert answer_paths("worn pads", also=(rewording,))[0] == "brakes.md"
 
 
 @pytest.mark.parametrize("text", ["tag:car tire", '"the nuts" tire', "tire -dough -soup"])
 def test_filters_of_query_apply_to_every_phrasing(text):
-    paths = answered(
+    paths = answer_paths(
         text,
         FakeEmbedder(),
         also=("knead the dough", "simmer carrots and leeks"),
@@ -81,7 +81,7 @@ def test_filters_of_query_apply_to_every_phrasing(text):
 
 def test_name_match_ranks_before_other_phrasings():
     assert (
-        answered(
+        answer_paths(
             "Bread",
             FakeEmbedder(),
             also=("replace worn pads", "worn pads disc"),
@@ -106,7 +106,7 @@ def test_spelling_of_rewordings_is_not_corrected():
     assert (search.text, search.other_phrasings[0].text) == ("crosswise nuts", "doughh")
 
 
-def asked(text: str, **arguments: object) -> Search:
+def search_for(text: str, **arguments: object) -> Search:
     return run_pipeline(Query(text, **arguments), tools_with(FakeEmbedder()), count().__next__)[0]  # type: ignore[arg-type]
 
 
@@ -115,12 +115,12 @@ TEXTS = st.sampled_from([each.chunks[0].text for each in DOCUMENTS])
 
 @given(TEXTS, st.sampled_from(["paint a fence", "glue", "how tall is the tower"]))
 def test_hypothetical_passage_from_notes_does_not_raise_confidence(passage, text):
-    assert asked(text, passage=passage).confidence_level == "low"
+    assert search_for(text, passage=passage).confidence_level == "low"
 
 
 def test_grounded_rewordings_raise_confidence():
     others = ("replace worn pads", "worn pads scratch the disc")
     assert (
-        asked("stopping power fades", also=others).confidence
-        > asked("stopping power fades").confidence
+        search_for("stopping power fades", also=others).confidence
+        > search_for("stopping power fades").confidence
     )

@@ -4,7 +4,7 @@ from thumbindex.model import Document
 from thumbindex.query.provenance import Provenance, approval_status, shared_provenance
 
 
-def made(**keys) -> Document:
+def note(**keys) -> Document:
     facts_of = {
         name: keys.pop(name)
         for name in ("date", "created", "first_commit", "author", "modified")
@@ -16,21 +16,21 @@ def made(**keys) -> Document:
 def test_shared_provenance_combines_documents() -> None:
     together = shared_provenance(
         [
-            made(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"),
-            made(date="2026-01-01", draft=True, author="Bo"),
+            note(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"),
+            note(date="2026-01-01", draft=True, author="Bo"),
         ]
     )
     assert together == Provenance("2024-05-01", "draft", "Bo")
 
 
 def test_provenance_ignores_file_time() -> None:
-    assert shared_provenance([made(modified=86_400.0 * 365)]) == Provenance("", "", "")
+    assert shared_provenance([note(modified=86_400.0 * 365)]) == Provenance("", "", "")
 
 
 def test_created_is_first_commit_without_front_matter() -> None:
     assert (
         shared_provenance(
-            [made(first_commit="2024-05-01"), made(created="2024-06-01", first_commit="2020-01-01")]
+            [note(first_commit="2024-05-01"), note(created="2024-06-01", first_commit="2020-01-01")]
         ).created
         == "2024-05-01"
     )
@@ -45,11 +45,11 @@ def test_created_is_first_commit_without_front_matter() -> None:
     ],
 )
 def test_status_comes_from_front_matter(keys, status: str) -> None:
-    assert approval_status(made(**keys)) == status
+    assert approval_status(note(**keys)) == status
 
 
 def test_review_ranks_between_draft_and_approved() -> None:
     words = ["draft", "review", "approved"]
     assert [
-        shared_provenance([made(status=a), made(status=b)]).status for a in words for b in words
+        shared_provenance([note(status=a), note(status=b)]).status for a in words for b in words
     ] == ["draft"] * 3 + ["draft", "review", "review"] + words

@@ -21,7 +21,7 @@ DEFINED = {
 }
 
 
-def defined(forms: Collection[str]) -> dict[Abbreviation, int]:
+def find_defined(forms: Collection[str]) -> dict[Abbreviation, int]:
     return {
         each: count
         for each, count in DEFINED.items()
@@ -29,8 +29,8 @@ def defined(forms: Collection[str]) -> dict[Abbreviation, int]:
     }
 
 
-def others(text: str) -> list[tuple[str, ...]]:
-    return [tuple(form) for form in abbreviation_forms(list(word_runs(text)), defined)]
+def forms_of(text: str) -> list[tuple[str, ...]]:
+    return [tuple(form) for form in abbreviation_forms(list(word_runs(text)), find_defined)]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def others(text: str) -> list[tuple[str, ...]]:
     ],
 )
 def test_abbreviation_has_form_of_most_documents(query: str, form: str, other: str) -> None:
-    assert others(query) == [(form, other)]
+    assert forms_of(query) == [(form, other)]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_abbreviation_has_form_of_most_documents(query: str, form: str, other: s
     ],
 )
 def test_ties_quotes_and_code_add_no_forms(text: str) -> None:
-    assert others(text) == []
+    assert forms_of(text) == []
 
 
 def test_long_form_of_unknown_abbreviation_is_embedded() -> None:
