@@ -1,9 +1,7 @@
-"""Use all of it once: index a folder, ask by the command, over stdio and over HTTP, open the page.
+"""Use everything once: index a folder, query by command, stdio and HTTP, and open the page.
 
-Prints what was found and where a server listened.
-
-`test_network.py` runs this where there is no network, and where every address that is asked for is
-written down.
+Prints the results and the server's port. `test_network.py` runs it without a network and under
+strace.
 """
 
 import fcntl
@@ -19,22 +17,22 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import servers
 from servers import THUMBINDEX, ServerProcess, http_client, http_server
 
-servers.END_SECONDS = 120.0  # how soon a server ends is what other tests look at
+servers.END_SECONDS = 120.0  # other tests check how fast a server stops
 
 QUESTION = "where does fruit stay fresh?"
 
 
 def raise_loopback() -> None:
-    """Raise the loopback device, which a new network namespace has, but down."""
+    """Bring up the loopback device, which is down in a new network namespace."""
     up, get, put = 1, 0x8913, 0x8914  # IFF_UP, SIOCGIFFLAGS and SIOCSIFFLAGS of Linux
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        request = fcntl.ioctl(asked, get, struct.pack("16sH14x", b"lo", 0))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
+        request = fcntl.ioctl(device, get, struct.pack("16sH14x", b"lo", 0))
         (flags,) = struct.unpack_from("H", request, 16)
-        fcntl.ioctl(asked, put, struct.pack("16sH14x", b"lo", flags | up))
+        fcntl.ioctl(device, put, struct.pack("16sH14x", b"lo", flags | up))
 
 
 def is_cut() -> bool:
-    """Tell whether no device but loopback is there."""
+    """Return whether loopback is the only network device."""
     return {name for _, name in socket.if_nameindex()} == {"lo"}
 
 
@@ -42,29 +40,28 @@ def command(*arguments: str) -> dict[str, object]:
     done = subprocess.run(
         [*THUMBINDEX, *arguments, "--json"], check=True, capture_output=True, encoding="utf-8"
     )
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    output: dict[str, object] = json.loads(done.stdout)
+    return output
 
 
-def use(place: Path) -> dict[str, object]:
-    """Return what each way of asking found, and the port that the server over HTTP was given."""
-    where = ["--folder", str(place / "notes"), "--index", str(place / "index")]
-    found: dict[str, object] = {
-        "embedded": command("index", *where)["embedded"],
-        "command": first(command("query", *where, QUESTION)),
+def use(folder: Path) -> dict[str, object]:
+    """Return the result of each kind of query, and the port of the HTTP server."""
+    options = ["--folder", str(folder / "notes"), "--index", str(folder / "index")]
+    results: dict[str, object] = {
+        "embedded": command("index", *options)["embedded"],
+        "command": first(command("query", *options, QUESTION)),
     }
-    with ServerProcess(where) as server:
-        found["stdio"] = first(server.call("query", query=QUESTION))
-    with http_server([*where, "--page"]) as (address, _), http_client(address) as call:
-        # Imported here as in `servers`, and once it is: no proxy stands between a machine and
-        # itself.
-        import httpx2
+    with ServerProcess(options) as server:
+        results["stdio"] = first(server.call("query", query=QUESTION))
+    with http_server([*options, "--page"]) as (address, _), http_client(address) as call:
+        import httpx2  # imported here as in `servers`
 
-        found["http"] = first(call("query", query=QUESTION))
+        results["http"] = first(call("query", query=QUESTION))
+        # without the proxy of the environment
         page = httpx2.get(address.removesuffix("mcp"), params={"q": QUESTION}, trust_env=False)
-        found["page"] = (page.status_code, "cellar.md" in page.text)
-        found["port"] = int(address.rpartition(":")[2].partition("/")[0])
-    return found
+        results["page"] = (page.status_code, "cellar.md" in page.text)
+        results["port"] = int(address.rpartition(":")[2].partition("/")[0])
+    return results
 
 
 def first(answer: dict[str, object]) -> object:

@@ -1,7 +1,6 @@
-"""The package as a stranger gets it: built, looked into, installed into an empty environment, and
-asked, offline, with an empty home.
+"""The built package: its contents, and its use offline after an install into an empty environment.
 
-`make test-package` installs the tools for one way to install; the other ways are `make long`.
+`make test-package` tries one installer; `make long` tries the others.
 """
 
 from __future__ import annotations
@@ -56,9 +55,7 @@ def refuse(event, arguments):
 
 sys.addaudithook(refuse)
 """
-"""What an environment imports at its start: whatever asks for another machine is refused and noted,
-in children and after a caught error, too.
-"""
+"""Startup code of an environment, which refuses and logs network access, also in children."""
 
 pytestmark = pytest.mark.package
 
@@ -66,10 +63,10 @@ pytestmark = pytest.mark.package
 def run(
     *command: object, environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> str:
-    """Run a program; return what it printed. A failure shows all that it said."""
-    words = [*map(str, command)]
+    """Run a program; return its output. Fails with its output if it returns an error."""
+    arguments = [*map(str, command)]
     done = subprocess.run(
-        words,
+        arguments,
         env=environment,
         cwd=folder,
         capture_output=True,
@@ -77,27 +74,27 @@ def run(
         errors="replace",
         timeout=600,
     )
-    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
 def tool(name: str) -> str:
-    """Return a program of the extra `package`; skip what needs it where it is not installed."""
-    found = shutil.which(name, path=str(Path(sys.executable).parent))
-    if found is None:
-        pytest.skip(f"{name} is not installed: `pip install '.[package]'` brings it")
-    return found
+    """Return a program of the extra `package`; skip the test if it is missing."""
+    path = shutil.which(name, path=str(Path(sys.executable).parent))
+    if path is None:
+        pytest.skip(f"{name} is not installed: run `pip install '.[package]'`")
+    return path
 
 
-# ------------------------------------------------------------------ what is built
+# ------------------------------------------------------------------ contents
 
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the sdist of this tree, and beside it a wheel of that sdist."""
-    place = tmp_path_factory.mktemp("built")
-    run(tool("pyproject-build"), "--no-isolation", "--outdir", place, ROOT)
-    return place / f"thumbindex-{PROJECT['version']}.tar.gz"
+    """Build the sdist of this tree, and a wheel from it."""
+    folder = tmp_path_factory.mktemp("built")
+    run(tool("pyproject-build"), "--no-isolation", "--outdir", folder, ROOT)
+    return folder / f"thumbindex-{PROJECT['version']}.tar.gz"
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +102,14 @@ def wheel(sdist: Path) -> Path:
     return sdist.with_name(f"thumbindex-{PROJECT['version']}-py3-none-any.whl")
 
 
-def test_the_wheel_holds_each_file_of_the_package_and_no_other(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as opened:
-        names = set(opened.namelist())
-    facts = f"thumbindex-{PROJECT['version']}.dist-info/"
-    assert {name for name in names if not name.startswith(facts)} == {
+def test_wheel_contains_exactly_the_files_of_the_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    metadata = f"thumbindex-{PROJECT['version']}.dist-info/"
+    assert {name for name in names if not name.startswith(metadata)} == {
         name.removeprefix("src/") for name in tracked("src/thumbindex")
     }
-    assert {name.removeprefix(facts) for name in names if name.startswith(facts)} == {
+    assert {name.removeprefix(metadata) for name in names if name.startswith(metadata)} == {
         "METADATA",
         "RECORD",
         "WHEEL",
@@ -122,10 +119,10 @@ def test_the_wheel_holds_each_file_of_the_package_and_no_other(wheel: Path) -> N
     }
 
 
-def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(sdist: Path) -> None:
-    with tarfile.open(sdist) as opened:
-        names = {name.partition("/")[2] for name in opened.getnames()}
-    at_the_top = {
+def test_sdist_contains_sources_and_docs_but_no_tests(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    top_level = {
         "PKG-INFO",
         ".gitignore",
         "LICENSE",
@@ -136,7 +133,7 @@ def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(sdist
         "requirements.txt",
     }
     folders = ("src/thumbindex", "scripts", "docs", "examples")
-    assert names == at_the_top.union(*map(tracked, folders))
+    assert names == top_level.union(*map(tracked, folders))
 
 
 def tracked(folder: str) -> set[str]:
@@ -147,12 +144,12 @@ def test_twine_accepts_wheel_and_sdist(sdist: Path, wheel: Path) -> None:
     run(tool("twine"), "check", "--strict", sdist, wheel)
 
 
-# ------------------------------------------------------------------ what is installed
+# ------------------------------------------------------------------ installs
 
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with the wheel in it, and the home of who uses it."""
+    """An environment with the wheel installed, and variables of its user."""
 
     program: Path
     python: Path
@@ -165,71 +162,69 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a user with an empty home, who is offline."""
+    """Return the environment of an offline user with an empty home."""
     home = tmp_path_factory.mktemp("home")
     ours = re.compile(r"PYTHON|PYTEST|VIRTUAL_ENV|XDG_|HF_|THUMBINDEX_|UV_|PIPX_")
-    kept = {name: value for name, value in os.environ.items() if not ours.match(name)}
+    inherited = {name: value for name, value in os.environ.items() if not ours.match(name)}
     homes = dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
-    return {**kept, **homes, "HF_HUB_OFFLINE": "1"}
+    return {**inherited, **homes, "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy `docs/`, beside what would be imported in place of the real ones if the working folder
-    were looked through.
-    """
-    place = tmp_path_factory.mktemp("work") / "docs"
-    shutil.copytree(ROOT / "docs", place)
+    """Copy `docs/`, and add modules that must not be imported from the working folder."""
+    folder = tmp_path_factory.mktemp("work") / "docs"
+    shutil.copytree(ROOT / "docs", folder)
     for name in ("token.py", "thumbindex/__init__.py", "json/__init__.py"):
-        (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_text(
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(
             "raise SystemExit('a file of the folder was run')\n", encoding="utf-8"
         )
-    return place
+    return folder
 
 
-def with_uv(wheel: Path, place: Path) -> tuple[Path, Path]:
-    folders = {
-        "UV_TOOL_DIR": str(place / "tools"),
-        "UV_TOOL_BIN_DIR": str(place / "programs"),
+def with_uv(wheel: Path, folder: Path) -> tuple[Path, Path]:
+    variables = {
+        "UV_TOOL_DIR": str(folder / "tools"),
+        "UV_TOOL_BIN_DIR": str(folder / "programs"),
         "UV_PYTHON_DOWNLOADS": "never",
     }
     options = ("--quiet", "--python", sys.executable, "--constraints", CONSTRAINTS)
-    run(tool("uv"), "tool", "install", *options, wheel, environment={**os.environ, **folders})
-    return place / "tools" / "thumbindex", place / "programs"
+    run(tool("uv"), "tool", "install", *options, wheel, environment={**os.environ, **variables})
+    return folder / "tools" / "thumbindex", folder / "programs"
 
 
-def with_pipx(wheel: Path, place: Path) -> tuple[Path, Path]:
-    folders = {
-        "PIPX_HOME": str(place / "pipx"),
-        "PIPX_BIN_DIR": str(place / "programs"),
-        "PIPX_MAN_DIR": str(place / "man"),
-        # where uv is, pipx installs with it
+def with_pipx(wheel: Path, folder: Path) -> tuple[Path, Path]:
+    variables = {
+        "PIPX_HOME": str(folder / "pipx"),
+        "PIPX_BIN_DIR": str(folder / "programs"),
+        "PIPX_MAN_DIR": str(folder / "man"),
+        # pipx uses uv if it finds it
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
     }
     options = ("--python", sys.executable, f"--pip-args=--constraint={CONSTRAINTS}")
-    run(tool("pipx"), "install", *options, wheel, environment={**os.environ, **folders})
-    return place / "pipx" / "venvs" / "thumbindex", place / "programs"
+    run(tool("pipx"), "install", *options, wheel, environment={**os.environ, **variables})
+    return folder / "pipx" / "venvs" / "thumbindex", folder / "programs"
 
 
-def with_pip(wheel: Path, place: Path) -> tuple[Path, Path]:
-    pip_install(place, "--constraint", CONSTRAINTS, wheel)
-    return place, place / BIN
+def with_pip(wheel: Path, folder: Path) -> tuple[Path, Path]:
+    pip_install(folder, "--constraint", CONSTRAINTS, wheel)
+    return folder, folder / BIN
 
 
-def with_lock(wheel: Path, place: Path) -> tuple[Path, Path]:
-    pip_install(place, "--no-deps", "--require-hashes", "--requirement", LOCK)
-    pip_install(place, "--no-deps", wheel)
-    return place, place / BIN
+def with_lock(wheel: Path, folder: Path) -> tuple[Path, Path]:
+    pip_install(folder, "--no-deps", "--require-hashes", "--requirement", LOCK)
+    pip_install(folder, "--no-deps", wheel)
+    return folder, folder / BIN
 
 
-def pip_install(place: Path, *options: object) -> None:
-    if not place.exists():
-        run(sys.executable, "-m", "venv", "--without-pip", place)
-    run(tool("pip"), "--python", place, "install", "--quiet", "--no-compile", *options)
+def pip_install(folder: Path, *options: object) -> None:
+    if not folder.exists():
+        run(sys.executable, "-m", "venv", "--without-pip", folder)
+    run(tool("pip"), "--python", folder, "install", "--quiet", "--no-compile", *options)
 
 
-WAYS: dict[str, Callable[[Path, Path], tuple[Path, Path]]] = {
+INSTALLERS: dict[str, Callable[[Path, Path], tuple[Path, Path]]] = {
     "uv": with_uv,
     "pip": with_pip,
     "pipx": with_pipx,
@@ -247,9 +242,9 @@ def installed(
     environment: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Installed:
-    """Install the wheel in one of the ways, and deny the environment every other machine."""
-    place = tmp_path_factory.mktemp(request.param)
-    prefix, programs = WAYS[request.param](wheel, place / "in")
+    """Install the wheel with one of the installers, and block the network."""
+    folder = tmp_path_factory.mktemp(request.param)
+    prefix, programs = INSTALLERS[request.param](wheel, folder / "in")
     python = prefix / BIN / "python"
     packages = Path(
         run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
@@ -259,7 +254,7 @@ def installed(
     return Installed(programs / "thumbindex", python, environment, prefix)
 
 
-def test_an_install_indexes_and_answers_offline_from_an_empty_home_whatever_lies_in_the_folder(
+def test_install_works_offline_and_ignores_modules_in_the_notes_folder(
     installed: Installed, notes: Path
 ) -> None:
     assert installed.ask("--version") == f"thumbindex {PROJECT['version']}\n"
@@ -274,22 +269,22 @@ def test_an_install_indexes_and_answers_offline_from_an_empty_home_whatever_lies
         assert ANSWER in json.dumps(server.call("query", query=QUESTION))
     checks = json.loads(installed.ask("doctor", "--folder", ".", "--json", folder=notes))["checks"]
     assert [check for check in checks if check["state"] == "fail"] == []
-    noted = installed.prefix / "asked-for.txt"
-    assert not noted.exists(), noted.read_text(encoding="utf-8")
-    # and it would have been noted
+    log = installed.prefix / "asked-for.txt"
+    assert not log.exists(), log.read_text(encoding="utf-8")
+    # an attempt would have been logged
     attempt = "import socket; socket.create_connection(('192.0.2.1', 9), 1)"
     subprocess.run(
         [installed.python, "-c", attempt], env=installed.environment, capture_output=True
     )
-    assert noted.exists()
+    assert log.exists()
 
 
-STATE_A_TEXT = {"protobuf", "tiktoken"}
-"""Packages whose license is known by none of its short names: `make audit` judges the text."""
+LICENSE_TEXT_ONLY = {"protobuf", "tiktoken"}
+"""Packages without a license identifier; `make audit` judges the text."""
 
 
 @pytest.mark.long
-def test_a_bill_of_materials_names_each_package_locked_for_here_and_its_license(
+def test_bill_of_materials_names_every_locked_package_and_its_license(
     wheel: Path, tmp_path: Path
 ) -> None:
     prefix, _ = with_lock(wheel, tmp_path / "in")
@@ -300,19 +295,23 @@ def test_a_bill_of_materials_names_each_package_locked_for_here_and_its_license(
         Requirement(line)
         for line in re.findall(r"^(\w[^\\\n]+) \\$", LOCK.read_text(encoding="utf-8"), re.M)
     ]
-    here = [each for each in locked if each.marker is None or each.marker.evaluate()]
-    assert {canonicalize_name(each["name"]) for each in bill["components"]} == {
-        canonicalize_name(each.name) for each in here
+    expected = [package for package in locked if not package.marker or package.marker.evaluate()]
+    components = bill["components"]
+    assert {canonicalize_name(component["name"]) for component in components} == {
+        canonicalize_name(package.name) for package in expected
     }
     assert bill["metadata"]["component"]["version"] == PROJECT["version"]
-    assert {each["name"] for each in bill["components"] if not each.get("licenses")} <= STATE_A_TEXT
+    without_license = {
+        component["name"] for component in components if not component.get("licenses")
+    }
+    assert without_license <= LICENSE_TEXT_ONLY
 
 
-# ------------------------------------------------------------------ the bundle, the workflows
+# ------------------------------------------------------------------ bundle and workflows
 
 
 @pytest.mark.long
-def test_the_bundle_serves_folders_as_claude_desktop_starts_it(
+def test_bundle_serves_folders_as_started_by_claude_desktop(
     environment: dict[str, str], notes: Path, tmp_path: Path
 ) -> None:
     unpacked, uv, folders = tmp_path / "bundle", tool("uv"), (notes, tmp_path / "my notes")
@@ -322,13 +321,12 @@ def test_the_bundle_serves_folders_as_claude_desktop_starts_it(
     start = json.loads((unpacked / "manifest.json").read_text(encoding="utf-8"))["server"][
         "mcp_config"
     ]
-    words = [
-        each.replace("${__dirname}", str(unpacked))
-        for each in start["args"]
-        if "user_config" not in each
+    arguments = [
+        argument.replace("${__dirname}", str(unpacked))
+        for argument in start["args"]
+        if "user_config" not in argument
     ]
-    # what the first start would install comes from the caches, whose place an empty home does not
-    # tell
+    # install from our caches, which a user with an empty home would not find
     run(
         uv,
         "sync",
@@ -339,15 +337,15 @@ def test_the_bundle_serves_folders_as_claude_desktop_starts_it(
         unpacked,
         environment={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
     )
-    asked = {**environment, "UV_OFFLINE": "1", "UV_CACHE_DIR": run(uv, "cache", "dir").strip()}
-    with ServerProcess([*map(str, folders)], (uv, *words), asked) as server:
-        served = {each["folder"] for each in server.call("status")["folders"]}
+    offline = {**environment, "UV_OFFLINE": "1", "UV_CACHE_DIR": run(uv, "cache", "dir").strip()}
+    with ServerProcess([*map(str, folders)], (uv, *arguments), offline) as server:
+        served = {status["folder"] for status in server.call("status")["folders"]}
     assert served == {"docs", "my notes"}
     assert start["command"] == "uv"
 
 
 @pytest.mark.long
-def test_github_would_run_the_workflows_and_an_auditor_finds_nothing_in_them() -> None:
+def test_workflows_are_valid_and_pass_an_audit() -> None:
     workflows = sorted((ROOT / ".github" / "workflows").iterdir())
     run(tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", *workflows)
     run(tool("zizmor"), "--offline", "--no-progress", "--persona", "auditor", ROOT / ".github")

@@ -1,9 +1,8 @@
-# ruff: noqa: PTH100, PTH115, PTH118, PTH119, PTH208 - what is faked is the os layer itself
-"""What the os layer does on Windows and on macOS, put over that of Linux: for a test by its
-`monkeypatch`, for a child on Windows by `site/sitecustomize.py`.
+# ruff: noqa: PTH100, PTH115, PTH118, PTH119, PTH208 - the os layer itself is faked
+"""Fakes of the os layer of Windows and macOS: for tests through `monkeypatch`, for child processes
+through `site/sitecustomize.py`.
 
-A fake shows that our code meets a refusal as it should. It does not show that the real system
-refuses just that.
+They show that our code handles a refusal, not that the real system refuses the same calls.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 Patch = Callable[[Any, str, Any], None]
-"""As `setattr`."""
+"""Signature of `setattr`."""
 
 IN_USE = 32
-"""Windows' number for a file that another program has open."""
+"""Windows' error number for a file that another program has open."""
 
 
 def refusal(path: Any) -> PermissionError:
-    """Return the error that Windows raises for a file that is open."""
+    """Return the error of Windows for an open file."""
     error = PermissionError(
         13,
         "The process cannot access the file because it is being used by another process",
@@ -42,9 +41,7 @@ def _at(path: Any, dir_fd: int | None) -> str:
 
 
 def is_open(path: str, processes: Iterable[str]) -> bool:
-    """Tell whether a process has a file open; a file that is mapped into memory counts, as Python
-    keeps it open.
-    """
+    """Return whether a process has a file open or mapped (Python keeps mapped files open)."""
     real = os.path.realpath(path)
     for process in processes:
         with suppress(OSError):
@@ -66,7 +63,7 @@ def of_all_processes() -> Iterable[str]:
 def refuse_open_files(
     patch: Patch, processes: Callable[[], Iterable[str]] = of_this_process
 ) -> None:
-    """Refuse to rename, replace or delete a file that is open."""
+    """Refuse to rename, replace or delete open files."""
     unlink, replace = os.unlink, os.replace
 
     def careful_unlink(path: Any, *, dir_fd: int | None = None) -> None:
@@ -93,20 +90,20 @@ def refuse_open_files(
 
 
 def refuse_opening(patch: Patch, name: str, seconds: float) -> None:
-    """Refuse to open the files of a name for a moment, as while another process replaces them; the
-    moment begins at the first refusal.
+    """Refuse to open files of a name for some seconds after the first attempt, as while another
+    process replaces them.
     """
     until: list[float] = []
 
     def refusing(open_it: Callable[..., Any]) -> Callable[..., Any]:
-        def refuse(path: Any, *arguments: Any, **named: Any) -> Any:
+        def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
             if isinstance(path, str | os.PathLike) and os.path.basename(os.fspath(path)) == name:
                 until.append(time.monotonic() + seconds)
                 if time.monotonic() < until[0]:
                     error = PermissionError(13, "Permission denied", os.fspath(path))
-                    error.winerror = None  # type: ignore[attr-defined]  # as `os.open` has it there
+                    error.winerror = None  # type: ignore[attr-defined]  # as `os.open` on Windows
                     raise error
-            return open_it(path, *arguments, **named)
+            return open_it(path, *arguments, **options)
 
         return refuse
 
@@ -128,8 +125,8 @@ class Module(types.ModuleType):
 
 
 def show_windows(patch: Patch) -> None:
-    """Let our own modules see the flags and functions that Windows has, and no others; the standard
-    library keeps what it needs.
+    """Hide the flags and functions that Windows lacks from our modules, but not from the standard
+    library.
     """
     import select
     import signal
@@ -149,7 +146,7 @@ def show_windows(patch: Patch) -> None:
         }
     )
     flags |= {"geteuid", "getegid", "getgroups"}
-    seen = {
+    modules = {
         "os": Module(os, flags, supports_dir_fd=set(), supports_fd=set()),
         "sys": Module(sys, frozenset(), platform="win32"),
         "select": Module(select, frozenset({"poll", "epoll", "kqueue"}), select=_no_pipes),
@@ -166,8 +163,8 @@ def show_windows(patch: Patch) -> None:
         if ((namespace or {}).get("__package__") or "").partition(".")[0] == "thumbindex":
             if name == "fcntl":
                 raise ModuleNotFoundError("No module named 'fcntl'")
-            if name in seen and not fromlist:
-                return seen[name]
+            if name in modules and not fromlist:
+                return modules[name]
         return import_it(name, namespace, local, fromlist, level)
 
     patch(builtins, "__import__", import_for_ours)
@@ -178,7 +175,7 @@ def _no_pipes(*_: Any) -> Any:
 
 
 def refuse_pipes_in_loops(patch: Patch) -> None:
-    """Let an event loop take neither signals nor pipes, as on Windows."""
+    """Make event loops refuse signals and pipes, as on Windows."""
     import asyncio
 
     def refuse(*_: Any, **__: Any) -> Any:
@@ -192,30 +189,30 @@ def refuse_pipes_in_loops(patch: Patch) -> None:
 
 
 def take_any_case(patch: Patch) -> None:
-    """Find a file by any case of its name."""
+    """Find files regardless of the case of their names."""
     lstat = os.lstat
 
-    def found(path: Any) -> Any:
+    def find(path: Any) -> Any:
         with suppress(OSError, TypeError):  # a descriptor has no name
             lstat(path)
             return path
-        above, name = os.path.split(os.path.abspath(path))
+        parent, name = os.path.split(os.path.abspath(path))
         with suppress(OSError):
-            above = found(above)
-            same = (each for each in os.listdir(above) if each.lower() == name.lower())
-            return os.path.join(above, next(same, name))
+            parent = find(parent)
+            matches = (entry for entry in os.listdir(parent) if entry.lower() == name.lower())
+            return os.path.join(parent, next(matches, name))
         return path
 
     for name in ("stat", "lstat"):
         real = getattr(os, name)
-        patch(os, name, lambda path, *rest, real=real, **named: real(found(path), *rest, **named))
+        patch(os, name, lambda path, *args, real=real, **named: real(find(path), *args, **named))
 
 
 SYSTEM = "THUMBINDEX_TESTS_SYSTEM"
-"""The variable of the environment that puts a child on Windows, as far as that can be faked."""
+"""Environment variable that selects the faked system of a child."""
 
 
-def on_windows(**more: str) -> dict[str, str]:
-    """Return the environment of a child that is on Windows, as far as it can be faked."""
+def on_windows(**variables: str) -> dict[str, str]:
+    """Return the environment of a child on faked Windows."""
     site = str(Path(__file__).with_name("site"))
-    return {**os.environ, "PYTHONPATH": site, SYSTEM: "windows", **more}
+    return {**os.environ, "PYTHONPATH": site, SYSTEM: "windows", **variables}

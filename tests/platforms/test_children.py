@@ -1,6 +1,4 @@
-"""Commands and servers in processes that see the os layer of Windows: what their user
-would see there, as far as it can be faked.
-"""
+"""Commands and servers in child processes on faked Windows."""
 
 import subprocess
 import sys
@@ -26,26 +24,23 @@ def options(tmp_path: Path) -> list[str]:
     (tmp_path / "vault" / NOTE).write_text(
         "# Äpfel\n\nPlenty of apples grow on trees.\n", encoding="utf-8"
     )
-    model = ("encode.embed.model=all-MiniLM-L6-v2",)
     return [
         f"--folder={tmp_path / 'vault'}",
         f"--index={tmp_path / 'index'}",
-        *(f"--set={each}" for each in model),
+        "--set=encode.embed.model=all-MiniLM-L6-v2",
     ]
 
 
-def run(home: Path, *words: str) -> str:
+def run(home: Path, *arguments: str) -> str:
     environment = on_windows(PYTHONIOENCODING="cp1252", HOME=str(home), XDG_CONFIG_HOME=str(home))
     done = subprocess.run(
-        [*THUMBINDEX, *words], env=environment, capture_output=True, timeout=120, check=False
+        [*THUMBINDEX, *arguments], env=environment, capture_output=True, timeout=120, check=False
     )
-    assert done.returncode == 0, f"{words[0]}: {done.stderr.decode('cp1252', 'replace')}"
+    assert done.returncode == 0, f"{arguments[0]}: {done.stderr.decode('cp1252', 'replace')}"
     return done.stdout.decode("cp1252")
 
 
-def test_a_folder_is_indexed_asked_built_anew_and_forgotten(
-    options: list[str], tmp_path: Path
-) -> None:
+def test_commands_index_query_rebuild_and_forget(options: list[str], tmp_path: Path) -> None:
     assert "1 added" in run(tmp_path, "index", *options)
     with (tmp_path / "vault" / NOTE).open("a", encoding="utf-8") as file:
         file.write("\nThe harvest → October.\n")
@@ -63,7 +58,7 @@ def best(server: ServerProcess, question: str) -> str:
     return text
 
 
-def test_a_server_answers_follows_edits_and_takes_its_child_with_it(
+def test_server_answers_follows_edits_and_stops_its_indexer(
     options: list[str], tmp_path: Path
 ) -> None:
     with ServerProcess(options, environment=on_windows(PYTHONIOENCODING="cp1252")) as server:

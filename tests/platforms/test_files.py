@@ -1,6 +1,4 @@
-"""A file system that refuses to replace or delete what is open, has no locks of POSIX, short paths,
-junctions: Windows, as far as it can be faked.
-"""
+"""File systems as on Windows: open files cannot be replaced, no POSIX locks, junctions."""
 
 import errno
 import os
@@ -57,7 +55,7 @@ def files_of(index: Path) -> list[Path]:
     return [path for path in index.rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
-def test_an_index_is_followed_and_built_anew_while_somebody_reads_it_and_the_old_one_deleted_later(
+def test_index_is_updated_and_rebuilt_during_reads_and_the_old_build_deleted_later(
     windows: None, opened: Open, vault: Path, tmp_path: Path
 ) -> None:
     with opened() as writer:
@@ -73,18 +71,18 @@ def test_an_index_is_followed_and_built_anew_while_somebody_reads_it_and_the_old
             (vault / "plums.md").write_text("# plums\n\nThe plums are jam.\n", encoding="utf-8")
             assert writer.index().changed == 1
             assert best(reader, "jam") == "plums.md"
-            assert [each.failure for each in writer.status()] == [""]
+            assert [status.failure for status in writer.status()] == [""]
         writer.close()
         writer.index(rebuild=True)
         assert not (folder / "1").exists()
 
 
-def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(
+def test_index_opened_by_a_server_can_be_forgotten_after_the_server_ends(
     windows: None, opened: Open, tmp_path: Path
 ) -> None:
     with opened() as first:
         first.index()
-        first.index(rebuild=True)  # now a file says which build is the current one
+        first.index(rebuild=True)  # creates the file with the current build's number
     with opened() as reader:
         assert best(reader, "ripe apples") == "apples.md"
         with (
@@ -96,23 +94,23 @@ def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(
             other.forget()
     with Library.open_all(
         index=tmp_path / "index", config=load_config(user_file=tmp_path / "none")
-    ) as there:
-        assert [each.root for each in there.forget()] == [str(tmp_path / "vault")]
+    ) as library:
+        assert [folder.root for folder in library.forget()] == [str(tmp_path / "vault")]
     assert files_of(tmp_path / "index") == []
 
 
-def test_a_file_that_is_being_replaced_just_now_is_read_again(
+def test_file_under_replacement_is_read_again(
     monkeypatch: pytest.MonkeyPatch, opened: Open
 ) -> None:
     with opened() as library:
         library.index()
-        library.index(rebuild=True)  # now a file says which build is the current one
+        library.index(rebuild=True)  # creates the file with the current build's number
         refuse_opening(monkeypatch.setattr, "current", 0.05)
         assert best(library, "ripe apples") == "apples.md"
         assert library.opened[0].index_paths.current_build == 2
 
 
-def test_a_build_number_that_stays_closed_to_us_is_never_taken_for_another(
+def test_unreadable_build_number_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write_atomically(tmp_path / "current", "7")
@@ -123,7 +121,7 @@ def test_a_build_number_that_stays_closed_to_us_is_never_taken_for_another(
 
 
 @pytest.mark.filterwarnings("ignore:flock not supported")
-def test_a_file_system_without_locks_of_posix_is_indexed_all_the_same(
+def test_file_system_without_posix_locks_is_supported(
     monkeypatch: pytest.MonkeyPatch, opened: Open
 ) -> None:
     def refuse(*_: object) -> None:
@@ -141,15 +139,13 @@ def test_a_file_system_without_locks_of_posix_is_indexed_all_the_same(
 
 @pytest.fixture
 def by_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open files by their paths, as where no folder can be opened and no flag forbids to follow a
-    link.
-    """
+    """Open files by path, as on systems without directory descriptors and `O_NOFOLLOW`."""
     monkeypatch.setattr(read_module, "_HAS_DIR_FD", False)
     monkeypatch.setattr(read_module, "_LISTS_BY_FD", False)
     monkeypatch.setattr(read_module, "_FLAGS", os.O_RDONLY)
 
 
-def test_notes_are_read_where_no_folder_can_be_opened(
+def test_notes_are_read_without_directory_descriptors(
     by_path: None, opened: Open, tmp_path: Path, vault: Path
 ) -> None:
     (tmp_path / "secret.md").write_text("# Secret\n\nNever to be read.\n", encoding="utf-8")
@@ -157,14 +153,14 @@ def test_notes_are_read_where_no_folder_can_be_opened(
     with opened() as library:
         report = library.index()
         assert report.added == 3
-        assert [each.reason for each in report.skipped] == [
+        assert [problem.reason for problem in report.skipped] == [
             "symlink that leads out of the folder: not followed"
         ]
         assert library.read("apples.md").text.startswith("# apples")
 
 
 class Junction:
-    """A folder's entry that leads elsewhere, as Python shows it on Windows."""
+    """A directory entry of a junction, as Python shows it on Windows."""
 
     def __init__(self, real: os.DirEntry[str]) -> None:
         self.name, self.path, self._real = real.name, real.path, real
@@ -179,7 +175,7 @@ class Junction:
         return type("Facts", (), {"st_reparse_tag": 0xA0000003})()
 
 
-def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(
+def test_junctions_are_treated_like_symlinks(
     by_path: None, monkeypatch: pytest.MonkeyPatch, vault: Path
 ) -> None:
     (vault / "again").symlink_to(vault)
@@ -191,26 +187,26 @@ def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(
             self._real = scandir(path)
 
         def __enter__(self) -> list[object]:
-            return [Junction(each) if each.is_symlink() else each for each in self._real]
+            return [Junction(entry) if entry.is_symlink() else entry for entry in self._real]
 
         def __exit__(self, *_: object) -> None:
             self._real.close()
 
     monkeypatch.setattr(os, "scandir", Listing)
     monkeypatch.setattr(read_module, "_WINDOWS", True)
-    found = walk(vault, CorpusSettings())
-    assert [file.path for file in found.files] == ["apples.md", "pears.md", "plums.md"]
-    assert [(problem.path, problem.reason) for problem in found.problems] == [
+    result = walk(vault, CorpusSettings())
+    assert [file.path for file in result.files] == ["apples.md", "pears.md", "plums.md"]
+    assert [(problem.path, problem.reason) for problem in result.problems] == [
         ("out", "symlink that leads out of the folder: not followed")
     ]
 
 
-def test_ignore_rules_that_powershell_wrote_hold(tmp_path: Path, vault: Path) -> None:
+def test_ignore_file_in_utf16_is_read(tmp_path: Path, vault: Path) -> None:
     (vault / ".gitignore").write_text("pears.md\r\n", encoding="utf-16", newline="")
     assert [file.path for file in walk(vault, CorpusSettings()).files] == ["apples.md", "plums.md"]
 
 
-def test_a_path_may_be_typed_with_backslashes(opened: Open, vault: Path) -> None:
+def test_paths_may_have_backslashes(opened: Open, vault: Path) -> None:
     (vault / "sub").mkdir()
     (vault / "sub" / "figs.md").write_text("# figs\n\nSome figs are ripe.\n", encoding="utf-8")
     with opened() as library:
@@ -219,18 +215,16 @@ def test_a_path_may_be_typed_with_backslashes(opened: Open, vault: Path) -> None
         assert [
             passage.path for passage in library.query("ripe", path=["sub\\figs.md"]).passages
         ] == ["sub/figs.md"]
-        for typed in ("path:sub\\figs ripe", "file:figs ripe", "path:*b\\* ripe"):
-            assert [passage.path for passage in library.query(typed).passages] == ["sub/figs.md"]
+        for query in ("path:sub\\figs ripe", "file:figs ripe", "path:*b\\* ripe"):
+            assert [passage.path for passage in library.query(query).passages] == ["sub/figs.md"]
 
 
-def test_a_file_that_is_written_whole_is_read_as_it_was_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_atomic_write_keeps_line_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = Path.open
 
-    def as_on_windows(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+    def as_on_windows(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         return real(
-            path, mode, *arguments, **({"newline": "\r\n"} if "b" not in mode else {}), **named
+            path, mode, *arguments, **({"newline": "\r\n"} if "b" not in mode else {}), **options
         )
 
     monkeypatch.setattr(Path, "open", as_on_windows)
@@ -238,12 +232,12 @@ def test_a_file_that_is_written_whole_is_read_as_it_was_written(
     assert read_with_retry(tmp_path / "small") == b"one\ntwo\n"
 
 
-def test_an_index_on_a_network_share_of_windows_is_refused() -> None:
+def test_index_on_a_network_share_is_refused() -> None:
     with pytest.raises(UsageError, match="is on a network drive"):
         refuse_network_drive(Path("\\\\server\\notes\\index"), mounts="")
 
 
-def test_a_path_of_windows_in_double_quotes_is_explained(tmp_path: Path) -> None:
+def test_error_for_backslashes_in_double_quotes_suggests_single_quotes(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[folders]\nnotes = "C:\\Users\\ada"\n', encoding="utf-8")
     with pytest.raises(ConfigError, match="write paths in single quotes"):
         load_config(user_file=tmp_path / "config.toml")

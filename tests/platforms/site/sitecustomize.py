@@ -1,4 +1,4 @@
-"""Puts the fake of Windows over a child's os layer, before anything of ours is imported."""
+"""Fake Windows in a child process before our modules are imported."""
 
 import os
 import sys
