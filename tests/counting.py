@@ -1,7 +1,4 @@
-"""What can be counted from outside: statements of SQLite, files that are opened.
-
-Nothing of ours is patched.
-"""
+"""Count SQLite statements and opened files without patching our code."""
 
 from __future__ import annotations
 
@@ -15,46 +12,46 @@ from typing import Any
 
 @contextmanager
 def statements() -> Iterator[Counter[str]]:
-    """Count the statements that this thread has SQLite run, by the method that runs them."""
-    counted = Counter[str]()
+    """Count the SQLite statements of this thread by method name."""
+    counts = Counter[str]()
 
-    def profile(frame: FrameType, event: str, called: Any) -> None:
+    def profile(frame: FrameType, event: str, function: Any) -> None:
         if (
             event == "c_call"
-            and called.__name__.startswith("execute")
-            and type(called.__self__).__module__ == "sqlite3"
+            and function.__name__.startswith("execute")
+            and type(function.__self__).__module__ == "sqlite3"
         ):
-            counted[called.__name__] += 1
+            counts[function.__name__] += 1
 
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        yield counted
+        yield counts
     finally:
         sys.setprofile(before)
 
 
-_HEARING: list[tuple[frozenset[str], Counter[str]]] = []
-"""Who counts which names now."""
+_LISTENERS: list[tuple[frozenset[str], Counter[str]]] = []
+"""File names and counts of each active `files_read`."""
 
 
 @contextmanager
 def files_read(names: frozenset[str]) -> Iterator[Counter[str]]:
-    """Count the files of these names, whatever their folder, that this process opens."""
-    hearing = (names, Counter[str]())
-    _HEARING.append(hearing)
+    """Count how often this process opens files of these names, in any folder."""
+    listener = (names, Counter[str]())
+    _LISTENERS.append(listener)
     try:
-        yield hearing[1]
+        yield listener[1]
     finally:
-        _HEARING.remove(hearing)
+        _LISTENERS.remove(listener)
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and _HEARING and isinstance(arguments[0], str):
+def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _LISTENERS and isinstance(arguments[0], str):
         name = arguments[0].rpartition("/")[2]
-        for names, counted in _HEARING:
+        for names, counts in _LISTENERS:
             if name in names:
-                counted[name] += 1
+                counts[name] += 1
 
 
-sys.addaudithook(_hear)  # stays as long as the process: there is one for all
+sys.addaudithook(_on_audit_event)  # cannot be removed, so one hook serves all listeners

@@ -1,4 +1,4 @@
-"""Folders of notes that tests write, and libraries of them with a fake model."""
+"""Write folders of notes, and open libraries with a fake model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thumbindex.ports import Embedder
 
 
 def write_notes(root: Path, notes: Mapping[str, str]) -> Path:
-    """Write notes by their paths in a folder; return the folder."""
+    """Write notes by path into a folder; return the folder."""
     root.mkdir(parents=True, exist_ok=True)
     for path, text in notes.items():
         write(root / path, text)
@@ -26,7 +26,7 @@ def open_library(
     overrides: Sequence[str] = (),
     embedder: Embedder | None = None,
 ) -> Library:
-    """Open folders as another process would; their index lies beside the first one."""
-    place = index or folders[0].parent / "index"
-    config = load_config(user_file=place.parent / "none", overrides=overrides)
-    return Library.open(folders, index=place, config=config, embedder=embedder or FakeEmbedder())
+    """Open folders as another process would; by default the index is beside the first folder."""
+    index = index or folders[0].parent / "index"
+    config = load_config(user_file=index.parent / "none", overrides=overrides)
+    return Library.open(folders, index=index, config=config, embedder=embedder or FakeEmbedder())

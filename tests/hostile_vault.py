@@ -1,16 +1,16 @@
-"""A vault with a secret file beside it, and symlinks that lead out of it."""
+"""A vault with symlinks to secret files outside it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 SECRET = "Xylographique"
-"""What stands in every file outside the folder."""
+"""The word in every file outside the vault."""
 
 
-def make(place: Path, outside: Path, *, real: bool) -> Path:
-    """Make a folder with symlinks out of it, and what they lead to, or nothing there."""
-    root = place / "vault"
+def make(parent: Path, outside: Path, *, real: bool) -> Path:
+    """Make a vault with symlinks out of it; if `real`, also create their targets."""
+    root = parent / "vault"
     (root / "sub").mkdir(parents=True)
     (root / "note.md").write_text("# Note\n\nApples keep in a cool cellar.\n")
     (root / "sub/deep.md").write_text("# Deep\n\nPears ripen off the tree.\n")
@@ -30,9 +30,10 @@ def make(place: Path, outside: Path, *, real: bool) -> Path:
     (root / "thumbindex.toml").symlink_to(outside / "secret.toml")
     if real:
         for path in ("secret.md", "deeper/secret.md", "secret.toml"):
-            for above in (outside, place, place / "vault-2", place / "other vault", place.parent):
-                (above / path).parent.mkdir(parents=True, exist_ok=True)
-                (above / path).write_text(f"# Secret\n\n{SECRET}\n")
+            siblings = (parent / "vault-2", parent / "other vault")
+            for folder in (outside, parent, *siblings, parent.parent):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_text(f"# Secret\n\n{SECRET}\n")
         (outside / "environ").symlink_to("/proc/self/environ")
         (outside / "zero").symlink_to("/dev/zero")
     return root

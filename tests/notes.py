@@ -1,4 +1,4 @@
-"""Made-up notes by the thousand, the same for the same seed."""
+"""Generate any number of notes, reproducibly by seed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from itertools import accumulate
 from pathlib import Path
 
 FOLDERS = 20
-"""Folders of a made up vault."""
+"""Number of folders in a generated vault."""
 
 VOCABULARY = 5000
-"""Words of a made up vault."""
+"""Number of different words in a generated vault."""
 
 _SYLLABLES = "ba co da fe gi ho ju ka le mi no pa qui ra se ti vu wo xa ze".split()
 
 
 class Author:
-    """Writes notes: words as frequent as words are (Zipf), the most frequent first in `vocabulary`;
-    sections of eight sentences.
-    """
+    """Writes notes with sections of eight sentences; `vocabulary` is Zipf-distributed, by rank."""
 
     def __init__(self, seed: int = 1) -> None:
         self._random = random.Random(seed)
@@ -33,18 +31,16 @@ class Author:
         self._weights = tuple(accumulate(1 / rank for rank in range(1, len(self.vocabulary) + 1)))
 
     def write_note(self, number: int, notes: int, characters: int) -> str:
-        """Return a note's Markdown of about so many characters, with a link to another note in each
-        section.
-        """
+        """Return a note of about `characters` characters, with a link in each section."""
         parts = [f"# Note {number}\n"]
-        written = len(parts[0])
-        while written < characters:
+        length = len(parts[0])
+        while length < characters:
             link = f"See [[note {self._random.randrange(notes)}]]."
             parts.append(
                 f"\n## {' '.join(self._some(3))}\n\n"
                 f"{' '.join(self._sentence() for _ in range(8))} {link}\n"
             )
-            written += len(parts[-1])
+            length += len(parts[-1])
         return "".join(parts)
 
     def _sentence(self) -> str:
@@ -55,12 +51,12 @@ class Author:
 
 
 def note_path(root: Path, number: int) -> Path:
-    """Return where a note of a made up vault lies."""
+    """Return the path of a note in a generated vault."""
     return root / f"folder {number % FOLDERS}" / f"note {number}.md"
 
 
 def make_vault(root: Path, notes: int, characters: int) -> Author:
-    """Write a vault; return its author, who can go on writing."""
+    """Write a vault; return its author, which can write more notes."""
     author = Author()
     for number in range(notes):
         write(note_path(root, number), author.write_note(number, notes, characters))
@@ -68,6 +64,6 @@ def make_vault(root: Path, notes: int, characters: int) -> Author:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a note; make its folder where there is none."""
+    """Write a note; create its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -1,6 +1,4 @@
-"""`make audit` tells what is vulnerable from what could not be looked up, and licenses that may not
-be used from those that may.
-"""
+"""`make audit` reports vulnerable packages, unknown packages, and licenses that are not allowed."""
 
 import sys
 from pathlib import Path
@@ -21,21 +19,21 @@ REPORT = {
 }
 
 
-def test_a_known_vulnerability_is_a_failure_beside_what_could_not_be_looked_up():
-    found, passed_over = judge_vulnerabilities(REPORT)
-    text, status = say(found, passed_over, 3)
-    assert (found, passed_over, status) == (["a 1.0: CVE-1, fixed in 2.0"], ["c"], FOUND)
+def test_known_vulnerability_fails_and_unknown_packages_are_listed():
+    vulnerable, unknown = judge_vulnerabilities(REPORT)
+    text, status = say(vulnerable, unknown, 3)
+    assert (vulnerable, unknown, status) == (["a 1.0: CVE-1, fixed in 2.0"], ["c"], FOUND)
     assert "the service does not know 1 of 3 packages: c" in text
 
 
-@pytest.mark.parametrize("passed_over", [None, ["a", "b"]])
-def test_a_service_that_was_not_reached_is_said_and_is_no_pass(passed_over):
-    text, status = say([], passed_over, 2)
+@pytest.mark.parametrize("unknown", [None, ["a", "b"]])
+def test_unreachable_service_is_not_a_pass(unknown):
+    text, status = say([], unknown, 2)
     assert text.startswith("NOT LOOKED UP: cannot reach the vulnerability service")
     assert status == UNFINISHED
 
 
-def test_where_all_was_looked_up_and_nothing_found_it_passes():
+def test_audit_without_findings_passes():
     assert say([], [], 2) == (
         "No known vulnerability in 2 packages, and all their licenses are allowed.",
         0,
@@ -52,7 +50,7 @@ def test_where_all_was_looked_up_and_nothing_found_it_passes():
         "MIT License\n\nNo warranty",
     ],
 )
-def test_a_license_is_allowed_where_all_of_it_is_or_one_that_may_be_chosen(license_):
+def test_license_is_allowed_if_all_parts_or_one_alternative_are(license_):
     assert is_allowed(license_)
 
 
@@ -67,11 +65,11 @@ def test_a_license_is_allowed_where_all_of_it_is_or_one_that_may_be_chosen(licen
         "",
     ],
 )
-def test_another_license_is_named_with_its_package(license_):
+def test_disallowed_license_is_reported_with_its_package(license_):
     assert judge_licenses([{"Name": "x", "Version": "1", "License": license_}]) == [
         f"x 1: license {license_!r} is not allowed"
     ]
 
 
-def test_a_build_of_ones_own_is_looked_up_by_the_version_that_it_is_a_build_of():
+def test_local_build_is_looked_up_by_its_public_version():
     assert pinned("torch==2.13.0+cpu\nx @ file\n") == ["torch==2.13.0"]

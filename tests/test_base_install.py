@@ -1,6 +1,4 @@
-"""What works where the base install is all there is: each test's programs find no module of
-another package, whatever is installed here.
-"""
+"""The base install: the programs of these tests find no module of an extra."""
 
 import json
 import os
@@ -22,14 +20,14 @@ from thumbindex.errors import ModelError, install_hint
 from thumbindex.settings import EmbedSettings
 
 BASE = {canonicalize_name(name) for name in ("thumbindex", "pip", "setuptools", *LOCKED)}
-"""What the base install consists of."""
+"""Packages of the base install."""
 
 EXTRAS = {
     module
     for module, packages in packages_distributions().items()
     if not BASE & set(map(canonicalize_name, packages))
 }
-"""The modules of everything else that is installed here."""
+"""Modules of all other installed packages."""
 
 EXTRAS |= set("torch transformers sentence_transformers scipy sklearn sympy onnx psycopg".split())
 
@@ -50,9 +48,7 @@ class BaseFinder(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = BaseFinder
 """
-"""What each Python of a test runs first, those that a server starts too: it finds what the base
-install brings and nothing else.
-"""
+"""Startup code of every Python process of a test: hides modules outside the base install."""
 
 REMEDY = (
     f"needs the extra `models`: {install_hint('models')}. Without a GPU, first install torch's "
@@ -68,7 +64,7 @@ NOTES = {
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Give the programs of a test an empty home, no network to ask for, and none of the extra."""
+    """Run the programs of a test with an empty home, offline, and without extras."""
     for name in ("home", "alone"):
         (tmp_path / name).mkdir()
     (tmp_path / "alone/sitecustomize.py").write_text(NOT_SERVED_OPTIONS, encoding="utf-8")
@@ -98,7 +94,7 @@ def run(script, *arguments):
 CLI = "import sys; sys.argv[0] = 'thumbindex'; from thumbindex.__main__ import main; main()"
 
 
-def test_a_question_is_answered_by_meaning_in_an_empty_home(notes, home, tmp_path):
+def test_vector_search_works_with_an_empty_home(notes, home, tmp_path):
     index = tmp_path / "index"
     assert run(CLI, "index", "--folder", notes, "--index", index).returncode == 0
     done = run(
@@ -115,7 +111,7 @@ def test_a_question_is_answered_by_meaning_in_an_empty_home(notes, home, tmp_pat
     assert json.loads(done.stdout)["results"][0]["path"] == "cellar.md"
 
 
-def test_opening_the_bundled_model_imports_none_of_the_extra_and_writes_no_graph(home, tmp_path):
+def test_bundled_model_imports_no_extra_and_writes_no_graph(home, tmp_path):
     script = """
 from thumbindex.encode.embed import open_embedder
 from thumbindex.settings import EmbedSettings
@@ -129,7 +125,7 @@ print(sorted(TRIED))
 
 
 def repository(tmp_path, graph="onnx/model.onnx"):
-    """Lay out a folder as a model of the hub that ships ONNX."""
+    """Make a folder like a hub model that ships ONNX."""
     folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "repository")
     (folder / graph).parent.mkdir(exist_ok=True)
     for ending in ("", ".data"):
@@ -138,7 +134,7 @@ def repository(tmp_path, graph="onnx/model.onnx"):
 
 
 @pytest.mark.parametrize("graph", ["onnx/model.onnx", "model.onnx"])
-def test_a_folder_that_ships_onnx_needs_no_extra(graph, home, tmp_path):
+def test_model_folder_with_onnx_needs_no_extra(graph, home, tmp_path):
     script = """
 import sys
 from thumbindex.encode.embed import open_embedder
@@ -154,19 +150,18 @@ print(
 )
 """
     done = run(script, repository(tmp_path, graph))
-    # the path of the graph is part of what a model is known by: a repository's own layout does not
-    # change
+    # the path of the graph is part of the fingerprint
     assert (done.stdout.split(), done.stderr) == (["True", str(graph == "model.onnx"), "384"], "")
 
 
-def test_a_file_that_is_no_graph_is_refused_in_a_sentence(tmp_path):
+def test_invalid_graph_file_is_refused(tmp_path):
     folder = repository(tmp_path)
     (folder / "onnx/model.onnx").write_bytes(b"half a graph")
     with pytest.raises(ModelError, match=r"onnxruntime cannot open .*model\.onnx"):
         open_embedder(EmbedSettings(model=str(folder)), offline=True)
 
 
-def test_onnx_alone_does_not_run_in_torch(tmp_path):
+def test_model_with_only_onnx_is_refused_by_torch(tmp_path):
     card = read_card(repository(tmp_path), "mine", torch=True)
     with pytest.raises(
         ModelError,
@@ -180,7 +175,7 @@ def test_onnx_alone_does_not_run_in_torch(tmp_path):
 
 @pytest.fixture
 def weights_only(tmp_path):
-    """Make a folder that reads like a model for torch."""
+    """Make a folder that looks like a torch model."""
     folder = tmp_path / "weights"
     folder.mkdir()
     for name in ("config.json", "sentence_bert_config.json", "tokenizer.json"):
@@ -190,27 +185,27 @@ def weights_only(tmp_path):
 
 
 @pytest.mark.parametrize("setting", ["model", "runtime", "rerank"])
-def test_what_needs_the_extra_says_so_in_a_sentence(setting, notes, weights_only, home, tmp_path):
+def test_error_names_the_missing_extra(setting, notes, weights_only, home, tmp_path):
     settings = {
         "model": [f"encode.embed.model={weights_only}"],
         "runtime": ["encode.embed.runtime=torch"],
         "rerank": ["encode.rerank.model=someone/a-reranker", "query.skip=[]"],
     }[setting]
-    chosen = [part for each in settings for part in ("--set", each)]
+    overrides = [part for override in settings for part in ("--set", override)]
     index = ["--folder", notes, "--index", tmp_path / "index"]
-    first = run(CLI, "index", *index, *chosen)
+    indexed = run(CLI, "index", *index, *overrides)
     done = (
-        run(CLI, "query", *index, *chosen, "where do apples stay fresh?")
+        run(CLI, "query", *index, *overrides, "where do apples stay fresh?")
         if setting == "rerank"
-        else first
+        else indexed
     )
-    printed = " ".join((done.stdout + done.stderr).split())
-    assert "Traceback" not in printed
-    assert REMEDY in printed
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in output
+    assert REMEDY in output
 
 
 @pytest.mark.slow
-def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_only, home, tmp_path):
+def test_server_without_the_models_extra_searches_keywords(notes, weights_only, home, tmp_path):
     run(CLI, "index", "--folder", notes, "--index", tmp_path / "index", "--words-only")
     arguments = (
         "serve",
@@ -222,26 +217,26 @@ def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_on
         f"encode.embed.model={weights_only}",
     )
     with ServerProcess([], (sys.executable, "-c", CLI, *arguments)) as server:
-        found = server.call("query", query="brakes repaired")
-        ends = time.monotonic() + 20
+        answer = server.call("query", query="brakes repaired")
+        deadline = time.monotonic() + 20
         while (
             REMEDY
             not in (
-                told := json.dumps(
+                status := json.dumps(
                     server.request("tools/call", {"name": "status", "arguments": {}})
                 )
             )
-            and time.monotonic() < ends
+            and time.monotonic() < deadline
         ):
-            time.sleep(0.2)  # the model is opened behind the first answers
-    assert found["results"][0]["path"] == "car.md"
-    assert REMEDY in told
+            time.sleep(0.2)  # the server loads the model in the background
+    assert answer["results"][0]["path"] == "car.md"
+    assert REMEDY in status
 
 
-def test_the_package_and_the_handshake_import_none_of_it(notes, home):
+def test_package_and_handshake_import_no_extra(notes, home):
     done = run(
         "import thumbindex, thumbindex.mcp.server; from sitecustomize import TRIED; "
-        # which the client of HTTP takes for zstd, if it is there
+        # the HTTP client tries `backports` for zstd
         "print(sorted(TRIED - {'backports'}))"
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

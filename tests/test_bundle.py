@@ -1,4 +1,4 @@
-"""The bundle for Claude Desktop: what is in it. `package/test_package.py` starts it."""
+"""The contents of the bundle for Claude Desktop; `package/test_package.py` starts it."""
 
 import json
 import re
@@ -27,25 +27,25 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def manifest(bundle: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(zipfile.ZipFile(bundle).read("manifest.json"))
-    return found
+    content: dict[str, Any] = json.loads(zipfile.ZipFile(bundle).read("manifest.json"))
+    return content
 
 
-def test_the_manifest_says_what_this_version_is_and_does(manifest: dict[str, Any]) -> None:
+def test_manifest_has_the_version_and_lists_all_tools(manifest: dict[str, Any]) -> None:
     assert (manifest["manifest_version"], manifest["name"], manifest["version"]) == (
         "0.4",
         "thumbindex",
         version("thumbindex"),
     )
-    assert [each["name"] for each in manifest["tools"]] == [tool["name"] for tool in TOOLS]
+    assert [entry["name"] for entry in manifest["tools"]] == [tool["name"] for tool in TOOLS]
 
 
-def test_every_setting_that_the_command_names_is_asked_for(manifest: dict[str, Any]) -> None:
-    named = re.findall(r"\$\{user_config\.(\w+)\}", json.dumps(manifest["server"]))
-    assert named == list(manifest["user_config"])
+def test_user_config_declares_every_setting_of_the_command(manifest: dict[str, Any]) -> None:
+    settings = re.findall(r"\$\{user_config\.(\w+)\}", json.dumps(manifest["server"]))
+    assert settings == list(manifest["user_config"])
 
 
-def test_the_packages_in_it_are_those_that_are_tested(bundle: Path) -> None:
+def test_bundle_pins_the_tested_packages(bundle: Path) -> None:
     project = tomllib.loads(zipfile.ZipFile(bundle).read("pyproject.toml").decode())
     pins = project["tool"]["uv"]["constraint-dependencies"]
     assert [
@@ -55,5 +55,5 @@ def test_the_packages_in_it_are_those_that_are_tested(bundle: Path) -> None:
     ] == pins
 
 
-def test_the_same_files_make_the_same_bundle(bundle: Path, tmp_path: Path) -> None:
+def test_bundle_is_reproducible(bundle: Path, tmp_path: Path) -> None:
     assert write_bundle(ROOT, tmp_path / "again.mcpb").read_bytes() == bundle.read_bytes()

@@ -1,6 +1,4 @@
-"""What is set in a process of our own, seen from within one; and what a question costs in somebody
-else's.
-"""
+"""Settings of our processes, and the cost of a query in another program."""
 
 import json
 import os
@@ -17,7 +15,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @pytest.mark.long
-def test_a_question_asked_from_python_makes_no_other_thread_work(tmp_path: Path) -> None:
+def test_query_from_python_uses_only_the_calling_thread(tmp_path: Path) -> None:
     make_vault(tmp_path / "vault", 60, 20_000)
     program = (
         "import time\nfrom thumbindex import Library\nfrom fakes import FakeEmbedder\n"
@@ -32,29 +30,27 @@ def test_a_question_asked_from_python_makes_no_other_thread_work(tmp_path: Path)
     environment["PYTHONPATH"] = str(Path(__file__).parent)
     command = [sys.executable, "-c", f"import json\n{program}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    of_all, own = json.loads(done.stdout)
-    assert of_all < 1.2 * own + 0.02
+    process_time, thread_time = json.loads(done.stdout)
+    assert process_time < 1.2 * thread_time + 0.02
 
 
-def test_in_a_directory_that_was_deleted_a_folder_elsewhere_is_asked_as_ever(
-    tmp_path: Path,
-) -> None:
-    vault, gone = tmp_path / "vault", tmp_path / "gone"
+def test_query_works_in_a_deleted_current_directory(tmp_path: Path) -> None:
+    vault, deleted = tmp_path / "vault", tmp_path / "gone"
     vault.mkdir()
-    gone.mkdir()
+    deleted.mkdir()
     (vault / "a.md").write_text("# A\n\nApples keep.\n", encoding="utf-8")
-    asked = [sys.executable, "-m", "thumbindex", "query", "apples", "--folder", str(vault)]
-    asked += ["--index", str(tmp_path / "index"), "--set", "encode.embed.model=none"]
-    environment = {**os.environ, "PWD": str(gone), "XDG_CONFIG_HOME": str(tmp_path)}
-    command = ["sh", "-c", 'rmdir ../gone; exec "$@"', "sh", *asked]
+    query = [sys.executable, "-m", "thumbindex", "query", "apples", "--folder", str(vault)]
+    query += ["--index", str(tmp_path / "index"), "--set", "encode.embed.model=none"]
+    environment = {**os.environ, "PWD": str(deleted), "XDG_CONFIG_HOME": str(tmp_path)}
+    command = ["sh", "-c", 'rmdir ../gone; exec "$@"', "sh", *query]
     done = subprocess.run(
-        command, cwd=gone, env=environment, capture_output=True, text=True, check=False
+        command, cwd=deleted, env=environment, capture_output=True, text=True, check=False
     )
     assert (done.returncode, f"{vault}/a.md:3" in done.stdout) == (0, True), done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
-def test_a_server_may_open_more_files_than_its_shell() -> None:
+def test_file_limit_is_raised_but_never_lowered() -> None:
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,6 +1,4 @@
-"""The workflow for a public host does what `.ci/run` does, on what pyproject.toml names, and may do
-nothing else.
-"""
+"""The GitHub workflow runs the steps of `.ci/run` on the supported Pythons, with minimal rights."""
 
 import re
 import subprocess
@@ -16,24 +14,24 @@ JOB = yaml.safe_load(TEXT)["jobs"]["ci"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def test_it_runs_what_ci_runs():
+def test_workflow_runs_the_steps_of_ci():
     steps = re.findall(r"^make .*$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.M)
     assert [step["run"] for step in JOB["steps"] if "run" in step] == steps
 
 
-def test_it_tries_the_first_and_the_last_python_that_are_named_on_three_systems():
-    named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
-    assert PROJECT["requires-python"] == f">={named[0]}"
+def test_workflow_runs_the_oldest_and_newest_python_on_three_systems():
+    versions = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert PROJECT["requires-python"] == f">={versions[0]}"
     assert JOB["strategy"]["matrix"] == {
         "system": ["ubuntu-latest", "macos-latest", "windows-latest"],
-        "python": [named[0], named[-1]],
+        "python": [versions[0], versions[-1]],
     }
 
 
-def test_it_may_only_read_and_runs_no_program_that_can_change_under_its_name():
+def test_workflow_has_read_rights_only_and_pins_its_actions():
     assert (yaml.safe_load(TEXT)["permissions"], JOB["permissions"]) == ({}, {"contents": "read"})
-    used = [step["uses"] for step in JOB["steps"] if "uses" in step]
-    assert [each for each in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", each)] == []
+    actions = [step["uses"] for step in JOB["steps"] if "uses" in step]
+    assert [use for use in actions if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", use)] == []
     assert JOB["steps"][0]["with"] == {"persist-credentials": False}
     assert re.findall(r"secrets|id-token|upload|publish(?!ed)|pull_request_target", TEXT) == []
 

@@ -1,4 +1,4 @@
-"""How tests wait for another thread or process."""
+"""Wait for another thread or process."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 
 
-def until(is_so: Callable[[], bool], seconds: float = 15.0) -> bool:
-    """Tell whether something became so in time; what was so for a moment counts."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > end:
+def until(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+    """Wait until a condition holds; return False after a timeout."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True
 
 
 TRUSTED_SECONDS = 2.1
-"""A file that was written less long ago is read again, whatever its time says."""
+"""Minimum age of a file whose modification time is trusted; younger ones are read again."""

