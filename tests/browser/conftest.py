@@ -1,6 +1,6 @@
-"""A real browser on a real server: Debian's Chromium, or the program that CHROMIUM names.
+"""A real browser on a real server: Debian's Chromium, or the program in CHROMIUM.
 
-Nothing is reached but this machine.
+It connects to this machine only.
 """
 
 import os
@@ -75,14 +75,12 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--looks", choices=("one", "all"), default="one", help="of each state of the page"
+        "--looks", choices=("one", "all"), default="one", help="test each state in one look or all"
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes `state` and `look` for each of its module's STATES in one look, or in
-    all of them.
-    """
+    """Run tests with `state` and `look` for each of the module's STATES, in one look or in all."""
     if {"state", "look"} <= set(metafunc.fixturenames):
         takes_all = metafunc.config.getoption("--looks", "one") == "all"
         states = metafunc.module.STATES
@@ -93,22 +91,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def look_of(state: str) -> str:
-    """Return the look of a state where each has one: always the same, whatever states are added."""
+    """Return a state's look, independent of the other states."""
     return list(LOOKS)[zlib.crc32(state.encode()) % len(LOOKS)]
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A page that is served, and the vault behind it."""
+    """A served page and its vault."""
 
     url: str
     root: Path
     library: Library
     revision: Callable[[], str]
-    """That of the follower."""
+    """Revision of the index follower."""
 
     def save(self, path: str, text: str) -> None:
-        """Save a note and take it in, as the child of a server does."""
+        """Save and index a note, as the server's child does."""
         (self.root / path).write_text(text, encoding="utf-8")
         self.library.index()
 
@@ -117,7 +115,7 @@ class Served:
 def serving(
     library: Library, root: Path, config: Config, library_host: LibraryHost | None = None
 ) -> Iterator[Served]:
-    """Serve the page of a library until this is left."""
+    """Serve a library's page while the context is open."""
     library_host = library_host or LibraryHost(OpenOptions(), lambda opening: library, command=[])
     with listening(HttpApp(library_host, library.folders, config), config, library_host) as (
         url,
@@ -128,7 +126,7 @@ def serving(
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The page over a small vault, on this machine."""
+    """The page for a small vault, on this machine."""
     place = tmp_path_factory.mktemp("page")
     root = write_notes(place / "vault", NOTES)
     config = with_http(load_config(user_file=place / "none"), page=True, port=0)
@@ -136,8 +134,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         [root], index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False
     ) as library:
         library.index()
-        with serving(library, root, config) as found:
-            yield found
+        with serving(library, root, config) as page:
+            yield page
 
 
 def cannot_be_read(opening: OpenOptions) -> Library:
@@ -149,9 +147,7 @@ RARE = ("empty", "indexing", "broken")
 
 @pytest.fixture(scope="session")
 def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """Pages in states that one sees seldom, by name: a folder that is empty, is being indexed or
-    cannot be read.
-    """
+    """Pages in rare states, by name: an empty folder, one being indexed, one unreadable."""
     config, place, urls = served.library.config, tmp_path_factory.mktemp("rare"), dict[str, str]()
     broken = LibraryHost(OpenOptions(), cannot_be_read, command=[])
     with ExitStack() as stack:
@@ -183,14 +179,14 @@ def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
 
 @pytest.fixture
 def team(served: Served, tmp_path: Path) -> Iterator[tuple[Served, str]]:
-    """The same page for a team: it asks for a token, which is that of somebody who only looks."""
+    """The same page with tokens, and a read-only token."""
     token = add_token(tmp_path / "tokens", "bob")
     with serving(
         served.library,
         served.root,
         with_http(served.library.config, token_file=str(tmp_path / "tokens")),
-    ) as found:
-        yield found, token
+    ) as page:
+        yield page, token
 
 
 @pytest.fixture(scope="session")
@@ -201,8 +197,8 @@ def chromium() -> Iterator[Any]:
     pytest.importorskip("axe_playwright_python", reason="axe is not installed (extra `page-tests`)")
     if not CHROMIUM:
         pytest.skip(
-            "there is no chromium here: install it (`apt-get install chromium`), or name the "
-            "program in CHROMIUM"
+            "chromium is not installed: run `apt-get install chromium`, or set CHROMIUM to the "
+            "program"
         )
     with playwright_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -211,9 +207,7 @@ def chromium() -> Iterator[Any]:
 
 
 def is_harmless(message: Any) -> bool:
-    """Return True if a message says that a screen answered 404 or 400, as some tests want, or that
-    a test was faster than the autofocus of a field.
-    """
+    """Return whether a console message is expected: a 400 or 404 response, or a late autofocus."""
     if message.text.startswith("Autofocus processing was blocked"):
         return True
     return "Failed to load resource" in message.text and "/static/" not in message.location["url"]
@@ -223,14 +217,13 @@ def is_harmless(message: Any) -> bool:
 def open_page(chromium: Any, served: Served) -> Iterator[Callable[..., Any]]:
     """Open addresses of the page.
 
-    Afterwards nothing was on the console, no dialog was opened, and nobody else was asked for
-    anything.
+    Afterwards, assert that there were no console messages, dialogs or requests to other hosts.
     """
     wrong: list[str] = []
     contexts = []
 
-    def open_it(path: str = "/", look: str = "light", **given: Any) -> Any:
-        context = chromium.new_context(**{"base_url": served.url, **LOOKS[look], **given})
+    def open_it(path: str = "/", look: str = "light", **settings: Any) -> Any:
+        context = chromium.new_context(**{"base_url": served.url, **LOOKS[look], **settings})
         contexts.append(context)
         context.set_default_timeout(15_000)
         page = context.new_page()
@@ -244,7 +237,7 @@ def open_page(chromium: Any, served: Served) -> Iterator[Callable[..., Any]]:
         page.on(
             "dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss())
         )
-        own = urlsplit(given.get("base_url", served.url)).netloc
+        own = urlsplit(settings.get("base_url", served.url)).netloc
         page.on(
             "request",
             lambda request: (
@@ -264,11 +257,11 @@ def open_page(chromium: Any, served: Served) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def picture() -> Callable[..., None]:
-    """Keep a picture of a page where `make test-page PICTURES=DIR` asks for them."""
+    """Save a screenshot for `make test-page PICTURES=DIR`."""
 
-    def keep(page: Any, name: str, **given: Any) -> None:
+    def keep(page: Any, name: str, **options: Any) -> None:
         if PICTURES:
             Path(PICTURES).mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), **given)
+            page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), **options)
 
     return keep

@@ -1,6 +1,4 @@
-"""Every screen in every state: nothing for axe to find, nothing wider than the window, nothing on
-the console.
-"""
+"""Every screen in every state passes axe, fits the window and logs nothing to the console."""
 
 import pytest
 
@@ -37,40 +35,40 @@ SCREENS = {
 }
 
 RARE = {
-    "empty-ask": ("empty", "/", "There is no Markdown file"),
-    "empty-links": ("empty", "/links", "Every link leads to a note."),
-    "empty-review": ("empty", "/review", "No text stands in two places"),
-    "empty-state": ("empty", "/state", "No process keeps it up to the disk"),
+    "empty-ask": ("empty", "/", "The folders contain no Markdown files"),
+    "empty-links": ("empty", "/links", "No broken links."),
+    "empty-review": ("empty", "/review", "No duplicates or near-duplicates"),
+    "empty-state": ("empty", "/state", "No running process keeps this index up to date"),
     "indexing-ask": ("indexing", "/", "300 of 1,000"),
     "indexing-answer": ("indexing", "/?q=boil+water", "indexed"),
     "indexing-state": ("indexing", "/state", "300 of 1,000"),
     "indexing-review": ("indexing", "/review", "Nothing is indexed yet"),
     "broken": ("broken", "/?q=boil+water", "the disk does not answer"),
 }
-"""By state: which page of `rare`, an address, and what it says."""
+"""Page of `rare`, address, and expected text, by state."""
 
 STATES = [*SCREENS, *RARE, "palette"]
 
 
 def unfold(page) -> None:
     page.wait_for_load_state("load")
-    for each in page.locator("details:not([open]) > summary").all():
-        if each.is_visible():
-            each.click()
+    for summary in page.locator("details:not([open]) > summary").all():
+        if summary.is_visible():
+            summary.click()
 
 
 def check_screen(page) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page, options={"runOnly": RULES})
+    results = Axe().run(page, options={"runOnly": RULES})
     assert [
-        (each["id"], [node["html"] for node in each["nodes"]])
-        for each in found.response["violations"]
+        (violation["id"], [node["html"] for node in violation["nodes"]])
+        for violation in results.response["violations"]
     ] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
 
 
-def test_a_screen_passes_axe_and_fits_the_window(request, open_page, state, look):
+def test_screens_pass_axe_and_fit_the_window(request, open_page, state, look):
     if state == "palette":
         page = open_page("/", look)
         page.keyboard.press("Control+k")

@@ -1,6 +1,4 @@
-"""How one uses it: typing, reading, going back, by the keyboard alone, without JavaScript, while
-notes are being saved.
-"""
+"""Using the page: typing, reading, going back, keyboard only, no JavaScript, live edits."""
 
 import time
 from urllib.parse import parse_qs, urlsplit
@@ -19,9 +17,7 @@ def type_slowly(page, text: str, delay: int = 25) -> None:
 
 
 def until(page, expression: str) -> None:
-    """Wait until an expression is true: Playwright's own way of it would need `eval`, which the
-    page forbids.
-    """
+    """Wait until an expression is true. Playwright's own wait needs `eval`, which we forbid."""
     end = time.monotonic() + 15
     while not page.evaluate(expression):
         assert time.monotonic() < end, expression
@@ -32,40 +28,40 @@ def answered(page) -> None:
     until(page, "document.querySelectorAll('#cards article').length > 0")
 
 
-def test_answers_come_as_one_types_for_finished_words_only(open_page):
+def test_answers_appear_while_typing_after_finished_words(open_page):
     page = open_page("/")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/?q=" in request.url else None)
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url) if "/?q=" in request.url else None)
     type_slowly(page, QUESTION)
     until(page, f"document.getElementById('answer').dataset.asked === {QUESTION!r}")
-    assert len(asked) <= len(QUESTION.split()) + 1
+    assert len(urls) <= len(QUESTION.split()) + 1
     assert "newer note wins" in page.locator("#cards").inner_text()
     page.wait_for_url("**/?q=" + QUESTION.replace(" ", "+"))
 
 
-def test_a_slow_typist_is_never_asked_for_half_a_word(open_page):
+def test_slow_typing_sends_no_half_words(open_page):
     page = open_page("/")
-    asked: list[str] = []
+    queries: list[str] = []
     page.on(
         "request",
         lambda request: (
-            asked.extend(parse_qs(urlsplit(request.url).query).get("q", []))
+            queries.extend(parse_qs(urlsplit(request.url).query).get("q", []))
             if "/?q=" in request.url
             else None
         ),
     )
     type_slowly(page, "pour boiled water", 250)
     until(page, "document.getElementById('answer').dataset.asked === 'pour boiled water'")
-    assert asked == ["pour", "pour boiled", "pour boiled water"]
+    assert queries == ["pour", "pour boiled", "pour boiled water"]
 
 
-def test_notes_are_offered_by_name_at_each_letter(open_page):
+def test_typing_suggests_notes_by_name(open_page):
     page = open_page("/")
     type_slowly(page, "gra")
     page.locator("#names a", has_text="Graph view").wait_for()
 
 
-def test_a_passage_is_opened_at_its_lines_and_back_leads_to_the_answer(open_page):
+def test_passage_opens_at_its_lines_and_back_returns_to_the_answer(open_page):
     page = open_page("/?q=" + QUESTION.replace(" ", "+"))
     page.locator("#card-1").click()
     page.wait_for_url("**/note/vault/sync.md?lines=*")
@@ -79,7 +75,7 @@ def test_a_passage_is_opened_at_its_lines_and_back_leads_to_the_answer(open_page
     assert page.locator("#q").input_value() == QUESTION
 
 
-def test_all_of_it_goes_by_the_keyboard(open_page):
+def test_keyboard_alone_is_enough(open_page):
     page = open_page("/")
     page.keyboard.type("boil water slowly and pour")  # the field has the focus
     page.keyboard.press("Enter")
@@ -97,7 +93,7 @@ def test_all_of_it_goes_by_the_keyboard(open_page):
     assert page.locator("#palette").evaluate("each => each.open") is False
 
 
-def test_the_palette_leads_to_a_note_by_its_name(open_page):
+def test_palette_opens_a_note_by_name(open_page):
     page = open_page("/")
     page.keyboard.press("Control+k")
     page.keyboard.type("canv")
@@ -106,7 +102,7 @@ def test_the_palette_leads_to_a_note_by_its_name(open_page):
     page.wait_for_url("**/note/vault/plugins/canvas.md")
 
 
-def test_it_works_without_javascript(open_page):
+def test_page_works_without_javascript(open_page):
     page = open_page("/", java_script_enabled=False)
     page.locator("#q").fill(QUESTION)
     page.locator("#q").press("Enter")
@@ -118,7 +114,7 @@ def test_it_works_without_javascript(open_page):
     assert page.locator("#open-palette").is_hidden()
 
 
-def test_a_note_that_is_saved_before_a_new_page_listens_changes_its_answer(open_page, served):
+def test_edit_before_the_stream_opens_updates_the_answer(open_page, served):
     page = open_page("/")
     path = "recipes/tea.md"
     before = (served.root / path).read_text(encoding="utf-8")
@@ -137,14 +133,14 @@ def test_a_note_that_is_saved_before_a_new_page_listens_changes_its_answer(open_
         served.save(path, before)
 
 
-def test_only_what_reads_otherwise_is_marked_as_changed(open_page, served):
+def test_only_changed_texts_are_marked(open_page, served):
     tea, coffee = "recipes/tea.md", "recipes/coffee.md"
     before = {path: (served.root / path).read_text(encoding="utf-8") for path in (tea, coffee)}
-    served.save(coffee, f"\n{before[coffee]}")  # its day is today's from here on
+    served.save(coffee, f"\n{before[coffee]}")  # its date is today from here on
     page = open_page("/?q=boil+water")
     score = "document.querySelector('#cards article:has(a[href*=coffee]) meter').textContent"
     scored = page.evaluate(score)
-    # a mark stays until the notes change again, as they do when they get their vectors
+    # marks disappear when notes change again, e.g. when they get vectors
     page.evaluate(
         "window.marked = new Set(); new MutationObserver(() => "
         "document.querySelectorAll('article.changed .path').forEach(path => "
@@ -165,7 +161,7 @@ def test_only_what_reads_otherwise_is_marked_as_changed(open_page, served):
 
 
 def reloaded(page, served) -> None:
-    """Save another note, and wait until the screen was loaded anew in place."""
+    """Save another note, and wait until the screen has reloaded."""
     page.evaluate("document.getElementById('main').dataset.old = '1'")
     before = (served.root / "recipes/tea.md").read_text(encoding="utf-8")
     try:
@@ -175,7 +171,7 @@ def reloaded(page, served) -> None:
         served.save("recipes/tea.md", before)
 
 
-def test_what_is_typed_and_not_sent_stays_while_notes_are_saved(open_page, served):
+def test_unsent_input_survives_a_reload(open_page, served):
     page = open_page("/review?show=all")
     field = page.locator("input[name=note]")
     field.fill("they differ in days")
@@ -187,14 +183,14 @@ def test_what_is_typed_and_not_sent_stays_while_notes_are_saved(open_page, serve
     ) == ["note", 4]
 
 
-def test_a_saved_note_moves_nobody_who_reads(open_page, served):
+def test_reload_keeps_the_scroll_position(open_page, served):
     page = open_page("/note/vault/sync.md?lines=9-9", viewport={"width": 600, "height": 300})
     page.evaluate("scrollTo(0, 0)")
     reloaded(page, served)
-    assert page.evaluate("scrollY") < 20  # the browser itself keeps what is read in its place
+    assert page.evaluate("scrollY") < 20  # browsers may adjust the position a little
 
 
-def test_filters_that_the_form_has_no_field_for_stay_while_one_types(open_page):
+def test_hidden_filters_survive_typing(open_page):
     page = open_page("/?q=boil&limit=1")
     page.locator("#q").fill("boil water ")
     until(page, "document.getElementById('answer').dataset.asked === 'boil water'")
@@ -202,7 +198,7 @@ def test_filters_that_the_form_has_no_field_for_stay_while_one_types(open_page):
     assert page.locator("#cards article").count() == 1
 
 
-def test_hostile_notes_are_only_words(open_page):
+def test_hostile_notes_render_as_text(open_page):
     page = open_page("/note/vault/hostile.md")
     assert "<script>alert(1)</script>" in page.locator(".rendered").inner_text()
     assert (
@@ -219,7 +215,7 @@ def test_hostile_notes_are_only_words(open_page):
     ] == []
 
 
-def test_a_note_saved_meanwhile_does_not_stop_a_page_that_was_asked_for(open_page, served):
+def test_saved_note_does_not_abort_a_page_load(open_page, served):
     page = open_page("/note/vault/sync.md")
     before = (served.root / "recipes/tea.md").read_text(encoding="utf-8")
 
@@ -227,7 +223,7 @@ def test_a_note_saved_meanwhile_does_not_stop_a_page_that_was_asked_for(open_pag
         revision = served.revision()
         served.save("recipes/tea.md", f"{before}\nStir.\n")
         assert waiting.until(lambda: served.revision() != revision)
-        time.sleep(0.5)  # the page has the news by now
+        time.sleep(0.5)  # the page has received the change by now
         route.continue_()
 
     page.route("**/note/vault/sync.md?*", save_first, times=1)
@@ -239,7 +235,7 @@ def test_a_note_saved_meanwhile_does_not_stop_a_page_that_was_asked_for(open_pag
         served.save("recipes/tea.md", before)
 
 
-def test_copies_are_decided_by_one_key_each_and_undone(open_page, served):
+def test_single_keys_decide_and_undo(open_page, served):
     page = open_page("/review")
     before = page.locator("label[for=decided]").inner_text()
     page.keyboard.press("a")
@@ -251,7 +247,7 @@ def test_copies_are_decided_by_one_key_each_and_undone(open_page, served):
     assert page.locator("label[for=decided]").inner_text() == before
 
 
-def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served):
+def test_judging_stays_on_the_answer_and_is_listed(open_page, served):
     page = open_page("/?q=boil+water")
     helps = page.locator("#cards article").first.locator("button[data-grade='1']")
     helps.click()
@@ -267,7 +263,7 @@ def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served
     until(page, "document.querySelectorAll('#cards button[aria-pressed=true]').length === 0")
 
 
-def test_why_draws_the_ranks_and_says_them_in_a_table(open_page, picture):
+def test_why_shows_ranks_as_chart_and_table(open_page, picture):
     page = open_page("/why?q=boil+water&path=plugins/canvas.md")
     assert page.locator("svg.slope polyline").count() >= 1
     page.locator("#ranks > summary").click()
@@ -275,7 +271,7 @@ def test_why_draws_the_ranks_and_says_them_in_a_table(open_page, picture):
     picture(page, "page-why")
 
 
-def test_a_missed_note_is_judged_without_leaving_why(open_page):
+def test_judging_a_missed_note_stays_on_why(open_page):
     page = open_page("/why?q=boil+water&path=plugins/canvas.md")
     pressed = "document.querySelector(\"button[data-grade='2']\").getAttribute('aria-pressed')"
     page.locator("button[data-grade='2']").click()
@@ -285,7 +281,7 @@ def test_a_missed_note_is_judged_without_leaving_why(open_page):
     until(page, f"{pressed} === 'false'")
 
 
-def test_an_answer_is_a_picture_of_the_documentation(open_page, picture):
+def test_answer_screenshot_for_the_documentation(open_page, picture):
     page = open_page(
         "/?q=copy+the+whole+vault+to+another+disk+every+evening",
         viewport={"width": 1000, "height": 720},
@@ -299,11 +295,12 @@ def clean(page) -> list:
 
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
     return [
-        each["id"] for each in Axe().run(page, options={"runOnly": rules}).response["violations"]
+        violation["id"]
+        for violation in Axe().run(page, options={"runOnly": rules}).response["violations"]
     ]
 
 
-def test_one_signs_in_with_a_token_looks_and_signs_out(open_page, team):
+def test_sign_in_with_a_token_and_sign_out(open_page, team):
     served, token = team
     page = open_page("/?q=boil+water", base_url=served.url)
     page.wait_for_url("**/sign-in?to=*")

@@ -1,4 +1,4 @@
-"""The page over a small vault, in one process: what a browser would get, without one."""
+"""The page for a small vault in one process, tested without a browser."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ BASE = "http://127.0.0.1:8377"
 
 @dataclass
 class Browser:
-    """Asks a site as a browser does: it keeps cookies, and says where its requests come from."""
+    """Sends requests like a browser: keeps cookies and sends Fetch Metadata."""
 
     site: HttpApp
     headers: dict[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Browser:
     def ask(
         self, path: str, method: str = "GET", form: Mapping[str, Any] | None = None, **headers: str
     ) -> httpx2.Response:
-        """Send one request; no redirect is followed."""
+        """Send one request without following redirects."""
         sent = {"Sec-Fetch-Site": "none" if method == "GET" else "same-origin", **self.headers}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         if self.cookies:
@@ -56,21 +56,21 @@ class Browser:
                     content=content,
                 )
 
-        found = anyio.run(send)
-        for header in found.headers.get_list("set-cookie"):
+        response = anyio.run(send)
+        for header in response.headers.get_list("set-cookie"):
             name, _, value = header.partition(";")[0].partition("=")
             self.cookies[name] = value
-        return found
+        return response
 
     def get(self, path: str, **headers: str) -> httpx2.Response:
         """Open an address."""
         return self.ask(path, **headers)
 
     def json(self, path: str, **headers: str) -> Any:
-        """Open a screen's twin."""
-        found = self.ask(path, **headers)
-        assert found.status_code == 200, found.text
-        return found.json()
+        """Return a screen's JSON."""
+        response = self.ask(path, **headers)
+        assert response.status_code == 200, response.text
+        return response.json()
 
     def post(self, path: str, form: Mapping[str, Any], **headers: str) -> httpx2.Response:
         """Send a form."""
@@ -79,40 +79,36 @@ class Browser:
 
 @pytest.fixture(scope="session")
 def plain_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """The defaults, whatever the user's own configuration says, with the page on."""
-    found = load_config(user_file=tmp_path_factory.mktemp("config") / "none")
-    return with_http(found, page=True)
+    """The default configuration with the page on."""
+    config = load_config(user_file=tmp_path_factory.mktemp("config") / "none")
+    return with_http(config, page=True)
 
 
 @pytest.fixture(scope="session")
 def browse(plain_config: Config) -> Callable[..., Browser]:
-    """Open the page over a library, on this machine and without tokens; settings of HTTP may be
-    changed.
-    """
+    """Open the page of a library, local and without tokens unless HTTP settings are given."""
 
-    def open_it(library: Library, config: Config = plain_config, **given: Any) -> Browser:
+    def open_it(library: Library, config: Config = plain_config, **settings: Any) -> Browser:
         library_host = LibraryHost(OpenOptions(), lambda opening: library, command=[])
-        return Browser(HttpApp(library_host, library.folders, with_http(config, **given)))
+        return Browser(HttpApp(library_host, library.folders, with_http(config, **settings)))
 
     return open_it
 
 
 @pytest.fixture
 def browser(library: Library, browse: Callable[..., Browser]) -> Browser:
-    """The page over the vault of `tests/small_vault.py`."""
+    """The page of the vault in `tests/small_vault.py`."""
     return browse(library)
 
 
 @pytest.fixture(scope="session")
 def visit_of() -> Callable[..., Visit]:
-    """Make a visit by hand: `visit_of(library, "q=sync&limit=3", subpath="vault/sync.md",
-    may_write=False)`.
-    """
+    """Build a visit, e.g. `visit_of(library, "q=sync", subpath="vault/sync.md")`."""
 
     def make(
         library: Library, query: str = "", opening: OpenOptions | None = None, **more: Any
     ) -> Visit:
-        values = {name: tuple(each) for name, each in parse_qs(query).items()}
+        values = {name: tuple(texts) for name, texts in parse_qs(query).items()}
         facts: dict[str, Any] = {"may_write": True, "is_local": True, **more}
         return Visit(
             LibraryHost(opening or OpenOptions(), lambda opening: library, command=[]),
@@ -126,7 +122,7 @@ def visit_of() -> Callable[..., Visit]:
 
 @pytest.fixture(scope="session")
 def show() -> Callable[[str, Visit], tuple[Screen, str]]:
-    """Show a screen: what it says, and its HTML."""
+    """Return a screen and its HTML."""
 
     def show_it(name: str, visit: Visit) -> tuple[Screen, str]:
         screen = SCREENS[name](visit)
@@ -151,13 +147,13 @@ class Tags(HTMLParser):
         self.text += data
 
     def links(self) -> list[str]:
-        """Return where its links lead."""
+        """Return the targets of all links."""
         return [attributes.get("href") or "" for tag, attributes in self.tags if tag == "a"]
 
 
 @pytest.fixture(scope="session")
 def tags_of() -> Callable[[str], Tags]:
-    """Read a page: `tags_of(html).tags`, `.text`, `.links()`."""
+    """Parse a page: `tags_of(html).tags`, `.text`, `.links()`."""
     return Tags
 
 
@@ -165,9 +161,7 @@ def tags_of() -> Callable[[str], Tags]:
 def vault_copy(
     tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[Callable[[Mapping[str, str]], Library]]:
-    """Make a vault of some notes and index it: `vault_copy({"a.md": "# A\\n"})` returns its
-    library, `library.folders[0]` its name and place.
-    """
+    """Create and index a vault: `vault_copy({"a.md": "# A\\n"})` returns its library."""
     opened: list[Library] = []
 
     def make(notes: Mapping[str, str]) -> Library:

@@ -1,4 +1,4 @@
-"""Ask: an address says the whole question, the page and its twin the whole answer."""
+"""The Ask screen: its addresses, page and JSON."""
 
 import json
 from pathlib import Path
@@ -8,16 +8,16 @@ from thumbindex.page.ask import query_command, read_question
 from thumbindex.page.visit import note_address, screen_address
 
 
-def test_a_question_is_answered_with_the_words_marked_and_a_link_to_the_lines(browser, tags_of):
+def test_answer_marks_words_and_links_to_lines(browser, tags_of):
     page = browser.get("/?q=green+button+syncing")
-    found = tags_of(page.text)
+    tags = tags_of(page.text)
     assert page.status_code == 200
-    assert ("mark", {}) in found.tags
-    assert "Press the green button" in found.text
-    assert any(link.startswith("/note/vault/sync.md?lines=") for link in found.links())
+    assert ("mark", {}) in tags.tags
+    assert "Press the green button" in tags.text
+    assert any(link.startswith("/note/vault/sync.md?lines=") for link in tags.links())
 
 
-def test_the_twin_is_what_the_command_prints(browser, library, run):
+def test_ask_json_equals_the_commands_json(browser, library, run):
     printed, served = (
         json.loads(run("query", "green button", "--json").stdout),
         browser.json("/ask.json?q=green+button"),
@@ -25,14 +25,14 @@ def test_the_twin_is_what_the_command_prints(browser, library, run):
     assert {**served, "index": None} == {**printed, "index": None}
 
 
-def test_filters_are_part_of_the_address_and_chips_take_them_out(browser, tags_of):
+def test_chips_remove_filters_from_the_address(browser, tags_of):
     page = tags_of(browser.get("/?q=sync&tag=guide/setup&since=2026-01-01").text)
     assert "/?q=sync&tag=guide%2Fsetup" in page.links()
     assert "/?q=sync&since=2026-01-01" in page.links()
     assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
 
 
-def test_a_script_is_sent_the_answer_alone(browser, tags_of):
+def test_part_header_returns_only_the_answer(browser, tags_of):
     whole, part = (
         browser.get("/?q=green+button"),
         browser.get("/?q=green+button", Thumbindex_Part="answer"),
@@ -50,13 +50,13 @@ def test_a_script_is_sent_the_answer_alone(browser, tags_of):
     assert "<title>green button - thumbindex</title>" in part.text
 
 
-def test_a_question_without_an_answer_says_so_and_offers_why(browser):
+def test_unanswered_question_links_to_why(browser):
     page = browser.get("/?q=xylophone+quarterly+zebra").text
     assert "No passage is close enough" in page
     assert "/why?q=xylophone" in page
 
 
-def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(
+def test_command_repeats_local_options_and_hides_paths_from_remote_visitors(
     library, visit_of, vault
 ):
     opening = OpenOptions((str(vault),), Path("indexes"), None, ("query.limit=3",))
@@ -73,7 +73,7 @@ def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_a
     assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
 
 
-def test_addresses_escape_what_paths_may_hold():
+def test_addresses_escape_special_characters():
     assert screen_address("ask", q="a&b", tag=("x", "y"), limit=None) == "/?q=a%26b&tag=x&tag=y"
     assert (
         note_address("my notes", "a#b/c?d.md", (3, 9))
@@ -82,7 +82,7 @@ def test_addresses_escape_what_paths_may_hold():
     assert note_address("n", "caf\udce9.md") == "/note/n/caf%E9.md"
 
 
-def test_bad_values_are_told_and_nothing_breaks(browser):
+def test_invalid_parameters_are_refused(browser):
     assert browser.get("/?q=a&limit=-1").status_code == 400
     assert browser.get("/?q=a&since=tomorrow").status_code == 400
     assert browser.get(f"/?q={'a' * 20_000}").status_code == 400
@@ -90,7 +90,7 @@ def test_bad_values_are_told_and_nothing_breaks(browser):
     assert browser.get("/?q=a&folder=nobody").status_code == 404
 
 
-def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tags_of):
+def test_lines_of_a_passage_appear_once_in_order(vault_copy, browse, tags_of):
     long = (
         "# Long\n\n"
         + "".join(f"Row {n} of words.\n" for n in range(20))

@@ -1,6 +1,4 @@
-"""Hostile addresses: nothing from outside a folder, no live markup, never an error of ours,
-whatever stands in a path or a value.
-"""
+"""Hostile paths and values: nothing from outside a folder, no live markup, no server errors."""
 
 import os
 import re
@@ -29,13 +27,13 @@ PATHS = (
     "~/secret.md",
     "a" * 5_000,
 )
-"""Paths that differ in kind; `mcp/test_hostile_paths.py` asks all that we know over MCP."""
+"""One path of each kind; `mcp/test_hostile_paths.py` has all of them."""
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory, open_fake, browse):
-    """Two folders that differ only in what lies outside of them, each with its page."""
-    opened, made = [], []
+    """The pages of two folders that differ only in the files outside them."""
+    opened, pages = [], []
     for name in ("aa", "bb"):
         place = tmp_path_factory.mktemp(name) / "place"
         root = make(place, place.parent / "outside", real=name == "aa")
@@ -43,8 +41,8 @@ def both(tmp_path_factory, open_fake, browse):
         library = open_fake(OpenOptions((str(root),), place.parent / "index"))
         library.index()
         opened.append(library)
-        made.append((browse(library), place.parent))
-    yield made
+        pages.append((browse(library), place.parent))
+    yield pages
     for library in opened:
         library.close()
 
@@ -70,15 +68,15 @@ FORMS = {
     ),
     "/review/decide": ({"id": "{}", "verdict": "same"},),
 }
-"""By address, values of forms: a path stands where `{}` does."""
+"""Form values by address; `{}` is the place of the path."""
 
 
-def told(page, place, address, form=None):
-    found = page.get(address) if form is None else page.post(address, form)
+def response_of(page, place, address, form=None):
+    response = page.get(address) if form is None else page.post(address, form)
     text = re.sub(
-        r'page;dur=[\d.]+|data-revision="\d+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+', "x", found.text
+        r'page;dur=[\d.]+|data-revision="\d+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+', "x", response.text
     )
-    return found.status_code, text.replace(str(place), "PLACE").replace(
+    return response.status_code, text.replace(str(place), "PLACE").replace(
         quote(str(place), safe=""), "PLACE"
     ).replace(quote(str(place)), "PLACE")
 
@@ -88,38 +86,38 @@ def encoded(path: str) -> str:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=range(len(PATHS)))
-def test_a_path_leads_to_nothing_outside_and_does_not_tell_whether_anything_is_there(both, path):
-    for form in ADDRESSES:
-        said = []
+def test_hostile_paths_in_addresses_reveal_nothing_outside(both, path):
+    for pattern in ADDRESSES:
+        responses = []
         for page, place in both:
-            address = form.format(encoded(path.replace("OUTSIDE", str(place / "outside"))))
-            status, text = told(page, place, address)
+            address = pattern.format(encoded(path.replace("OUTSIDE", str(place / "outside"))))
+            status, text = response_of(page, place, address)
             assert status in {200, 303, 400, 404, 405}, address
             assert SECRET not in text
-            said.append((status, text))
-        assert said[0] == said[1], form
+            responses.append((status, text))
+        assert responses[0] == responses[1], pattern
 
 
-def test_a_path_in_a_form_changes_nothing_outside_and_does_not_tell_whether_anything_is_there(both):
+def test_hostile_paths_in_forms_change_and_reveal_nothing_outside(both):
     for path, (address, forms) in product(PATHS, FORMS.items()):
         for form in forms:
-            said = []
+            responses = []
             for page, place in both:
-                written = path.replace("OUTSIDE", str(place / "outside"))
-                given = {
-                    name: value.replace("{}", written).encode("utf-8", "surrogatepass")
+                hostile = path.replace("OUTSIDE", str(place / "outside"))
+                values = {
+                    name: value.replace("{}", hostile).encode("utf-8", "surrogatepass")
                     for name, value in form.items()
                 }
-                status, text = told(page, place, address, given)
-                assert status in {200, 303, 400, 404}, (address, given)
+                status, text = response_of(page, place, address, values)
+                assert status in {200, 303, 400, 404}, (address, values)
                 assert SECRET not in text
-                said.append((status, text))
-            assert said[0] == said[1], (address, form, path)
+                responses.append((status, text))
+            assert responses[0] == responses[1], (address, form, path)
     for page, _ in both:
         assert page.json("/judge.json")["judged"] == []
 
 
-def test_a_path_with_slashes_as_they_are_leads_to_nothing_outside(both):
+def test_unescaped_traversals_reveal_nothing_outside(both):
     for page, _ in both:
         for path in (
             "/note/vault/../secret.md",
@@ -128,8 +126,8 @@ def test_a_path_with_slashes_as_they_are_leads_to_nothing_outside(both):
             "/static/x/../../site.py",
             "/note//etc/passwd",
         ):
-            found = page.get(path)
-            assert (found.status_code in {303, 404}, SECRET in found.text) == (True, False)
+            response = page.get(path)
+            assert (response.status_code in {303, 404}, SECRET in response.text) == (True, False)
 
 
 HOSTILE_VALUES = (
@@ -154,7 +152,7 @@ PARAMETERS = (
 
 
 class Live(HTMLParser):
-    """What of a page could act."""
+    """Finds active content in a page."""
 
     def __init__(self, html):
         super().__init__()
@@ -162,38 +160,40 @@ class Live(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag, attrs):
-        held = dict(attrs)
+        attributes = dict(attrs)
         acts = tag in {"iframe", "object", "embed", "base", "img"} or (
-            tag == "script" and not (held.get("src") or "").startswith("/static/")
+            tag == "script" and not (attributes.get("src") or "").startswith("/static/")
         )
         addresses = [
-            held[name] or "" for name in ("href", "action", "src", "formaction") if name in held
+            attributes[name] or ""
+            for name in ("href", "action", "src", "formaction")
+            if name in attributes
         ]
         leads = any(
             address.strip().lower().startswith(("javascript:", "vbscript:"))
             or ("data:" in address and address != "data:,")
             for address in addresses
         )
-        if acts or leads or any(name.startswith("on") or name == "style" for name in held):
-            self.found.append((tag, held))
+        if acts or leads or any(name.startswith("on") or name == "style" for name in attributes):
+            self.found.append((tag, attributes))
 
 
 @pytest.mark.parametrize("screen", sorted(SCREENS))
-def test_a_value_is_words_or_told_to_be_wrong(browser, screen):
-    """Each parameter of a screen is given markup and one of the other values in turn."""
+def test_hostile_values_are_escaped_or_refused(browser, screen):
+    """Send markup and one other hostile value in each parameter."""
     base = {"ask": "/", "note": "/note/vault/sync.md"}.get(screen, f"/{screen}")
     markup, *others = map(encoded, HOSTILE_VALUES)
     for name, other in zip(PARAMETERS, cycle(others), strict=False):
         extra = "q=sync&" if name != "q" and screen in {"ask", "why", "names"} else ""
-        for given in (markup, other):
-            found = browser.get(f"{base}?{extra}{name}={given}")
-            assert found.status_code in {200, 400, 404}, (name, found.text[:300])
-            assert Live(found.text).found == []
-    for given in (markup, *others):
-        twin = browser.get(f"{base if base != '/' else '/ask'}.json?q={given}")
-        assert twin.status_code in {200, 400, 404}
-        assert twin.headers["content-type"] == "application/json"
+        for value in (markup, other):
+            response = browser.get(f"{base}?{extra}{name}={value}")
+            assert response.status_code in {200, 400, 404}, (name, response.text[:300])
+            assert Live(response.text).found == []
+    for value in (markup, *others):
+        json_response = browser.get(f"{base if base != '/' else '/ask'}.json?q={value}")
+        assert json_response.status_code in {200, 400, 404}
+        assert json_response.headers["content-type"] == "application/json"
 
 
-def test_a_value_that_is_given_too_often_is_refused(browser):
+def test_too_many_values_are_refused(browser):
     assert browser.get(f"/?{'folder=vault&' * 450}{'q=a&' * 100}").status_code == 400

@@ -1,4 +1,4 @@
-"""Judge: a thumb is kept as a labeled question, for those who may judge, of notes they may see."""
+"""The Judge screen: judgments are stored as a query set for `thumbindex eval`."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ def page(vault, browse):
 
 
 def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", **more):
-    given = {
+    form = {
         "query": query,
         "kind": "factual",
         "folder": "vault0",
@@ -36,10 +36,10 @@ def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", 
         "grade": grade,
         **more,
     }
-    return page.post("/judge/mark", given, Accept="application/json")
+    return page.post("/judge/mark", form, Accept="application/json")
 
 
-def test_a_thumb_is_a_line_that_eval_reads(page, vault):
+def test_judgment_becomes_a_query_for_eval(page, vault):
     assert mark(page, "2").json()["grade"] == 2
     (query,) = load_queries(vault.opened[0].index_paths.judged_set)
     (label,) = query.relevant
@@ -52,7 +52,7 @@ def test_a_thumb_is_a_line_that_eval_reads(page, vault):
     )
 
 
-def test_a_question_is_one_however_it_is_typed_and_the_last_judgment_holds(page, vault):
+def test_last_judgment_counts_for_spelling_variants_of_a_query(page, vault):
     mark(page, "2")
     mark(page, "1", query="  which BUTTON? ")
     (judged,) = read_judgments(vault.opened[0].index_paths)
@@ -61,7 +61,7 @@ def test_a_question_is_one_however_it_is_typed_and_the_last_judgment_holds(page,
     assert read_judgments(vault.opened[0].index_paths) == ()
 
 
-def test_what_does_not_answer_is_kept_and_is_no_label(page, vault):
+def test_grade_zero_is_stored_but_not_a_label(page, vault):
     mark(page, "0")
     assert [
         judgment.grade for judgment in read_judgments(vault.opened[0].index_paths)[0].judgments
@@ -69,7 +69,7 @@ def test_what_does_not_answer_is_kept_and_is_no_label(page, vault):
     assert vault.opened[0].index_paths.judged_set.read_text(encoding="utf-8") == ""
 
 
-def test_the_buttons_of_an_answer_show_what_was_judged(page, tags_of):
+def test_buttons_show_the_stored_grade(page, tags_of):
     place = page.json("/ask.json?q=green+button")["results"][0]
     heading = place["heading_path"][-1] if len(place["heading_path"]) > 1 else ""
     mark(page, "1", query="green button", path=place["path"], heading=heading)
@@ -78,10 +78,10 @@ def test_the_buttons_of_an_answer_show_what_was_judged(page, tags_of):
         for tag, a in tags_of(page.get("/?q=green+button").text).tags
         if tag == "button" and a.get("aria-pressed") == "true"
     ]
-    assert [each["data-grade"] for each in pressed] == ["1"]
+    assert [button["data-grade"] for button in pressed] == ["1"]
 
 
-def test_no_note_is_written_and_a_rebuild_keeps_all(page, vault):
+def test_judging_writes_no_note_and_survives_a_rebuild(page, vault):
     mark(page, "2")
     before = {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES}
     vault.index(rebuild=True)
@@ -89,7 +89,7 @@ def test_no_note_is_written_and_a_rebuild_keeps_all(page, vault):
     assert {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES} == before
 
 
-def test_a_note_that_became_private_is_taken_out(page, vault):
+def test_judgments_of_newly_private_notes_are_deleted(page, vault):
     mark(page, "2")
     mark(page, "1", path="other.md", heading="")
     (vault.folders[0][1] / "sync.md").write_text(
@@ -101,25 +101,25 @@ def test_a_note_that_became_private_is_taken_out(page, vault):
     assert "other.md" in vault.opened[0].index_paths.judged.read_text(encoding="utf-8")
 
 
-def test_what_is_not_there_cannot_be_judged(page):
+def test_invalid_judgments_are_refused(page):
     assert mark(page, "2", path="nothing.md").status_code == 404
     assert mark(page, "7").status_code == 400
     assert mark(page, "2", query=" ").status_code == 400
     assert mark(page, "2", folder="nobody").status_code == 404
 
 
-def test_the_mark_of_an_earlier_version_that_no_note_answers_costs_no_judgment(page, vault):
+def test_unknown_field_of_an_older_version_costs_no_judgment(page, vault):
     mark(page, "2")
     path = vault.opened[0].index_paths.judged
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    kept["judged"][0]["nothing"] = True
-    path.write_text(json.dumps(kept), encoding="utf-8")
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored["judged"][0]["nothing"] = True
+    path.write_text(json.dumps(stored), encoding="utf-8")
     mark(page, "1", path="other.md", heading="")
     (judged,) = read_judgments(vault.opened[0].index_paths)
     assert [judgment.grade for judgment in judged.judgments] == [2, 1]
 
 
-def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(page, vault):
+def test_damaged_judgment_file_is_reported_and_not_overwritten(page, vault):
     path = vault.opened[0].index_paths.judged
     path.write_text("{broken", encoding="utf-8")
     assert mark(page, "2").status_code == 503
@@ -130,73 +130,71 @@ def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(pa
         True,
     )
     assert path.read_text(encoding="utf-8") == "{broken"
-    with pytest.raises(StorageError, match="Repair the file") as found:
+    with pytest.raises(StorageError, match="Repair the file") as caught:
         read_judgments(vault.opened[0].index_paths)
-    # else the index would be taken for damaged, and built anew
-    assert type(found.value) is StorageError
+    # a subclass would make the index count as damaged and rebuild it
+    assert type(caught.value) is StorageError
 
 
-def test_nothing_is_lost_where_two_judge_at_once(vault):
+def test_concurrent_judgments_are_all_kept(vault):
     def judge(name: str) -> None:
         for n in range(10):
             vault.judgments().judge(f"{name}{n}?", "sync.md", "", 2, folder="vault0")
 
     both = [threading.Thread(target=judge, args=(name,)) for name in ("a", "b")]
-    for each in both:
-        each.start()
-    for each in both:
-        each.join()
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
     assert len(read_judgments(vault.opened[0].index_paths)) == 20
 
 
-def test_without_javascript_one_comes_back_to_the_answer_and_nowhere_else(page):
-    given = {"query": "a", "folder": "vault0", "path": "sync.md", "heading": "", "grade": "2"}
-    assert page.post("/judge/mark", {**given, "back": "/?q=a"}).headers["location"] == "/?q=a"
+def test_form_redirects_to_the_answer_but_not_to_other_sites(page):
+    form = {"query": "a", "folder": "vault0", "path": "sync.md", "heading": "", "grade": "2"}
+    assert page.post("/judge/mark", {**form, "back": "/?q=a"}).headers["location"] == "/?q=a"
     assert (
-        page.post("/judge/mark", {**given, "back": "//evil.example"})
+        page.post("/judge/mark", {**form, "back": "//evil.example"})
         .headers["location"]
         .startswith("/judge")
     )
 
 
-def test_a_note_that_the_search_missed_is_judged_on_why_and_is_a_label_of_eval(
-    page, vault, tags_of
-):
-    asked = "/why?q=Which+button%3F&path=other.md"
+def test_missed_note_can_be_judged_on_why(page, vault, tags_of):
+    address = "/why?q=Which+button%3F&path=other.md"
     assert "other.md" not in [
-        each["path"] for each in page.json("/ask.json?q=Which+button%3F&limit=1")["results"]
+        result["path"] for result in page.json("/ask.json?q=Which+button%3F&limit=1")["results"]
     ]
     form = {
         facts["name"]: facts["value"]
-        for tag, facts in tags_of(page.get(asked).text).tags
+        for tag, facts in tags_of(page.get(address).text).tags
         if tag == "input" and facts.get("type") == "hidden"
     }
     done = page.post("/judge/mark", form | {"grade": "2"})
-    assert done.headers["location"] == asked
+    assert done.headers["location"] == address
     (query,) = load_queries(vault.opened[0].index_paths.judged_set)
     assert [(label.path, label.heading, label.grade) for label in query.relevant] == [
         ("other.md", None, 2)
     ]
     pressed = [
         facts["data-grade"]
-        for tag, facts in tags_of(page.get(asked).text).tags
+        for tag, facts in tags_of(page.get(address).text).tags
         if facts.get("aria-pressed") == "true"
     ]
     assert pressed == ["2"]
 
 
-def test_the_screen_says_the_command_that_measures_by_the_judgments(page, vault):
+def test_judge_screen_shows_the_eval_command(page, vault):
     mark(page, "2")
     command = shlex.split(page.json("/judge.json")["command"])
     assert command[:3] == ["thumbindex", "eval", str(vault.opened[0].index_paths.judged_set)]
     assert f"--folder={vault.folders[0][1]}" in command
 
 
-def test_a_private_note_leaves_the_index_even_where_what_was_judged_cannot_be_read(vault):
+def test_damaged_judgment_file_does_not_keep_private_notes_indexed(vault):
     vault.opened[0].index_paths.judged.write_text("{broken", encoding="utf-8")
     (vault.folders[0][1] / "sync.md").write_text(
         "---\nprivate: true\n---\n# Sync\n", encoding="utf-8"
     )
     vault.index()
-    assert [each.path for each in vault.outline()] == ["other.md"]
+    assert [entry.path for entry in vault.outline()] == ["other.md"]
     assert vault.status()[0].index.documents == 1

@@ -1,4 +1,4 @@
-"""Note: what stands around it, cited lines, and one answer for all that is not to be seen."""
+"""The Note screen: links, cited lines, and one answer for hidden and missing notes."""
 
 import pytest
 
@@ -18,20 +18,20 @@ def page(vault_copy, browse):
     return browse(vault_copy(NOTES))
 
 
-def test_links_backlinks_and_broken_links_stand_beside_it(page, tags_of):
-    found = tags_of(page.get("/note/vault0/tea.md").text)
-    assert "Never boil it. For [[tea]]." in found.text
-    assert {"/note/vault0/milk.md", "/note/vault0/milk.md?heading=Warm"} <= set(found.links())
-    assert "[[nowhere]]" in found.text
+def test_note_shows_links_backlinks_and_broken_links(page, tags_of):
+    tags = tags_of(page.get("/note/vault0/tea.md").text)
+    assert "Never boil it. For [[tea]]." in tags.text
+    assert {"/note/vault0/milk.md", "/note/vault0/milk.md?heading=Warm"} <= set(tags.links())
+    assert "[[nowhere]]" in tags.text
 
 
-def test_cited_lines_are_marked_and_said(page, tags_of):
+def test_cited_lines_are_marked(page, tags_of):
     text = page.get("/note/vault0/tea.md?lines=10-10").text
     assert 'class="block cited" data-lines="10-10"' in text
     assert 'data-copy="tea.md (line 10)"' in text
 
 
-def test_a_heading_marks_what_stands_under_it(page):
+def test_heading_marks_its_section(page):
     assert (
         'class="block cited" data-lines="10-10"'
         in page.get("/note/vault0/tea.md?heading=Steep").text
@@ -39,10 +39,10 @@ def test_a_heading_marks_what_stands_under_it(page):
     assert page.get("/note/vault0/tea.md?heading=Nothing").status_code == 400
 
 
-def test_the_source_is_the_text_as_it_is_written(page, tags_of):
-    found = tags_of(page.get("/note/vault0/tea.md?source=1").text)
-    assert "date: 2026-02-01" in found.text
-    assert "[[milk#Warm]]" in found.text
+def test_source_shows_the_markdown(page, tags_of):
+    tags = tags_of(page.get("/note/vault0/tea.md?source=1").text)
+    assert "date: 2026-02-01" in tags.text
+    assert "[[milk#Warm]]" in tags.text
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_the_source_is_the_text_as_it_is_written(page, tags_of):
     ],
 )
 def test_unknown_paths_get_the_same_404(page, path):
-    found, missing = page.get(f"/note/{path}"), page.get("/note/vault0/missing.md")
-    assert (found.status_code, found.text) == (404, missing.text)
+    response, missing = page.get(f"/note/{path}"), page.get("/note/vault0/missing.md")
+    assert (response.status_code, response.text) == (404, missing.text)
 
 
-def test_lines_that_the_note_does_not_have_are_told(page):
+def test_missing_lines_are_refused(page):
     assert page.get("/note/vault0/tea.md?lines=90-99").status_code == 400
     assert page.get("/note/vault0/tea.md?lines=9-2").status_code == 400
 
 
-def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, browse):
+def test_backlink_text_is_omitted_if_the_note_has_changed(vault_copy, browse):
     library = vault_copy(NOTES)
     (library.folders[0][1] / "milk.md").write_text(
         "# Milk\n\n\n\nSomething else.\n", encoding="utf-8"
@@ -77,7 +77,7 @@ def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, bro
     assert [backlink["text"] for backlink in backlinks] == [""]
 
 
-def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, show):
+def test_editor_links_are_shown_to_local_visitors_only(vault_copy, visit_of, show):
     library = vault_copy(NOTES)
     assert "vscode://" in show("note", visit_of(library, subpath="vault0/tea.md"))[1]
     assert (
@@ -86,9 +86,7 @@ def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, sh
     )
 
 
-def test_the_source_of_a_very_long_note_is_shown_around_the_cited_lines(
-    vault_copy, browse, tags_of
-):
+def test_long_source_is_shown_around_the_cited_lines(vault_copy, browse, tags_of):
     long = "# Long\n\n" + "".join(f"Line {n} of many words.\n\n" for n in range(5_000))
     page = browse(vault_copy({"long.md": long}))
     ids = [

@@ -1,4 +1,4 @@
-"""Private notes on the page: with one in the folder every screen shows what it showed without."""
+"""A private note in a folder changes no screen of the page."""
 
 import re
 from urllib.parse import quote
@@ -37,20 +37,17 @@ WRITTEN = (
     r'|<td class="number-cell">[\d.]+</td>|width="[\d.]+"'
     r'|<dt>(?:Last written|Generation)</dt><dd.*?</dd>|"parts": \[\[.*?\]\]|[\d.,]+ MB'
 )
-"""What a screen says of when and how often the index was written, and how many bytes that took: any
-saved note changes it.
-"""
+"""Times, counts and sizes of index writes, which change with any saved note."""
 
 
-def told(page) -> dict[str, tuple[int, str]]:
-    said = {}
-    for address in ADDRESSES:
-        path, mark, query = address.partition("?")
-        for each in (address, f"{'/ask' if path == '/' else path}.json{mark}{query}"):
-            found = page.get(each)
-            text = re.sub(WRITTEN, "", found.text)
-            said[each] = (found.status_code, text)
-    return said
+def all_responses(page) -> dict[str, tuple[int, str]]:
+    responses = {}
+    for screen in ADDRESSES:
+        path, mark, query = screen.partition("?")
+        for address in (screen, f"{'/ask' if path == '/' else path}.json{mark}{query}"):
+            response = page.get(address)
+            responses[address] = (response.status_code, re.sub(WRITTEN, "", response.text))
+    return responses
 
 
 @pytest.fixture
@@ -65,19 +62,19 @@ def write(library, path: str, text: str, index: bool = True) -> None:
         library.index()
 
 
-def test_a_screen_shows_of_a_private_note_what_it_shows_of_none(vault, browse):
+def test_private_notes_change_no_screen(vault, browse):
     page = browse(vault)
-    before = told(page)
+    before = all_responses(page)
     copy = OPEN["pears.md"].partition("\n\n")[2]
     write(vault, "journal/night.md", f"{KEY}# Night\n\n{copy}", index=False)
     write(vault, HIDDEN, f"{KEY}# Day\n\n{SECRET} apples. See [[apples]].\n")
-    assert told(page) == before
+    assert all_responses(page) == before
 
 
-def test_a_note_that_has_just_become_private_is_nowhere_before_anybody_has_looked(vault, browse):
+def test_newly_private_note_disappears_at_once(vault, browse):
     page = browse(vault)
     write(vault, HIDDEN, f"# Day\n\n{SECRET} apples, in a cool cellar. See [[apples]].\n")
-    shown = told(page)
+    shown = all_responses(page)
     assert (
         sum(
             SECRET in text or "day.md" in text.replace(quote(HIDDEN), "")
@@ -86,16 +83,16 @@ def test_a_note_that_has_just_become_private_is_nowhere_before_anybody_has_looke
         > 5
     )
     write(vault, HIDDEN, f"{KEY}# Day\n\n{SECRET} apples.\n", index=False)
-    now = told(page)
+    after = all_responses(page)
     assert [
         address
-        for address, (_, text) in now.items()
+        for address, (_, text) in after.items()
         if SECRET in text.replace(f"q={SECRET}", "") and SECRET not in address
     ] == []
-    asked = {address for address in now if quote(HIDDEN) in address or "names?q=day" in address}
+    naming = {address for address in after if quote(HIDDEN) in address or "names?q=day" in address}
     assert [
         address
-        for address, (_, text) in now.items()
-        if "journal/day.md" in text and address not in asked
+        for address, (_, text) in after.items()
+        if "journal/day.md" in text and address not in naming
     ] == []
     assert page.get(f"/note/vault0/{HIDDEN}").text == page.get("/note/vault0/nothing.md").text

@@ -1,6 +1,4 @@
-"""Review: what differs is marked, decisions are made and undone; notes that became private
-are nowhere.
-"""
+"""The Review screen: marked differences, decisions and undo, newly private notes."""
 
 import json
 import time
@@ -35,36 +33,36 @@ def clusters(page) -> list:
     return page.json("/review.json?show=all")["clusters"]
 
 
-def test_two_endless_texts_are_compared_as_far_as_time_allows():
+def test_comparison_of_huge_texts_takes_limited_time():
     text = "word " * (20 * MAX_DIFF_TOKENS)
     began = time.process_time()
     left, right = diff_texts(text, text + "more")
     assert time.process_time() - began < 10  # all of it would take hours
     assert exceeds_diff_limit(text)
-    assert ("".join(each for each, _ in left), "".join(each for each, _ in right)) == (
+    assert ("".join(piece for piece, _ in left), "".join(piece for piece, _ in right)) == (
         text,
         text + "more",
     )
 
 
-def test_what_is_to_be_decided_comes_first_side_by_side(page, tags_of):
-    found = tags_of(page.get("/review").text)
-    assert ("mark", {}) in found.tags
-    assert any(link.startswith("/note/vault0/backup.md?lines=") for link in found.links())
-    assert "Ada" in found.text
+def test_open_clusters_come_first_side_by_side(page, tags_of):
+    tags = tags_of(page.get("/review").text)
+    assert ("mark", {}) in tags.tags
+    assert any(link.startswith("/note/vault0/backup.md?lines=") for link in tags.links())
+    assert "Ada" in tags.text
 
 
-def test_a_decision_goes_on_to_the_next_and_can_be_undone(page, vault):
+def test_decision_leads_to_the_next_cluster_and_can_be_undone(page, vault):
     first = next(cluster for cluster in clusters(page) if cluster["verdict"] is None)
     done = page.post(
         "/review/decide", {"id": first["id"], "verdict": "apart", "note": "two releases"}
     )
     assert (done.status_code, f"last={first['id']}" in done.headers["location"]) == (303, True)
     assert "apart" in page.get(done.headers["location"]).text
-    kept = next(
+    decided = next(
         cluster for cluster in vault.duplicates(grey=True).clusters if cluster.id == first["id"]
     )
-    assert (kept.verdict, kept.note) == ("apart", "two releases")
+    assert (decided.verdict, decided.note) == ("apart", "two releases")
     page.post("/review/undo", {"id": first["id"]})
     assert (
         next(
@@ -74,13 +72,13 @@ def test_a_decision_goes_on_to_the_next_and_can_be_undone(page, vault):
     )
 
 
-def test_one_who_only_looks_is_told_who_decides(vault, visit_of, show):
+def test_read_only_visitors_see_who_can_decide(vault, visit_of, show):
     _, html = show("review", visit_of(vault, may_write=False))
     assert "serve.http.writers" in html
     assert "/review/decide" not in html
 
 
-def test_a_note_that_became_private_is_in_no_cluster(page, vault):
+def test_newly_private_note_is_in_no_cluster(page, vault):
     root = vault.folders[0][1]
     (root / "backup.md").write_text(
         "---\nprivate: true\n---\n" + NOTES["backup.md"].partition("---\n# ")[2], encoding="utf-8"

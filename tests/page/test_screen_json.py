@@ -1,4 +1,4 @@
-"""Twins: each screen's JSON says what its screen says, and fits its schema in docs/schema/page."""
+"""Each screen has JSON that fits its schema in docs/schema/page."""
 
 import json
 from collections.abc import Callable
@@ -36,13 +36,13 @@ LONG = (
 
 @pytest.fixture(scope="module")
 def fits() -> Callable[[str, Any], None]:
-    """Raise where a twin does not fit its schema."""
-    read = {
+    """Validate a screen's JSON against its schema."""
+    schemas = {
         path.as_uri(): json.loads(path.read_text(encoding="utf-8"))
         for path in SCHEMAS.rglob("*.json")
     }
     registry: Registry[Any] = Registry().with_resources(
-        [(uri, Resource.from_contents(schema)) for uri, schema in read.items()]
+        [(uri, Resource.from_contents(schema)) for uri, schema in schemas.items()]
     )
 
     def check(name: str, payload: Any) -> None:
@@ -53,7 +53,7 @@ def fits() -> Callable[[str, Any], None]:
     return check
 
 
-def test_every_screen_has_a_twin_and_a_schema_for_it():
+def test_every_screen_has_json_and_a_schema():
     assert set(TWINS) == set(SCREENS) == {path.stem for path in (SCHEMAS / "page").iterdir()}
 
 
@@ -61,7 +61,7 @@ def test_every_screen_has_a_twin_and_a_schema_for_it():
     ("name", "address"),
     [(name, address) for name, addresses in TWINS.items() for address in addresses],
 )
-def test_a_twin_fits_its_schema(browser, fits, name, address):
+def test_screen_json_fits_its_schema(browser, fits, name, address):
     fits(name, browser.json(address))
 
 
@@ -71,16 +71,18 @@ def copies(vault_copy, browse):
     return browse(vault_copy({path: f"# {path}\n\n{text}\n" for path, text in notes.items()}))
 
 
-def test_review_says_the_kind_and_the_cluster_that_are_asked_for(copies, fits):
+def test_review_json_follows_its_parameters(copies, fits):
     every = copies.json("/review.json?show=all")
     assert len(every["clusters"]) == every["kinds"]["all"] > 1
     last = every["clusters"][-1]["id"]
     shown = copies.json(f"/review.json?show=all&at={last}")
     assert (shown["cluster"]["id"], shown["position"]) == (last, len(every["clusters"]))
     merged = copies.json("/review.json?show=merged")
-    assert [each["zone"] for each in merged["clusters"]] == ["same"] * merged["kinds"]["merged"]
+    assert [cluster["zone"] for cluster in merged["clusters"]] == ["same"] * merged["kinds"][
+        "merged"
+    ]
     copies.post("/review/decide", {"id": last, "verdict": "apart"})
     decided = copies.json("/review.json?show=decided")
-    assert [each["id"] for each in decided["clusters"]] == [last]
-    for each in (every, shown, merged, decided):
-        fits("review", each)
+    assert [cluster["id"] for cluster in decided["clusters"]] == [last]
+    for cluster in (every, shown, merged, decided):
+        fits("review", cluster)

@@ -1,6 +1,4 @@
-"""The page's addresses: who gets in, what every answer says beside its text, and what other sites
-cannot do.
-"""
+"""The page's routes: signing in, headers, and protection against other sites."""
 
 import gzip
 from dataclasses import replace
@@ -22,7 +20,7 @@ SCREEN_PATHS = ["/" if name == "ask" else f"/{name}" for name in SCREENS if name
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    """A file with a token of alice, who may write, and one of bob."""
+    """A token file for alice and bob."""
     for name in ("alice", "bob"):
         (tmp_path / name).write_text(add_token(tmp_path / "tokens", name), encoding="utf-8")
     return tmp_path / "tokens"
@@ -30,7 +28,7 @@ def tokens(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def team(library, browse, tokens):
-    """The page of a server that asks for tokens."""
+    """The page of a server that requires tokens; alice may write."""
     return lambda **given: browse(library, token_file=str(tokens), writers=("alice",), **given)
 
 
@@ -39,21 +37,21 @@ def sign_in(browser, token: str, to: str = "/"):
 
 
 @pytest.mark.parametrize("path", [*SCREEN_PATHS, "/nothing", "/?limit=x"])
-def test_every_answer_forbids_what_is_not_ours(browser, path):
-    found = browser.get(path)
-    assert {name: found.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
+def test_every_response_has_security_headers(browser, path):
+    response = browser.get(path)
+    assert {name: response.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
 
 
-def test_a_refusal_forbids_it_too(browse, library):
-    found = browse(library, concurrent=0).get("/")
-    assert (found.status_code, {name: found.headers[name] for name in SECURITY_HEADERS}) == (
+def test_refusals_have_security_headers(browse, library):
+    response = browse(library, concurrent=0).get("/")
+    assert (response.status_code, {name: response.headers[name] for name in SECURITY_HEADERS}) == (
         429,
         SECURITY_HEADERS,
     )
 
 
 @pytest.mark.parametrize("path", SCREEN_PATHS)
-def test_no_page_has_script_or_style_of_its_own(browser, tags_of, path):
+def test_pages_have_no_inline_scripts_or_styles(browser, tags_of, path):
     tags = tags_of(browser.get(path).text).tags
     assert [tag for tag, attributes in tags if tag == "script" and not attributes.get("src")] == []
     assert [
@@ -66,23 +64,23 @@ def test_no_page_has_script_or_style_of_its_own(browser, tags_of, path):
         for tag, attributes in tags
         if tag in {"script", "link", "img"}
     ]
-    assert all(each.startswith(("/static/", "data:,")) for each in loaded if each)
+    assert all(address.startswith(("/static/", "data:,")) for address in loaded if address)
 
 
-def test_what_pages_load_is_kept_for_ever_and_found_by_its_digest_only(browser):
-    found = browser.get(static_address("page.js"))
-    assert (found.status_code, found.headers["content-type"]) == (
+def test_static_files_are_cached_by_digest(browser):
+    response = browser.get(static_address("page.js"))
+    assert (response.status_code, response.headers["content-type"]) == (
         200,
         "text/javascript; charset=utf-8",
     )
-    assert "immutable" in found.headers["cache-control"]
+    assert "immutable" in response.headers["cache-control"]
     assert browser.get("/static/000000000000/page.js").status_code == 404
     assert (
         browser.get(static_address("page.js").replace("page.js", "..%2fsite.py")).status_code == 404
     )
 
 
-def test_the_first_page_is_small_and_four_requests(browser, tags_of):
+def test_first_page_is_small_and_needs_four_requests(browser, tags_of):
     page = browser.get("/?q=sync", Accept_Encoding="gzip")
     tags = tags_of(page.text).tags
     loaded = [
@@ -102,20 +100,22 @@ def test_the_first_page_is_small_and_four_requests(browser, tags_of):
     assert sum(sizes) <= 40_000
 
 
-def test_another_site_reads_nothing(browser):
+def test_other_sites_read_nothing(browser):
     for kind in ("cross-site", "same-site"):
-        found = browser.ask("/ask.json?q=green+button", Sec_Fetch_Site=kind)
-        assert (found.status_code, "green button" in found.text) == (403, False)
+        response = browser.ask("/ask.json?q=green+button", Sec_Fetch_Site=kind)
+        assert (response.status_code, "green button" in response.text) == (403, False)
         assert browser.ask(static_address("page.js"), Sec_Fetch_Site=kind).status_code == 404
         assert browser.ask("/changes", Sec_Fetch_Site=kind).status_code == 404
 
 
-def test_a_link_from_another_site_is_opened_by_a_click_here(browser, tags_of):
-    found = browser.ask("/?q=sync", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
-    assert found.status_code == 403
-    assert "/?q=sync" in tags_of(found.text).links()
-    far = browser.ask("//evil.example/x", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
-    assert [link for link in tags_of(far.text).links() if "evil" in link] == []
+def test_link_from_another_site_needs_a_click(browser, tags_of):
+    response = browser.ask("/?q=sync", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
+    assert response.status_code == 403
+    assert "/?q=sync" in tags_of(response.text).links()
+    foreign = browser.ask(
+        "//evil.example/x", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate"
+    )
+    assert [link for link in tags_of(foreign.text).links() if "evil" in link] == []
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,12 @@ def test_a_link_from_another_site_is_opened_by_a_click_here(browser, tags_of):
         {"Sec_Fetch_Site": "", "Origin": "null"},
     ],
 )
-def test_another_site_changes_nothing(browser, headers):
+def test_other_sites_change_nothing(browser, headers):
     for name, form in FORMS:
         assert browser.post(f"/{name}/{form}", {"id": "1"}, **headers).status_code == 403
 
 
-def test_a_form_of_ours_is_known_by_its_origin_where_the_browser_says_nothing_else(
-    library, browse, tokens
-):
+def test_origin_header_identifies_our_own_forms(library, browse, tokens):
     browser = browse(library, token_file=str(tokens), hosts=("notes.example.org",))
     own = {"Host": "notes.example.org", "Sec_Fetch_Site": "", "Origin": "https://notes.example.org"}
     assert (
@@ -154,11 +152,11 @@ def test_a_form_of_ours_is_known_by_its_origin_where_the_browser_says_nothing_el
     )
 
 
-def test_an_unknown_host_is_refused(browser):
+def test_unknown_host_is_refused(browser):
     assert browser.get("/", Host="rebound.example").status_code == 421
 
 
-def test_strangers_are_led_to_where_one_signs_in_and_back(team):
+def test_visitors_are_sent_to_sign_in_and_back(team):
     browser = team()
     led = browser.get("/?q=sync")
     assert (led.status_code, led.headers["location"]) == (303, "/sign-in?to=%2F%3Fq%3Dsync")
@@ -168,12 +166,12 @@ def test_strangers_are_led_to_where_one_signs_in_and_back(team):
     assert browser.get("/changes").status_code == 401
 
 
-def test_a_session_holds_no_token_and_ends(team, tokens):
+def test_cookie_holds_no_token_and_sign_out_ends_the_session(team, tokens):
     browser = team()
     token = tokens.with_name("bob").read_text()
-    found = sign_in(browser, token, "/?q=sync")
-    cookie = found.headers["set-cookie"]
-    assert (found.status_code, found.headers["location"]) == (303, "/?q=sync")
+    response = sign_in(browser, token, "/?q=sync")
+    cookie = response.headers["set-cookie"]
+    assert (response.status_code, response.headers["location"]) == (303, "/?q=sync")
     assert token not in cookie
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
@@ -182,7 +180,7 @@ def test_a_session_holds_no_token_and_ends(team, tokens):
     assert browser.get("/?q=sync").status_code == 303
 
 
-def test_a_wrong_token_lets_nobody_in_and_many_are_told_to_wait(team, tokens):
+def test_wrong_tokens_are_refused_and_limited(team, tokens):
     browser = team()
     statuses = [sign_in(browser, "ti_wrong").status_code for _ in range(MAX_FAILURES + 1)]
     assert browser.cookies == {}
@@ -190,15 +188,15 @@ def test_a_wrong_token_lets_nobody_in_and_many_are_told_to_wait(team, tokens):
 
 
 @pytest.mark.anyio
-async def test_a_session_is_looked_up_again_and_ends_when_it_is_not_used():
-    now, taken = [1000.0], {"good"}
+async def test_sessions_are_verified_again_and_expire():
+    now, valid = [1000.0], {"good"}
 
     class Verifier:
         async def verify_token(self, token):
             from mcp.server.auth.provider import AccessToken
 
             return (
-                AccessToken(token="", client_id="a", scopes=["notes"]) if token in taken else None
+                AccessToken(token="", client_id="a", scopes=["notes"]) if token in valid else None
             )
 
     sessions = SessionStore(Verifier(), ("notes",), lambda: now[0])
@@ -208,17 +206,15 @@ async def test_a_session_is_looked_up_again_and_ends_when_it_is_not_used():
     now[0] += IDLE_SECONDS + 1
     assert await sessions.user(first) is None
     third = await sessions.sign_in("good")
-    taken.clear()
+    valid.clear()
     assert await sessions.user(third) is not None
     now[0] += CHECK_SECONDS + 1
     assert await sessions.user(third) is None
 
 
-def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
-    library, browse, plain_config
-):
-    told: list[str] = []
-    key = OneTimeKey(told.append)
+def test_key_works_once_and_announces_the_next(library, browse, plain_config):
+    announced: list[str] = []
+    key = OneTimeKey(announced.append)
     browser = browse(library)
     browser.site = HttpApp(
         LibraryHost(OpenOptions(), lambda opening: library, command=[]),
@@ -231,14 +227,14 @@ def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(
     assert browser.get(address).status_code == 303
     assert browser.get("/?q=sync").status_code == 200
     other = replace(browser, cookies={})
-    assert other.ask(f"/sign-in/{told[0]}", "HEAD").cookies == {}
+    assert other.ask(f"/sign-in/{announced[0]}", "HEAD").cookies == {}
     assert other.get(address).status_code == 401
     assert other.post("/sign-in", {"token": address.rpartition("/")[2]}).status_code == 401
-    assert other.get(f"/sign-in/{told[0]}").status_code == 303
+    assert other.get(f"/sign-in/{announced[0]}").status_code == 303
     assert browser.get("/mcp").status_code == 404
 
 
-def test_two_pages_of_one_machine_do_not_share_a_cookie():
+def test_cookie_names_differ_by_port():
     first, second = ({"server": ("127.0.0.1", port)} for port in (1, 2))
     assert cookie_name(first, is_secure=False) != cookie_name(second, is_secure=False)
     assert cookie_name(first, is_secure=True).startswith("__Host-")
@@ -256,17 +252,17 @@ def test_two_pages_of_one_machine_do_not_share_a_cookie():
         "/a\nb",
     ],
 )
-def test_one_goes_back_to_an_address_of_ours_only(target):
+def test_foreign_redirect_targets_become_the_start_page(target):
     assert same_site_address(target) == "/"
 
 
-def test_no_template_marks_anything_safe():
+def test_templates_and_scripts_escape_everything():
     root = Path(__file__).parents[2] / "src" / "thumbindex" / "page"
     doubtful = ("|safe", "| safe", "autoescape", "<script>")
     wrong = [
-        each.name
-        for each in (root / "templates").glob("*.html")
-        if any(word in each.read_text(encoding="utf-8") for word in doubtful)
+        template.name
+        for template in (root / "templates").glob("*.html")
+        if any(word in template.read_text(encoding="utf-8") for word in doubtful)
     ]
     scripts = {name: body for name, body in static_files().items() if name.endswith(".js")}
     unsafe = [name for name, body in scripts.items() if b"innerHTML" in body or b"eval(" in body]

@@ -1,4 +1,4 @@
-"""State: how each folder is, in words; nothing of the disk for who is elsewhere."""
+"""The State screen: each folder's state, without file paths for remote visitors."""
 
 import json
 from dataclasses import replace
@@ -13,34 +13,34 @@ from thumbindex.page.visit import SEE_SERVER_LOG
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "status.json"
 
 
-def test_a_folder_says_how_it_is(browser, tags_of):
+def test_state_describes_each_folder(browser, tags_of):
     page = tags_of(browser.get("/state").text)
     assert "vault" in page.text
-    assert "No process keeps it up to the disk" in page.text
+    assert "No running process keeps this index up to date" in page.text
     assert any(link.startswith("/links?show=broken") for link in page.links())
 
 
-def test_the_twin_is_what_status_prints(browser):
-    found = browser.json("/state.json")
-    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    assert [each["folder"] for each in found["folders"]] == ["vault"]
+def test_state_json_equals_status_json(browser):
+    payload = browser.json("/state.json")
+    jsonschema.validate(payload, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert [folder["folder"] for folder in payload["folders"]] == ["vault"]
 
 
-def test_paths_are_for_who_is_local(library, visit_of, show):
+def test_state_shows_paths_to_local_visitors_only(library, visit_of, show):
     root = str(library.folders[0][1])
     assert root in show("state", visit_of(library))[1]
     screen, html = show("state", visit_of(library, is_local=False))
     assert (root in html, root in json.dumps(screen.payload())) == (False, False)
 
 
-def test_what_could_not_be_read_is_listed_with_its_reason(vault_copy, browse):
+def test_unreadable_parts_are_listed_with_reasons(vault_copy, browse):
     library = vault_copy({"a.md": "---\ntags: [unclosed\n---\n# A\n\nText.\n"})
     page = browse(library).get("/state").text
     assert "a.md" in page
-    assert "Nothing: every file was read as it stands" not in page
+    assert "None: every file was read completely" not in page
 
 
-def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
+def test_warnings_hide_paths_from_remote_visitors(library, visit_of):
     root = library.folders[0][1]
 
     class Worried(LibraryHost):

@@ -32,7 +32,7 @@ _MAX_TOKEN_CHARS = 6
 """Upper bound for the characters of one token, to skip counting texts that cannot fit."""
 
 _COUNTED_CHARS = 4_000
-"""Characters of a text in which tokens are counted; the rest is extrapolated."""
+"""Maximum characters counted exactly; the rest of a text is extrapolated."""
 
 CountTokens = Callable[[str], int]
 """Function that counts a text's tokens."""

@@ -57,7 +57,7 @@ _WHY_OVERHEAD = 100
 """Tokens reserved for the frame around an explanation."""
 
 _EXPLAIN_FACTOR = 4
-"""Factor by which the default budget grows for an explained answer."""
+"""Multiplier of the default budget for an explained answer."""
 
 _QUERY_ARGUMENTS = ("also", "passage", "limit", "folder", "path", "tag", "since", "until")
 """Arguments of the `query` tool that define the search; the others format the answer."""

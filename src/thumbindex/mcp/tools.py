@@ -29,7 +29,7 @@ _STRINGS: _Schema = {"type": "array", "items": _STRING}
 _ARRAY: _Schema = {"type": "array"}
 _NUMBER: _Schema = {"type": "integer"}
 _NOTE: _Schema = {"type": "string", "description": "Path, citation or name of a note"}
-_FOLDER: _Schema = {"type": "string", "description": "Folder, if several have it"}
+_FOLDER: _Schema = {"type": "string", "description": "Folder, if several have this path"}
 _TAGS: _Schema = {**_STRINGS, "description": "Only notes with every tag"}
 _SINCE: _Schema = {"type": "string", "description": "On or after, e.g. 2026-01-31"}
 _UNTIL: _Schema = {"type": "string", "description": "On or before"}
@@ -204,8 +204,8 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "verify",
         "title": "Verify",
-        "description": "Check a draft's citations and quotations before you send it. Each is "
-        "there, moved, changed, gone or never_there.",
+        "description": "Check a draft's citations and quotations before you send it. Reports "
+        "each as there, moved, changed, gone or never_there.",
         "inputSchema": _closed_object(
             {"text": {**_STRINGS, "description": "Draft, or citations with quotations"}},
             "text",

@@ -1,1 +1,1 @@
-"""The page: what a browser shows of a library, rendered here and working without JavaScript."""
+"""The page: a web interface to a library, rendered on the server, usable without JavaScript."""

@@ -1,4 +1,4 @@
-"""Ask: the passages that answer a question, and notes by name while one types."""
+"""The Ask screen: passages that answer a question, and notes by name as the user types."""
 
 from __future__ import annotations
 
@@ -41,23 +41,24 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _MAX_NAMES = 8
-"""Maximum notes that are offered by name."""
+"""Maximum notes suggested by name."""
 
 _MAX_LINES = 12
-"""Lines of a passage that are shown; the others are one click away."""
+"""Maximum visible lines of a passage; the others are folded."""
 
 _MAX_RECENT = 8
-"""Maximum dated notes that are shown before a question."""
+"""Maximum recent notes on the empty screen."""
 
 _MAX_COPIES = 10
 
 
 def read_question(visit: Visit, path: str = "path") -> Query:
-    """Return the query of an address, in which `path` names the globs; its text may be empty.
-    Raises UsageError.
+    """Read the query from an address; its text may be empty. Raises UsageError.
+
+    `path` is the name of the address parameter that holds the globs.
     """
     text, globs = visit.text("q", MAX_QUERY_CHARS), visit.texts(path)
-    narrowing: FilterArguments = {
+    filters: FilterArguments = {
         "folder": visit.texts("folder"),
         "tag": visit.texts("tag"),
         "path": globs,
@@ -65,113 +66,111 @@ def read_question(visit: Visit, path: str = "path") -> Query:
         "until": visit.text("until"),
     }
     if not text:
-        return Query("", 0, Filters.of(**narrowing))
+        return Query("", 0, Filters.of(**filters))
     return Query.of(
         text,
         also=visit.texts("also"),
         passage=visit.text("passage"),
         limit=visit.text("limit") or None,
-        **narrowing,
+        **filters,
     )
 
 
-def address_values(asked: Query) -> dict[str, Any]:
-    """Return the values of an address that make a whole query."""
-    filters = asked.filters
+def address_values(query: Query) -> dict[str, Any]:
+    """Return the address parameters of a query."""
+    filters = query.filters
     return {
-        "q": asked.text,
-        "also": asked.also,
-        "passage": asked.passage,
+        "q": query.text,
+        "also": query.also,
+        "passage": query.passage,
         "folder": filters.folder,
         "tag": filters.tag,
         "path": filters.path,
         "since": filters.since or "",
         "until": filters.until or "",
-        "limit": asked.limit or "",
+        "limit": query.limit or "",
     }
 
 
-def _hidden_fields(asked: Query) -> list[tuple[str, str]]:
-    """Return the values for which the form has no visible field."""
-    values = address_values(asked)
-    several = [(name, each) for name in ("tag", "path") for each in values[name][1:]]
-    several += [("also", each) for each in asked.also]
-    return several + [
-        (name, str(value)) for name in ("passage", "limit") if (value := values[name])
-    ]
+def _hidden_fields(query: Query) -> list[tuple[str, str]]:
+    """Return the values that have no visible field in the form."""
+    values = address_values(query)
+    fields = [(name, value) for name in ("tag", "path") for value in values[name][1:]]
+    fields += [("also", rewording) for rewording in query.also]
+    return fields + [(name, str(value)) for name in ("passage", "limit") if (value := values[name])]
 
 
-def query_command(visit: Visit, asked: Query) -> str:
+def query_command(visit: Visit, query: Query) -> str:
     """Return the command that prints the same answer."""
     return shlex.join(
-        ["thumbindex", "query", asked.text or "QUESTION", *query_options(visit, asked)]
+        ["thumbindex", "query", query.text or "QUESTION", *query_options(visit, query)]
     )
 
 
-def query_options(visit: Visit, asked: Query) -> list[str]:
-    """Return all but the question as options of the command line."""
-    named = [(name, value) for name, value in asked.filters.as_pairs() if name != "folder"]
-    named += [("also", each) for each in asked.also]
-    named += [("passage", asked.passage)] if asked.passage else []
-    named += [("limit", str(asked.limit))] if asked.limit else []
-    words = [part for name, value in named for part in (f"--{name}", value)]
-    return words + visit.options(asked.filters.folder)
+def query_options(visit: Visit, query: Query) -> list[str]:
+    """Return a query's command-line options, without its text."""
+    values = [(name, value) for name, value in query.filters.as_pairs() if name != "folder"]
+    values += [("also", rewording) for rewording in query.also]
+    values += [("passage", query.passage)] if query.passage else []
+    values += [("limit", str(query.limit))] if query.limit else []
+    options = [part for name, value in values for part in (f"--{name}", value)]
+    return options + visit.options(query.filters.folder)
 
 
 def ask_screen(visit: Visit) -> Screen:
     """Answer a question, or show recent notes if there is none."""
-    asked, library = read_question(visit), visit.library
+    query, library = read_question(visit), visit.library
     values = {
-        "q": asked.text,
-        "given": asked.filters,
-        "carried": _hidden_fields(asked),
+        "q": query.text,
+        "filters": query.filters,
+        "hidden_fields": _hidden_fields(query),
         "folders": [name for name, _ in library.folders],
         "several": len(library.folders) > 1,
-        "command": query_command(visit, asked),
+        "command": query_command(visit, query),
         "indexing": indexing_sentence(visit.library_host.progress()),
         "problems": visit.warnings(),
     }
-    if not asked.text:
+    if not query.text:
         recent = _newest(library) if library.indexed else ()
-        notes = sum(each.documents for each in library.index_states().values())
+        notes = sum(state.documents for state in library.index_states().values())
         empty = {
             "answer": None,
             "names": (),
             "recent": recent,
             "notes": notes,
-            "holds_none": library.indexed and not notes,
+            "is_empty": library.indexed and not notes,
         }
         return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
-    answer, busy = library.with_marks(library.query(asked)), visit.library_host.progress()
-    judged, damage = judgments_of(visit, asked.text)
-    places = grades_of(judged)
+    answer, progress = library.with_marks(library.query(query)), visit.library_host.progress()
+    judged, warnings = judgments_of(visit, query.text)
+    grades = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
-    if not busy and (without := missing_vectors_sentence(answer.index)):
-        lines.append(without)
-    said = {
-        "problems": [*visit.warnings(), *damage],
+    if not progress and (missing_vectors := missing_vectors_sentence(answer.index)):
+        lines.append(missing_vectors)
+    answered = {
+        "problems": [*visit.warnings(), *warnings],
         "answer": answer,
         "recent": (),
         "notes": answer.index.documents,
-        "names": () if visit.part == "answer" else notes_named_like(library, asked.text),
+        "names": () if visit.part == "answer" else notes_named_like(library, query.text),
         "sure": confidence_sentence(
-            answer, [f"{name} {value}" for name, value in asked.filters.as_pairs()]
+            answer, [f"{name} {value}" for name, value in query.filters.as_pairs()]
         ),
         "lines": lines,
-        "chips": _filter_chips(asked),
-        "cards": [_card(passage, visit, places) for passage in answer.passages],
-        "here": screen_address("ask", **address_values(asked)),
-        "foot": answer_footer(answer, busy),
-        # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
+        "chips": _filter_chips(query),
+        "cards": [_card(passage, visit, grades) for passage in answer.passages],
+        "here": screen_address("ask", **address_values(query)),
+        "foot": answer_footer(answer, progress),
+        # on the Why screen, `path` is the note to explain, and `glob` the path filter
         "why": screen_address(
-            "why", **address_values(asked) | {"path": "", "glob": asked.filters.path}
+            "why", **address_values(query) | {"path": "", "glob": query.filters.path}
         ),
     }
-    return Screen(asked.text, values | said, lambda: answer_payload(answer))
+    return Screen(query.text, values | answered, lambda: answer_payload(answer))
 
 
 def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON of the screen before a question."""
+    """Return the JSON of the empty screen."""
     return {
         "query": "",
         "results": [],
@@ -183,12 +182,11 @@ def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _note_payload(note: OutlineEntry) -> dict[str, Any]:
-    """Return a note as JSON, with its address."""
     return {**as_json(note), "address": note_address(note.folder, note.path)}
 
 
 def _newest(library: Library) -> tuple[ListedNote, ...]:
-    """Return the newest dated notes, reading only as many files as are shown."""
+    """Return the newest dated notes, reading only the files shown."""
     days: dict[tuple[str, str], date] = {}
 
     def newest_first(documents: Iterable[Document]) -> list[Document]:
@@ -203,18 +201,18 @@ def _newest(library: Library) -> tuple[ListedNote, ...]:
 
 
 def names_screen(visit: Visit) -> Screen:
-    """List the notes whose names begin with the typed text."""
+    """List the notes whose names start with the typed text."""
     text = visit.text("q", MAX_QUERY_CHARS)
-    found = notes_named_like(visit.library, text)
+    notes = notes_named_like(visit.library, text)
     return Screen(
         "Notes by name",
-        {"q": text, "names": found, "several": len(visit.library.folders) > 1},
-        lambda: {"query": text, "entries": [_note_payload(each) for each in found]},
+        {"q": text, "names": notes, "several": len(visit.library.folders) > 1},
+        lambda: {"query": text, "entries": [_note_payload(note) for note in notes]},
     )
 
 
 def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return the first notes whose names begin with a text."""
+    """Return the first notes whose names start with a text."""
     if not text.strip() or not library.indexed:
         return ()
     return library.suggest_notes(text, _MAX_NAMES)
@@ -226,15 +224,14 @@ def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
 def _card(
     passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], int]
 ) -> Mapping[str, Any]:
-    """Return the values of a passage's card."""
     lines = all_lines(passage).lines
-    shown = best_lines(passage, lambda each: each.last - each.first < _MAX_LINES)
+    shown = best_lines(passage, lambda part: part.last - part.first < _MAX_LINES)
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start_line, passage.match_end_line)
     file = root / passage.path
     copies = [
-        _place(each.folder, each.path, each.start_line, each.end_line)
-        for each in passage.also_in[:_MAX_COPIES]
+        _place(copy.folder, copy.path, copy.start_line, copy.end_line)
+        for copy in passage.also_in[:_MAX_COPIES]
     ]
     return {
         "passage": passage,
@@ -262,19 +259,21 @@ def _place(folder: str, path: str, first: int, last: int) -> tuple[str, str]:
 
 
 def _disagreement(other: Disagreement) -> Mapping[str, str]:
-    link, words = _place(other.folder, other.path, other.start_line, other.end_line)
-    return {"href": link, "place": words, "date": other.date, "differs": other.differs}
+    href, place = _place(other.folder, other.path, other.start_line, other.end_line)
+    return {"href": href, "place": place, "date": other.date, "differs": other.differs}
 
 
-# ------------------------------------------------------------------ around the passages
+# ------------------------------------------------------------------ filters
 
 
-def _filter_chips(asked: Query) -> list[tuple[str, str]]:
-    """Return each filter in words, and the address of the same question without it."""
+def _filter_chips(query: Query) -> list[tuple[str, str]]:
+    """Return each filter's text, and the address of the same question without it."""
     chips = []
-    values = address_values(asked)
-    for name, value in asked.filters.as_pairs():
-        given = values[name]
-        rest = tuple(each for each in given if each != value) if isinstance(given, tuple) else ""
-        chips.append((f"{name}: {value}", screen_address("ask", **values | {name: rest})))
+    parameters = address_values(query)
+    for name, value in query.filters.as_pairs():
+        current = parameters[name]
+        others: Any = ""
+        if isinstance(current, tuple):
+            others = tuple(item for item in current if item != value)
+        chips.append((f"{name}: {value}", screen_address("ask", **parameters | {name: others})))
     return chips

@@ -1,4 +1,4 @@
-"""Judge: grades of answers, which become the queries of `thumbindex eval`."""
+"""The Judge screen: grades of passages, which become a query set for `thumbindex eval`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from thumbindex.settings import MAX_QUERY_CHARS
 _LOG = logging.getLogger(__name__)
 
 _GRADE_LABELS = {"2": "answers", "1": "helps", "0": "does not"}
-"""Grades of a passage, and their labels."""
+"""Labels of a passage's grades."""
 
 _PAGE_SIZE = 100
 """Judged queries per page."""
@@ -32,21 +32,23 @@ _PAGE_SIZE = 100
 
 def judge_screen(visit: Visit) -> Screen:
     """List the judgments of a folder, and the command that evaluates with them."""
-    judged = {folder: each for folder, each in visit.library.judgments().all().items() if each}
+    judged = {
+        folder: queries for folder, queries in visit.library.judgments().all().items() if queries
+    }
     names = [name for name, _ in visit.library.folders]
     folder = visit.text("folder") or next(iter(judged), names[0] if names else "")
     if folder and folder not in names:
         raise UsageError(f"There is no folder {folder!r}.")
-    own = judged.get(folder, ())
+    queries = judged.get(folder, ())
     page = visit.number("page", 1, 1, 10_000)
-    part = list(reversed(own))[(page - 1) * _PAGE_SIZE : page * _PAGE_SIZE]
-    pages = max(1, -(-len(own) // _PAGE_SIZE))
+    part = list(reversed(queries))[(page - 1) * _PAGE_SIZE : page * _PAGE_SIZE]
+    pages = max(1, -(-len(queries) // _PAGE_SIZE))
     numbers = range(1, pages + 1) if pages > 1 else ()
     counts = {name: len(judged.get(name, ())) for name in names}
     shared: dict[str, Any] = {
         "folder": folder,
         "page": page,
-        "questions": sum(any(judgment.grade for judgment in each.judgments) for each in own),
+        "questions": sum(any(judgment.grade for judgment in query.judgments) for query in queries),
         "command": _command(visit, folder),
     }
     values = {
@@ -54,14 +56,18 @@ def judge_screen(visit: Visit) -> Screen:
         "folders": [
             (name, count, screen_address("judge", folder=name)) for name, count in counts.items()
         ],
-        "entries": [_entry(folder, each) for each in part],
+        "entries": [_entry(folder, query) for query in part],
         "pages": [(n, screen_address("judge", folder=folder, page=n)) for n in numbers],
         "grades": _GRADE_LABELS,
     }
 
     def payload() -> dict[str, Any]:
-        judgments = [as_json(each) for each in part]
-        return {**shared, "folders": counts, "pages": pages, "judged": judgments}
+        return {
+            **shared,
+            "folders": counts,
+            "pages": pages,
+            "judged": [as_json(query) for query in part],
+        }
 
     return Screen("Judge", values, payload)
 
@@ -88,17 +94,15 @@ def _judged_place(folder: str, place: RelevanceJudgment) -> Mapping[str, str]:
 
 
 def _command(visit: Visit, folder: str) -> str:
-    """Return the command that evaluates with the judgments; its paths are for visitors on this
-    machine.
-    """
-    index_paths = {each.name: each.index_paths for each in visit.library.opened}
+    """Return the command that evaluates with the judgments, with real paths for local visitors."""
+    index_paths = {index.name: index.index_paths for index in visit.library.opened}
     if not visit.is_local or folder not in index_paths:
         return "thumbindex eval judged.jsonl"
-    own = str(index_paths[folder].judged_set)
-    return shlex.join(["thumbindex", "eval", own, *visit.options([folder])])
+    query_set = str(index_paths[folder].judged_set)
+    return shlex.join(["thumbindex", "eval", query_set, *visit.options([folder])])
 
 
-# ------------------------------------------------------------------ what is judged
+# ------------------------------------------------------------------ forms
 
 
 def grade_passage(visit: Visit) -> FormResult:
@@ -108,18 +112,18 @@ def grade_passage(visit: Visit) -> FormResult:
         visit.text("folder"),
         visit.text("path"),
     )
-    given = visit.choice("grade", ("2", "1", "0", "take_back"))
-    grade = None if given == "take_back" else int(given)
+    choice = visit.choice("grade", ("2", "1", "0", "take_back"))
+    grade = None if choice == "take_back" else int(choice)
     if not path or not folder:
-        raise UsageError("Which passage? Its folder or path is missing.")
-    kept = visit.library.judgments().judge(
+        raise UsageError("`folder` and `path` of the passage are required.")
+    judged = visit.library.judgments().judge(
         query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit)
     )
     return FormResult(
         _return_address(visit, folder),
         {
-            "query": kept.query,
-            "judgments": as_json(kept.judgments),
+            "query": judged.query,
+            "judgments": as_json(judged.judgments),
             "grade": grade,
         },
     )
@@ -145,7 +149,7 @@ def _return_address(visit: Visit, folder: str) -> str:
 
 
 def judgments_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], list[str]]:
-    """Return the judgments of a query by folder; if they cannot be read, none and a warning."""
+    """Return a query's judgments by folder, or a warning if they are unreadable."""
     try:
         return visit.library.judgments().of(text) if visit.may_write else {}, []
     except StorageError as error:
@@ -154,9 +158,9 @@ def judgments_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], li
 
 
 def grades_of(judged: Mapping[str, JudgedQuery]) -> Mapping[tuple[str, str, str], int]:
-    """Return the grades of a query by folder, path and heading."""
+    """Return a query's grades by folder, path and heading."""
     return {
         (folder, judgment.path, judgment.heading): judgment.grade
-        for folder, one in judged.items()
-        for judgment in one.judgments
+        for folder, query in judged.items()
+        for judgment in query.judgments
     }

@@ -1,6 +1,4 @@
-"""Signing in to the page: sessions in memory, the one-time key, cookies, and checks of a
-request's origin.
-"""
+"""Signing in to the page: sessions, the one-time key, cookies, and checks of requests' origin."""
 
 from __future__ import annotations
 
@@ -33,18 +31,18 @@ from thumbindex.web.access import EVERYONE, MAX_TOKEN_CHARS, FolderRights, token
 from thumbindex.web.limits import CHECK_SECONDS
 
 _MAX_SESSIONS = 1_000
-"""Maximum sessions of all visitors; the longest unused one ends first."""
+"""Maximum sessions of all visitors; the least recently used one ends first."""
 
 IDLE_SECONDS = 12 * 3600.0
 """Seconds without a request after which a session ends."""
 
 _ID_BYTES = 32
-"""Random bytes of a session's id and of a key."""
+"""Random bytes of a session id and of a key."""
 
 
 @dataclass(slots=True)
 class _Session:
-    """A visitor who has signed in. The token is kept in memory alone, to be verified again."""
+    """A signed-in visitor. The token is kept only in memory, to verify it again."""
 
     token: str
     access: AccessToken
@@ -53,9 +51,7 @@ class _Session:
 
 
 class SessionStore:
-    """The sessions of visitors who have signed in with a valid token that has all required
-    scopes.
-    """
+    """Sessions of signed-in visitors. Signing in takes a valid token with all required scopes."""
 
     def __init__(
         self,
@@ -67,7 +63,7 @@ class SessionStore:
         self._open: OrderedDict[str, _Session] = OrderedDict()
 
     async def sign_in(self, token: str) -> str | None:
-        """Begin a session and return its id; None if the token is not valid."""
+        """Start a session and return its id, or None if the token is invalid."""
         access = await self._verify(token)
         if access is None:
             return None
@@ -78,7 +74,7 @@ class SessionStore:
         return id_
 
     async def user(self, id_: str) -> AuthenticatedUser | None:
-        """Return a session's user; None if it has ended or its token is no longer valid."""
+        """Return a session's user, or None if it has ended or its token is no longer valid."""
         session, now = self._open.get(id_), self._clock()
         if session is None:
             return None
@@ -113,9 +109,7 @@ class SessionStore:
 
 
 class OneTimeKey:
-    """The verifier of a page for its owner: a key works once, and the next one is announced in
-    the terminal alone.
-    """
+    """The owner's access to the page: each key works once, then the terminal shows a new one."""
 
     def __init__(self, announce: Callable[[str], object]) -> None:
         self._announce = announce
@@ -123,13 +117,13 @@ class OneTimeKey:
         self._used: set[str] = set()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Accept a used key, by which its session is verified again; `use` is for signing in."""
+        """Accept used keys, to verify their sessions again. To sign in, call `use` first."""
         if token in self._used:
             return AccessToken(token="", client_id="owner", scopes=[], claims={"names": ["owner"]})
         return None
 
     def use(self, key: str) -> bool:
-        """Use the key up and announce another one; return False for any other key."""
+        """Use up the key and announce a new one. Return False if `key` is not the current key."""
         if not hmac.compare_digest(key.encode("utf-8", "replace"), self.key.encode()):
             return False
         self._used.add(self.key)
@@ -139,37 +133,36 @@ class OneTimeKey:
 
 
 def cookie_name(scope: Scope, *, is_secure: bool) -> str:
-    """Return the cookie's name. It has the port, since browsers send cookies to all ports of a
-    host.
-    """
+    """Return the cookie's name, with the port: browsers send cookies to all ports of a host."""
     port = (scope.get("server") or ("", 0))[1]
     return "__Host-thumbindex" if is_secure else f"thumbindex-{port}"
 
 
 def read_cookie(scope: Scope, name: str) -> str:
-    """Return the value of a request's cookie; empty if there is none."""
+    """Return the value of a request's cookie, or "" if there is none."""
     for header in Headers(scope=scope).getlist("cookie"):
-        if found := cookie_parser(header).get(name):
-            return found
+        if value := cookie_parser(header).get(name):
+            return value
     return ""
 
 
 def cookie_header(name: str, id_: str, *, is_secure: bool) -> str:
-    """Return the header that stores a session's id in the browser; an empty id deletes it."""
-    ends = "; Max-Age=0" if not id_ else ""
-    return f"{name}={id_}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if is_secure else ''}{ends}"
+    """Return the Set-Cookie value for a session id; an empty id deletes the cookie."""
+    max_age = "; Max-Age=0" if not id_ else ""
+    secure = "; Secure" if is_secure else ""
+    return f"{name}={id_}; Path=/; HttpOnly; SameSite=Strict{secure}{max_age}"
 
 
 def is_cross_site(scope: Scope) -> bool:
-    """Return whether the browser says that another site sent a request (Fetch Metadata)."""
+    """Return whether another site sent the request, according to Fetch Metadata."""
     return any(
-        each.lower() not in {"same-origin", "none"}
-        for each in Headers(scope=scope).getlist("sec-fetch-site")
+        site.lower() not in {"same-origin", "none"}
+        for site in Headers(scope=scope).getlist("sec-fetch-site")
     )
 
 
 def is_same_origin_form(scope: Scope) -> bool:
-    """Return whether one of our own pages sent a form, by Fetch Metadata, else by the Origin."""
+    """Return whether our own page sent the form, by Fetch Metadata or the Origin header."""
     headers = Headers(scope=scope)
     sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
     if len(origins) > 1 or len(sites) > 1:
@@ -182,8 +175,9 @@ def is_same_origin_form(scope: Scope) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """Rules of signing in: without sessions everyone is in; with a key, the owner; else holders
-    of tokens.
+    """Access rules of the page.
+
+    Without sessions, everyone has access; with a key, the owner; otherwise, token holders.
     """
 
     rights: FolderRights
@@ -192,20 +186,18 @@ class SignIn:
 
     @property
     def is_local(self) -> bool:
-        """Return whether visitors are on this machine, and may see paths of its disk."""
+        """Whether visitors are on this machine and may see its file paths."""
         return self.sessions is None or self.key is not None
 
     def may_write(self, scope: Scope, settings: HttpSettings) -> bool:
-        """Return whether a visitor may decide about duplicates and judge answers."""
+        """Return whether a visitor may decide about duplicates and grade passages."""
         return self.is_local or bool({EVERYONE, *token_names(scope)} & set(settings.writers))
 
 
 async def signed_in_user(
     scope: Scope, sessions: SessionStore | None, settings: HttpSettings
 ) -> AuthenticatedUser | None:
-    """Return the sender of a request, by its token or its session; a token needs all required
-    scopes.
-    """
+    """Return a request's user by its token, with all required scopes, or by its session."""
     user: Any = scope.get("user")
     if isinstance(user, AuthenticatedUser) and set(settings.scopes) <= set(user.scopes):
         return user
@@ -221,36 +213,37 @@ def is_secure(scope: Scope, settings: HttpSettings) -> bool:
 # ------------------------------------------------------------------ opening the browser
 
 _REDIRECT_SECONDS = 60.0
-"""Age after which redirect files of a killed page are deleted at the next start."""
+"""Maximum age of redirect files; older ones are deleted at the next start."""
 
 
-def open_in_browser(address: str, shown: list[Path]) -> None:
-    """Open a browser at an address through a private file, and add the file to `shown`.
+def open_in_browser(address: str, redirect_files: list[Path]) -> None:
+    """Open a browser at an address through a private file, and add it to `redirect_files`.
 
-    Every user of the machine can read a command line; only its owner can read the file.
+    All users of a machine can read command lines, but only the owner can read the file.
     """
     folder = user_state_path("thumbindex", appauthor=False) / "page"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         _delete_old_files(folder)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".html")  # rights: 0600
-        shown.append(Path(name))
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".html")  # mode 0600
+        redirect_files.append(Path(name))
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(_redirect_page(address))
     except OSError as error:
         print_error(
-            f"No browser is opened ({folder}: {error.strerror}): open the address yourself."
+            f"Cannot open a browser ({folder}: {error.strerror}): open the address yourself."
         )
         return
-    threading.Thread(target=webbrowser.open, args=(shown[-1].as_uri(),), daemon=True).start()
+    url = redirect_files[-1].as_uri()
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-def delete_redirect_files(shown: list[Path]) -> None:
-    """Delete the files that were opened."""
-    while shown:
+def delete_redirect_files(redirect_files: list[Path]) -> None:
+    """Delete the redirect files and empty the list."""
+    while redirect_files:
         with suppress(OSError):
-            shown.pop().unlink()
+            redirect_files.pop().unlink()
 
 
 def _delete_old_files(folder: Path) -> None:
@@ -261,9 +254,9 @@ def _delete_old_files(folder: Path) -> None:
 
 
 def _redirect_page(address: str) -> str:
-    there = html.escape(address)
+    target = html.escape(address)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>thumbindex</title>'
-        f'<meta http-equiv="refresh" content="0; url={there}">'
-        f'<p><a href="{there}">Open the page</a></p></html>\n'
+        f'<meta http-equiv="refresh" content="0; url={target}">'
+        f'<p><a href="{target}">Open the page</a></p></html>\n'
     )

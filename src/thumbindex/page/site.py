@@ -1,6 +1,4 @@
-"""The page's routes: screens as HTML and as JSON, forms, static files, the stream of changes,
-and signing in.
-"""
+"""The page's routes: screens as HTML and JSON, forms, static files, changes, and signing in."""
 
 from __future__ import annotations
 
@@ -58,7 +56,7 @@ from thumbindex.web.limits import SIGN_IN_PATH
 _LOG = logging.getLogger(__name__)
 
 _Values = Mapping[str, tuple[str, ...]]
-"""The values of a query string or a form, by name."""
+"""Values of a query string or form by name."""
 
 SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "ask": ask.ask_screen,
@@ -70,7 +68,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "state": upkeep.state_screen,
     "judge": judge.judge_screen,
 }
-"""Screens by the first part of their address; `ask` is at `/`."""
+"""Screens by the first part of their path; `ask` is at `/`."""
 
 FORMS: Mapping[tuple[str, str], Callable[[Visit], FormResult]] = {
     ("review", "decide"): upkeep.save_decision,
@@ -78,7 +76,7 @@ FORMS: Mapping[tuple[str, str], Callable[[Visit], FormResult]] = {
     ("judge", "mark"): judge.grade_passage,
     ("judge", "out"): judge.delete_judgment,
 }
-"""The actions of forms, by screen and name."""
+"""Form actions by screen and name."""
 
 _NAVIGATION = (
     ("ask", "Ask"),
@@ -87,7 +85,7 @@ _NAVIGATION = (
     ("state", "State"),
     ("judge", "Judge"),
 )
-"""The screens in the navigation, and their titles."""
+"""Screens in the navigation bar, with their titles."""
 
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
@@ -99,71 +97,68 @@ _CONTENT_SECURITY_POLICY = (
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
-    # `no-referrer` would have browsers send forms with `Origin: null`
+    # with `no-referrer`, browsers would send forms with `Origin: null`
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Headers of every answer: nothing of a note runs, loads, is framed or cached."""
+"""Headers of every response: no note content can run, load, be framed or cached."""
 
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 
 CHANGES_PATH = "/changes"
-"""The stream of what changes."""
+"""Path of the event stream of changes."""
 
 _PART_HEADER = "Thumbindex-Part"
-"""The header in which our scripts name the only element of a page that they need."""
+"""Header of our scripts that names the only page element they need."""
 
 _MAX_FIELDS = 500
-"""Maximum values of a query string or a form."""
+"""Maximum values of a query string or form."""
 
 _GZIP_BYTES, _GZIP_LEVEL = 1_000, 4
-"""Minimum bytes of an answer to be compressed, and the level."""
+"""Minimum bytes of a compressed response, and the compression level."""
 
 _WAIT_SECONDS = 2.0
-"""Maximum wait of a screen for the library; after it, the screen shows the progress."""
+"""Maximum seconds that a screen waits for the library before it shows the progress."""
 
 _HEARTBEAT_SECONDS = 15.0
-"""Seconds between two lines of a stream without changes, which keep it open."""
+"""Seconds between lines that keep a stream without changes open."""
 
-_NOT_FOUND = "There is nothing here: the note or the page does not exist, or is not yours to see."
+_NOT_FOUND = "This note or page does not exist, or you may not see it."
 
-_CROSS_SITE = "Another site has led here. Nothing was asked or changed."
+_CROSS_SITE = "Another site sent this request, so nothing was searched or changed."
 
 
-# ------------------------------------------------------------------ what a page is made of
+# ------------------------------------------------------------------ templates and static files
 
 
 @cache
 def static_files() -> Mapping[str, bytes]:
-    """Return the files that pages load, by name."""
+    """Return the static files by name."""
     root = Path(str(files("thumbindex.page").joinpath("static")))
-    return {each.name: each.read_bytes() for each in sorted(root.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(root.iterdir())}
 
 
 @cache
 def _static_digest() -> str:
-    """Return a digest of all static files, a part of their addresses, so that browsers can
-    cache them.
-    """
+    """Return a digest of all static files, part of their addresses for caching."""
     return hashlib.sha256(
         b"".join(name.encode() + body for name, body in static_files().items())
     ).hexdigest()[:12]
 
 
 def static_address(name: str) -> str:
-    """Return the address of a static file. Raises KeyError if there is none."""
+    """Return the address of a static file. Raises KeyError if it does not exist."""
     static_files()[name]
     return f"/static/{_static_digest()}/{name}"
 
 
 @cache
 def _templates() -> jinja2.Environment:
-    """Return the templates: values are escaped, and a missing one is an error."""
     root = Path(str(files("thumbindex.page").joinpath("templates")))
-    found = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -171,46 +166,45 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    found.globals |= {
+    environment.globals |= {
         "static": static_address,
         "address": screen_address,
         "note_address": note_address,
         "plural": plural,
         "line_range": line_range,
     }
-    return found
+    return environment
 
 
-def render(name: str, screen: Screen, visit: Visit | None, **more: Any) -> str:
+def render(name: str, screen: Screen, visit: Visit | None, **extra: Any) -> str:
     """Return a screen as HTML."""
-    here = {
+    frame = {
         "name": name,
         "title": screen.title,
         "visit": visit,
         "navigation": _NAVIGATION,
         "can_sign_out": False,
-        **more,
+        **extra,
     }
-    return _templates().get_template(f"{name}.html").render({**here, **screen.values})
+    return _templates().get_template(f"{name}.html").render({**frame, **screen.values})
 
 
 def _message_screen(
-    title: str, sentence: str, status: int, more: Mapping[str, Any] | None = None
+    title: str, sentence: str, status: int, link: Mapping[str, Any] | None = None
 ) -> Screen:
-    """Return a page with one sentence."""
     return Screen(
         title,
-        {"sentence": sentence, "link": "", "link_text": "", **(more or {})},
+        {"sentence": sentence, "link": "", "link_text": "", **(link or {})},
         lambda: {"error": sentence},
         status,
     )
 
 
-# ------------------------------------------------------------------ who may
+# ------------------------------------------------------------------ the page
 
 
 class Page:
-    """The page over some folders, as the routes of a site."""
+    """The page for some folders, as routes."""
 
     def __init__(
         self, library_host: LibraryHost, folders: Folders, settings: HttpSettings, sign_in: SignIn
@@ -223,7 +217,7 @@ class Page:
         )
 
     def routes(self, with_limits: Callable[[ASGIApp], ASGIApp]) -> list[Route]:
-        """Return the page's routes; `with_limits` wraps those that cost something."""
+        """Return the page's routes; `with_limits` wraps the expensive ones."""
         return [
             _route("/static/{digest}/{name:path}", request_response(self._static), "GET"),
             _route("/favicon.ico", request_response(self._favicon), "GET"),
@@ -231,7 +225,7 @@ class Page:
         ]
 
     async def is_signed_in(self, scope: Scope) -> bool:
-        """Return whether the sender of a request is signed in."""
+        """Return whether the request's sender is signed in."""
         return await signed_in_user(scope, self._rules.sessions, self._settings) is not None
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -247,12 +241,12 @@ class Page:
         else:
             await self._screens(scope, receive, send)
 
-    # -------------------------------------------------------------- a screen, a form, a file
+    # -------------------------------------------------------------- screens and forms
 
     async def _response(self, request: Request) -> Response:
         path, as_json = _path(request).removeprefix("/"), _wants_json(request)
         first, _, rest = path.partition("/")
-        # Of `/note/notes/a.md.json` the last suffix alone says how it is answered.
+        # in `/note/notes/a.md.json`, only the last suffix selects the format
         is_json = path.endswith(".json")
         name, rest = (
             (first, rest.removesuffix(".json")) if rest else (first.removesuffix(".json"), "")
@@ -265,13 +259,13 @@ class Page:
             if is_cross_site(request.scope):
                 is_navigation = request.headers.get("sec-fetch-mode") == "navigate" and not is_json
                 link = (
-                    {"link": same_site_address(_target(request)), "link_text": "Open it from here"}
+                    {"link": same_site_address(_target(request)), "link_text": "Open it anyway"}
                     if is_navigation
                     else None
                 )
                 return self._respond(
                     "message",
-                    _message_screen("From another site", _CROSS_SITE, 403, link),
+                    _message_screen("Request from another site", _CROSS_SITE, 403, link),
                     is_json or as_json,
                 )
             visit = partial(
@@ -288,37 +282,31 @@ class Page:
                 partial(self._screen_response, name, visit, is_json), abandon_on_cancel=True
             )
         except ThumbindexError as error:
-            said = self._error_screen(error)
-            # what was typed is in the form still, one step back
+            screen = self._error_screen(error)
             if request.method == "POST" and name in SCREENS:
-                said = replace(
-                    said, values={**said.values, "link": screen_address(name), "link_text": "Back"}
-                )
-            return self._respond("message", said, is_json or as_json)
+                link = {"link": screen_address(name), "link_text": "Back"}
+                screen = replace(screen, values={**screen.values, **link})
+            return self._respond("message", screen, is_json or as_json)
 
     def _host_for(self, request: Request) -> LibraryHost:
-        """Return the library host over the folders that a visitor sees.
-
-        Raises ForbiddenError if there are none.
-        """
+        """Return the library host for the visitor's folders. Raises ForbiddenError if none."""
         names = self._rules.rights.visible_to(token_names(request.scope))
         if not names:
             raise ForbiddenError(
-                "This token sees no folder: whoever runs this server names it in `tokens` of "
-                "a folder."
+                "This token has access to no folder. The server's administrator can add it to the "
+                "`tokens` of a folder."
             )
-        # By what the server was started with, never by what is open: before it is open that is
-        # nothing, for everybody.
+        # compare with the configured folders: before opening, no folder is open yet
         sees_all = names == {name for name, _ in self._folders}
         return self._library_host if sees_all else self._library_host.only(names)
 
     def _visit(
         self, request: Request, library_host: LibraryHost, rest: str, query: _Values
     ) -> Visit:
-        """Return the visit, after a short wait for words to search."""
+        """Return the visit, after a short wait for the index and model."""
         library_host.await_words(_WAIT_SECONDS)
         library_host.await_model()
-        # before anything is read: news of what is read meanwhile comes again
+        # taken before reading, so that a change during reading triggers a reload
         revision = library_host.revision()
         library, is_local = library_host.library(), self._rules.is_local
         return Visit(
@@ -341,42 +329,37 @@ class Page:
         )
 
     async def _submit_form(self, request: Request, name: str, form: str) -> Response:
-        do = FORMS.get((name, form))
-        if do is None:
+        action = FORMS.get((name, form))
+        if action is None:
             raise NotFoundError(_NOT_FOUND)
         if not is_same_origin_form(request.scope):
             raise ForbiddenError(_CROSS_SITE)
         library_host, values = self._host_for(request), await _form(request)
         if not self._rules.may_write(request.scope, self._settings):
             raise ForbiddenError(_READ_ONLY)
-        done = await run_sync(lambda: do(self._visit(request, library_host, form, values)))
+        result = await run_sync(lambda: action(self._visit(request, library_host, form, values)))
         if _wants_json(request):
-            return JSONResponse(done.payload)
-        return RedirectResponse(done.address, status_code=303)
+            return JSONResponse(result.payload)
+        return RedirectResponse(result.address, status_code=303)
 
     def _error_screen(self, error: ThumbindexError) -> Screen:
-        """Return a page for an error, without details that only local visitors may know."""
+        """Return a screen for an error; only local visitors see file paths."""
         if isinstance(error, NotFoundError | UnknownPathError | UnknownFolderError):
-            return _message_screen("Not there", _NOT_FOUND, 404)
+            return _message_screen("Not found", _NOT_FOUND, 404)
         if isinstance(error, ForbiddenError):
             return _message_screen("Not allowed", str(error), 403)
         if isinstance(error, UsageError):
-            is_told = self._rules.is_local or not any(
+            is_safe = self._rules.is_local or not any(
                 str(root) in str(error) for _, root in self._folders
             )
             return _message_screen(
-                "This cannot be done",
-                str(error) if is_told else "This cannot be done with this folder as it is now.",
+                "Invalid request",
+                str(error) if is_safe else "This is not possible for this folder at the moment.",
                 400,
             )
-        _LOG.warning("A page could not be shown: %s", error)
-        details_hidden = (
-            "The notes cannot be read just now: whoever runs this server finds the reason in its "
-            "log."
-        )
-        return _message_screen(
-            "Not just now", str(error) if self._rules.is_local else details_hidden, 503
-        )
+        _LOG.warning("Cannot show a page: %s", error)
+        sentence = "The notes are unavailable at the moment. The server's log has the details."
+        return _message_screen("Unavailable", str(error) if self._rules.is_local else sentence, 503)
 
     def _respond(
         self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None
@@ -389,26 +372,27 @@ class Page:
         )
         return Response(html.encode("utf-8", "replace"), screen.status, media_type="text/html")
 
-    # -------------------------------------------------------------- getting in and out
+    # -------------------------------------------------------------- signing in and out
 
     async def _sign_in(self, request: Request) -> Response:
-        """Sign in by a token from a form, or by the key of a one-time address."""
+        """Sign in with a token from a form, or with the key in a one-time address."""
         sessions, key = self._rules.sessions, self._rules.key
-        assert sessions is not None, "the address is there with sessions only"
-        given, target = _path(request).removeprefix(SIGN_IN_PATH).removeprefix("/"), "/"
+        assert sessions is not None, "this path exists only with sessions"
+        secret, target = _path(request).removeprefix(SIGN_IN_PATH).removeprefix("/"), "/"
         if request.method == "POST":
             if not is_same_origin_form(request.scope):
-                return self._respond(
-                    "message", _message_screen("From another site", _CROSS_SITE, 403), False
-                )
+                screen = _message_screen("Request from another site", _CROSS_SITE, 403)
+                return self._respond("message", screen, False)
             try:
                 form = await _form(request)
             except UsageError as error:
                 return self._respond("message", self._error_screen(error), _wants_json(request))
-            given, target = (next(iter(form.get(name, ())), "").strip() for name in ("token", "to"))
+            secret, target = (
+                next(iter(form.get(name, ())), "").strip() for name in ("token", "to")
+            )
             target = same_site_address(target)
-        # a look at the headers opens nothing
-        elif not given or key is None or request.method != "GET":
+        # a HEAD request must not use up the key
+        elif not secret or key is None or request.method != "GET":
             return self._respond(
                 "sign_in",
                 self._sign_in_screen(same_site_address(request.query_params.get("to", "/"))),
@@ -416,23 +400,23 @@ class Page:
             )
         elif await signed_in_user(request.scope, sessions, self._settings):
             return RedirectResponse("/", status_code=303)
-        id_ = await sessions.sign_in(given) if key is None or key.use(given) else None
+        id_ = await sessions.sign_in(secret) if key is None or key.use(secret) else None
         if id_ is None:
             return self._respond("sign_in", self._sign_in_screen(target, 401), _wants_json(request))
         has_tls = is_secure(request.scope, self._settings)
         cookie = cookie_header(
             cookie_name(request.scope, is_secure=has_tls), id_, is_secure=has_tls
         )
-        # a file: a redirect from there would not bring the cookie
+        # from a redirect file, browsers would not send the cookie after an HTTP redirect
         if is_cross_site(request.scope):
-            said = _message_screen(
-                "Signed in", "You have signed in.", 200, {"link": target, "link_text": "Go on"}
+            screen = _message_screen(
+                "Signed in", "You are signed in.", 200, {"link": target, "link_text": "Continue"}
             )
-            answer = self._respond("message", said, False)
-            answer.headers.update(
+            response = self._respond("message", screen, False)
+            response.headers.update(
                 {"Set-Cookie": cookie, "Refresh": f"0; url={quote(target, safe='/?&=%#+')}"}
             )
-            return answer
+            return response
         return RedirectResponse(target, status_code=303, headers={"Set-Cookie": cookie})
 
     def _sign_in_screen(self, target: str, status: int = 200) -> Screen:
@@ -440,7 +424,7 @@ class Page:
         return Screen(
             "Sign in",
             values,
-            lambda: {"error": "This page is for those who have signed in."},
+            lambda: {"error": "Sign in to see this page."},
             status,
         )
 
@@ -455,7 +439,7 @@ class Page:
             headers={"Set-Cookie": cookie_header(name, "", is_secure=has_tls)},
         )
 
-    # ------------------------------------------------------------ what pages load, and what changed
+    # ------------------------------------------------------------ static files and changes
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -465,19 +449,18 @@ class Page:
             or request.path_params["digest"] != _static_digest()
             or is_cross_site(request.scope)
         ):
-            return self._respond("message", _message_screen("Not there", _NOT_FOUND, 404), False)
-        kind = _TYPES[Path(name).suffix]
+            return self._respond("message", _message_screen("Not found", _NOT_FOUND, 404), False)
         return Response(
             body,
             headers={"Cache-Control": "public, max-age=31536000, immutable"},
-            media_type=kind,
+            media_type=_TYPES[Path(name).suffix],
         )
 
     async def _favicon(self, request: Request) -> Response:
         return Response(status_code=204, headers={"Cache-Control": "public, max-age=86400"})
 
     async def _change_stream(self, request: Request) -> Response:
-        """Stream changes of the folders that a visitor sees, and the progress of indexing."""
+        """Stream changes of the visitor's folders, and the progress of indexing."""
         try:
             if is_cross_site(request.scope):
                 raise NotFoundError(_NOT_FOUND)
@@ -488,16 +471,15 @@ class Page:
 
 
 _READ_ONLY = (
-    "You may look, but not decide: whoever runs this server adds your token's name to "
+    "You have read-only access. The server's administrator can add your token's name to "
     "`serve.http.writers`."
 )
 
 
 async def _events(library_host: LibraryHost) -> AsyncIterator[str]:
-    """Yield an event after notes have changed, and for each step of indexing and loading, so that a
-    screen reloads.
+    """Yield an event after notes change and for each step of indexing, so that screens reload.
 
-    The first event is `IndexFollower.revision`: a screen of another revision has missed changes.
+    The first event is `IndexFollower.revision`: a screen with another revision missed changes.
     """
     changed = anyio.Event()
     token = anyio.lowlevel.current_token()
@@ -505,39 +487,39 @@ async def _events(library_host: LibraryHost) -> AsyncIterator[str]:
     def listen(changes: Mapping[str, Changes]) -> None:
         anyio.from_thread.run_sync(lambda: changed.set(), token=token)
 
-    end = library_host.listen(listen)
+    stop_listening = library_host.listen(listen)
     try:
         library_host.start()
         yield f"event: revision\ndata: {library_host.revision()}\n\n"
-        before, quiet = _progress_counts(library_host), 0.0
+        last_counts, idle_seconds = _progress_counts(library_host), 0.0
         while True:
             with anyio.move_on_after(1.0):
                 await changed.wait()
-            now = _progress_counts(library_host)
+            counts = _progress_counts(library_host)
             if changed.is_set():
                 changed = anyio.Event()
                 yield "event: notes\ndata:\n\n"
-            elif now != before:
+            elif counts != last_counts:
                 yield "event: progress\ndata:\n\n"
-            elif quiet >= _HEARTBEAT_SECONDS:
+            elif idle_seconds >= _HEARTBEAT_SECONDS:
                 yield ": still here\n\n"
             else:
-                quiet += 1.0
+                idle_seconds += 1.0
                 continue
-            before, quiet = now, 0.0
+            last_counts, idle_seconds = counts, 0.0
     finally:
-        end()
+        stop_listening()
 
 
 def _progress_counts(library_host: LibraryHost) -> list[Any]:
-    return [[each.folder, each.phase, each.done, each.total] for each in library_host.progress()]
+    return [[step.folder, step.phase, step.done, step.total] for step in library_host.progress()]
 
 
 # ------------------------------------------------------------------ requests
 
 
 class _RequireSignIn:
-    """Lets visitors in who have a session or a valid token; redirects others to sign in."""
+    """Serves visitors with a session or valid token, and sends all others to the sign-in form."""
 
     def __init__(self, app: ASGIApp, sessions: SessionStore | None, settings: HttpSettings) -> None:
         self._app, self._sessions, self._settings = app, sessions, settings
@@ -561,7 +543,7 @@ def _sign_in_response(scope: Scope) -> Response:
         or _path(request) == CHANGES_PATH
     ):
         return JSONResponse(
-            {"error": "Sign in first: at /sign-in, or with a token in the header Authorization."},
+            {"error": "Sign in first: at /sign-in, or with a token in the Authorization header."},
             401,
         )
     target = _target(request)
@@ -572,7 +554,7 @@ def _sign_in_response(scope: Scope) -> Response:
 
 
 def _path(request: Request) -> str:
-    """Return the path with bytes that are not UTF-8 as surrogates, as in file names."""
+    """Return the path, with non-UTF-8 bytes as surrogates, as in file names."""
     return unquote(_raw_path(request), errors="surrogateescape")
 
 
@@ -582,7 +564,7 @@ def _raw_path(request: Request) -> str:
 
 
 def _target(request: Request) -> str:
-    """Return the requested address as it was written."""
+    """Return the requested path and query verbatim."""
     return _raw_path(request) + (f"?{request.url.query}" if request.url.query else "")
 
 
@@ -593,7 +575,7 @@ def _wants_json(request: Request) -> bool:
 async def _form(request: Request) -> _Values:
     """Return the values of a form. Raises UsageError."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        raise UsageError("A form is sent as application/x-www-form-urlencoded.")
+        raise UsageError("Send the form as application/x-www-form-urlencoded.")
     return _values((await request.body()).decode("ascii", "replace"))
 
 
@@ -606,11 +588,11 @@ def _values(encoded: str) -> _Values:
             ).items()
         }
     except ValueError:
-        raise UsageError(f"There are more than {_MAX_FIELDS} values: give less.") from None
+        raise UsageError(f"Too many values; the maximum is {_MAX_FIELDS}.") from None
 
 
 def _route(path: str, app: ASGIApp, *methods: str) -> Route:
-    """Return a route whose answers have the page's headers and are compressed."""
+    """Return a route that adds the page's headers and compresses responses."""
     compressed = GZipMiddleware(
         _PageHeaders(app), minimum_size=_GZIP_BYTES, compresslevel=_GZIP_LEVEL
     )
@@ -618,7 +600,7 @@ def _route(path: str, app: ASGIApp, *methods: str) -> Route:
 
 
 class _PageHeaders:
-    """Adds the page's headers to each answer, unless it has its own."""
+    """Adds the page's headers to each response, unless they are set."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Looking after notes: the screens of links, duplicates, and the state of the indexes."""
+"""The screens for maintaining notes: Links, Review (duplicates) and State (indexes)."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from thumbindex.text import line_range
 # ------------------------------------------------------------------ links
 
 _LINK_LISTS: Mapping[str, str] = {
-    "broken": "Links that lead nowhere",
-    "orphans": "Notes without a link to them",
-    "unlinked": "Near and not linked",
+    "broken": "Broken links",
+    "orphans": "Notes without links to them",
+    "unlinked": "Similar, not linked",
 }
-"""Lists of links, by the name of their command."""
+"""Titles of the lists, by the name of their command."""
 
 _MAX_ROWS = 500
-"""Maximum rows that are shown."""
+"""Maximum rows shown."""
 
 
 def links_screen(visit: Visit) -> Screen:
-    """Show one list of links, of all folders or of one."""
+    """Show one list of links for one folder or all."""
     folder, listed = visit.text("folder"), visit.choice("show", tuple(_LINK_LISTS))
     names = [name for name, _ in visit.library.folders]
     if folder and folder not in names:
@@ -77,85 +77,93 @@ def links_screen(visit: Visit) -> Screen:
 # ------------------------------------------------------------------ duplicates
 
 _CLUSTER_LISTS = ("open", "contradictions", "grey", "merged", "decided", "all")
-"""Lists of clusters; the first has those that wait for a decision."""
+"""Lists of clusters; the first one needs decisions."""
 
 _PAGE_SIZE = 100
-"""Clusters in one page of the JSON."""
+"""Clusters per page of the JSON."""
 
 _MAX_PLACES = 30
 
 _MAX_TEXT_CHARS = 20_000
-"""Maximum characters of a text that are shown."""
+"""Maximum characters shown of a text."""
 
 
 def review_screen(visit: Visit) -> Screen:
-    """Show one cluster and its differences, and how many are left."""
-    kind, wanted, folder = (
+    """Show one cluster with its differences, and the number of open ones."""
+    kind, cluster_id, folder = (
         visit.choice("show", _CLUSTER_LISTS),
         visit.text("at"),
         visit.texts("folder"),
     )
-    found = _find_duplicates(visit, folder)
-    every = by_priority(found.clusters)
-    listed = [each for each in every if _is_in_list(each, kind)]
-    at = next((n for n, each in enumerate(listed) if each.id == wanted), 0)
-    cluster = next((each for each in every if each.id == wanted), listed[at] if listed else None)
-    before = [each for each in listed[:at] if each is not cluster]
-    after = [each for each in listed[at + 1 :] if each is not cluster] or before
-    counts = {each: sum(_is_in_list(one, each) for one in every) for each in _CLUSTER_LISTS}
-    last = next((each for each in every if each.id == visit.text("last")), None)
-    texts = list({text.digest: text for text in cluster.texts}.values()) if cluster else []
+    report = _find_duplicates(visit, folder)
+    clusters = by_priority(report.clusters)
+    listed = [cluster for cluster in clusters if _is_in_list(cluster, kind)]
+    index = next((n for n, cluster in enumerate(listed) if cluster.id == cluster_id), 0)
+    shown = next(
+        (cluster for cluster in clusters if cluster.id == cluster_id),
+        listed[index] if listed else None,
+    )
+    before = [cluster for cluster in listed[:index] if cluster is not shown]
+    after = [cluster for cluster in listed[index + 1 :] if cluster is not shown] or before
+    counts = {
+        name: sum(_is_in_list(cluster, name) for cluster in clusters) for name in _CLUSTER_LISTS
+    }
+    last = next((cluster for cluster in clusters if cluster.id == visit.text("last")), None)
+    texts = list({text.digest: text for text in shown.texts}.values()) if shown else []
     against = visit.number("against", 2, 2, 10_000)
-    here = {"show": "" if kind == "open" else kind, "folder": folder}
+    address = {"show": "" if kind == "open" else kind, "folder": folder}
     others: list[tuple[int, bool, str]] = []
-    if cluster and len(texts) > 2:
+    if shown and len(texts) > 2:
         for n in range(2, min(len(texts), _MAX_PLACES) + 1):
-            href = screen_address("review", **here | {"at": cluster.id, "against": n})
+            href = screen_address("review", **address | {"at": shown.id, "against": n})
             others.append((n, n == against, href))
     values: dict[str, Any] = {
         "kinds": [
-            (each, counts[each], screen_address("review", **here | {"show": each}))
-            for each in _CLUSTER_LISTS
+            (name, counts[name], screen_address("review", **address | {"show": name}))
+            for name in _CLUSTER_LISTS
         ],
         "kind": kind,
-        "cluster": cluster,
-        "position": at + 1,
+        "cluster": shown,
+        "position": index + 1,
         "listed": len(listed),
         "decided": sum(
-            each.verdict is not None for each in every if each.zone == "grey" or each.differs
+            cluster.verdict is not None
+            for cluster in clusters
+            if cluster.zone == "grey" or cluster.differs
         ),
         "to_decide": sum(
-            each.zone == "grey" or bool(each.differs) or each.verdict is not None for each in every
+            cluster.zone == "grey" or bool(cluster.differs) or cluster.verdict is not None
+            for cluster in clusters
         ),
-        "total": len(every),
-        "sides": _sides(cluster, texts, min(against, max(2, len(texts)))) if cluster else (),
+        "total": len(clusters),
+        "sides": _sides(shown, texts, min(against, max(2, len(texts)))) if shown else (),
         "others": others,
-        "left_out": max(0, len(cluster.texts) - _MAX_PLACES) if cluster else 0,
-        "following": screen_address("review", **here | {"at": after[0].id}) if after else "",
+        "left_out": max(0, len(shown.texts) - _MAX_PLACES) if shown else 0,
+        "following": screen_address("review", **address | {"at": after[0].id}) if after else "",
         "following_id": after[0].id if after else "",
         "last": last,
-        "outdated_decisions": found.outdated_decisions[:_MAX_PLACES] if visit.may_write else (),
+        "outdated_decisions": report.outdated_decisions[:_MAX_PLACES] if visit.may_write else (),
         "several": len(visit.library.folders) > 1,
-        "narrowed": folder,
+        "folder_filter": folder,
         "indexed": visit.library.indexed,
         "command": shlex.join(["thumbindex", "duplicates", "--grey", *visit.options(folder)]),
     }
 
-    page = visit.number("page", at // _PAGE_SIZE + 1, 1, 100_000)
+    page = visit.number("page", index // _PAGE_SIZE + 1, 1, 100_000)
 
     def payload() -> dict[str, Any]:
         part = replace(
-            found,
+            report,
             clusters=tuple(listed[(page - 1) * _PAGE_SIZE : page * _PAGE_SIZE]),
-            outdated_decisions=found.outdated_decisions if visit.may_write else (),
+            outdated_decisions=report.outdated_decisions if visit.may_write else (),
         )
         return {
             "show": kind,
             "kinds": counts,
             "decided": values["decided"],
             "to_decide": values["to_decide"],
-            "cluster": as_json(cluster) if cluster else None,
-            "position": at + 1 if cluster else 0,
+            "cluster": as_json(shown) if shown else None,
+            "position": index + 1 if shown else 0,
             "following": values["following_id"],
             **duplicates_payload(part),
             "page": page,
@@ -184,18 +192,21 @@ def _is_in_list(cluster: Cluster, kind: str) -> bool:
 
 
 def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> list[dict[str, Any]]:
-    """Return the two texts that are compared, with the places of each."""
+    """Return the two compared texts with their places."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
-    shown = [each.text.strip("\n")[:_MAX_TEXT_CHARS] for each in chosen]
-    days = [max(one.date for one in cluster.texts if one.digest == each.digest) for each in chosen]
+    shown = [text.text.strip("\n")[:_MAX_TEXT_CHARS] for text in chosen]
+    days = [
+        max(member.date for member in cluster.texts if member.digest == text.digest)
+        for text in chosen
+    ]
     pieces = diff_texts(*shown) if len(shown) > 1 else ([(shown[0], False)],)
     sides = []
-    for n, each in enumerate(chosen):
-        places = [_place_values(one) for one in cluster.texts if one.digest == each.digest]
+    for n, text in enumerate(chosen):
+        places = [_place_values(member) for member in cluster.texts if member.digest == text.digest]
         side = {
             "number": 1 if n == 0 else against,
             "pieces": pieces[n],
-            "is_cut": len(each.text) > _MAX_TEXT_CHARS,
+            "is_cut": len(text.text) > _MAX_TEXT_CHARS,
             "is_marked_in_part": len(shown) > 1 and exceeds_diff_limit(shown[n]),
             "places": places[:_MAX_PLACES],
             "is_newest": n == 0 and len(days) > 1 and all(days) and days[0] > max(days[1:]),
@@ -204,15 +215,15 @@ def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> li
     return sides
 
 
-def _place_values(standing: ClusterMember) -> dict[str, str]:
-    span = (standing.start_line, standing.end_line)
+def _place_values(member: ClusterMember) -> dict[str, str]:
+    span = (member.start_line, member.end_line)
     return {
-        "href": note_address(standing.folder, standing.path, span),
-        "words": f"{standing.path} ({line_range(*span)})",
-        "headings": " › ".join(standing.heading_path),
-        "date": standing.date,
-        "owner": standing.owner,
-        "folder": standing.folder,
+        "href": note_address(member.folder, member.path, span),
+        "words": f"{member.path} ({line_range(*span)})",
+        "headings": " › ".join(member.heading_path),
+        "date": member.date,
+        "owner": member.owner,
+        "folder": member.folder,
     }
 
 
@@ -224,7 +235,7 @@ def save_decision(visit: Visit) -> FormResult:
 
 
 def delete_decision(visit: Visit) -> FormResult:
-    """Delete the decision about a cluster, and show it."""
+    """Delete the decision about a cluster, and show the cluster."""
     cluster = visit.library.decisions().decide(_cluster_id(visit), None)
     return FormResult(
         screen_address(
@@ -237,7 +248,7 @@ def delete_decision(visit: Visit) -> FormResult:
 def _cluster_id(visit: Visit) -> str:
     if id_ := visit.text("id"):
         return id_
-    raise UsageError("Of which cluster? Its id is missing.")
+    raise UsageError("`id` of the cluster is required.")
 
 
 def _list_name(visit: Visit) -> str:
@@ -258,13 +269,15 @@ def _next_address(visit: Visit, decided: Cluster) -> str:
 # ------------------------------------------------------------------ state of the indexes
 
 _MAX_PROBLEMS = 50
-"""Maximum problems and flags of a folder that are listed."""
+"""Maximum problems and flags listed per folder."""
 
 
 def state_screen(visit: Visit) -> Screen:
-    """Show the state of each folder that the visitor sees."""
+    """Show the state of each of the visitor's folders."""
     library = visit.library
-    statuses = [each if visit.is_local else _without_local_paths(each) for each in library.status()]
+    statuses = [
+        status if visit.is_local else _without_local_paths(status) for status in library.status()
+    ]
     folders = [_folder_values(status, visit) for status in statuses]
     values = {
         "folders": folders,
@@ -275,22 +288,22 @@ def state_screen(visit: Visit) -> Screen:
 
 
 def _without_local_paths(status: FolderStatus) -> FolderStatus:
-    """Return a status without paths of the disk, which may name the machine's owner."""
-    own = tuple(
-        each
-        for each in status.skipped
-        if not _is_absolute(each.path) and status.root not in each.reason
+    """Return a status without absolute paths, which may contain the owner's name."""
+    safe = tuple(
+        problem
+        for problem in status.skipped
+        if not _is_absolute(problem.path) and status.root not in problem.reason
     )
-    hidden = tuple(
+    masked = tuple(
         replace(
-            each,
+            problem,
             path="the index",
-            reason="It cannot be read: whoever runs this server finds the reason in its log.",
+            reason="It cannot be read. The server's log has the details.",
         )
-        for each in status.skipped
-        if each not in own
+        for problem in status.skipped
+        if problem not in safe
     )
-    return replace(status, root="", location="", skipped=(*own, *hidden), database=None)
+    return replace(status, root="", location="", skipped=(*safe, *masked), database=None)
 
 
 def _is_absolute(path: str) -> bool:
@@ -300,37 +313,37 @@ def _is_absolute(path: str) -> bool:
 
 def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
     state, flagged = status.index, status.flagged[:_MAX_PROBLEMS]
-    progress = [each for each in visit.library_host.progress() if each.folder == status.folder]
+    progress = [step for step in visit.library_host.progress() if step.folder == status.folder]
     condition, words = _condition(replace(status, progress=None), visit)
     return {
         "status": status,
         "condition": condition,
         "words": words,
-        "progress": [(each, progress_sentence(each)) for each in progress if each.total],
+        "progress": [(step, progress_sentence(step)) for step in progress if step.total],
         "size": f"{status.size_bytes / 1e6:,.1f} MB",
         "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
-        "problems": [_problem_values(each) for each in status.skipped[:_MAX_PROBLEMS]],
+        "problems": [_problem_values(problem) for problem in status.skipped[:_MAX_PROBLEMS]],
         "problems_left": max(0, len(status.skipped) - _MAX_PROBLEMS),
-        "flagged": [_problem_values(each, status.folder) for each in flagged],
-        "flagged_left": max(0, status.flagged_count - len({each.path for each in flagged})),
+        "flagged": [_problem_values(flag, status.folder) for flag in flagged],
+        "flagged_left": max(0, status.flagged_count - len({flag.path for flag in flagged})),
     }
 
 
 def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
-    """Return the state of a folder as a word for its mark, and in a sentence."""
+    """Return a folder's state as a CSS class, and in words."""
     words = folder_state_sentence(status)
     if status.failure or status.is_missing:
         return "bad", words
     if words == "ready" and not visit.library.only([status.folder]).watched_folders():
         words = (
-            "No process keeps it up to the disk: `thumbindex index` does it once, a server as "
-            "long as it runs."
+            "No running process keeps this index up to date. Run `thumbindex index` to update it "
+            "once, or start a server."
         )
     return "good" if words == "ready" else "doubt", words
 
 
 def _problem_values(problem: Problem, folder: str = "") -> tuple[str, str, str]:
-    """Return a problem's address if its note has a page, its place and its reason."""
+    """Return a problem's address (if its note has a page), place and reason."""
     line = problem.line
     place = f"{problem.path}, line {line}" if line else problem.path
     href = note_address(folder, problem.path, (line, line) if line else None) if folder else ""

@@ -1,6 +1,4 @@
-"""Records of the page: a visit (one request), a screen (its answer) and the result of a form;
-addresses.
-"""
+"""Records of the page (a visit, a screen, a form's result) and its addresses."""
 
 from __future__ import annotations
 
@@ -21,146 +19,140 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-SEE_SERVER_LOG = (
-    "Something is wrong with the index: whoever runs this server finds the reason in its log."
-)
-"""Replaces a sentence that names paths of the disk."""
+SEE_SERVER_LOG = "There is a problem with the index. The server's log has the details."
+"""Shown to remote visitors instead of a message with file paths."""
 
 
 class NotFoundError(UsageError):
-    """The address names nothing that the visitor may see."""
+    """Nothing at this address exists or is visible to the visitor."""
 
 
 class ForbiddenError(UsageError):
-    """The visitor may read, but not decide."""
+    """The visitor may not do this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request: its visitor's library, and the values of its address or form."""
+    """One request: the visitor's library, and the values of the address or form."""
 
     library_host: LibraryHost
-    library: Library  # open, over the folders that the visitor sees and no others
-    # the address's, or a form's, values by name
+    library: Library  # contains only the folders that the visitor may see
+    # values of the address or form by name
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    subpath: str = ""  # of the path, behind the screen's name: `notes/Ideas/tea.md`
-    may_write: bool = False  # decide of copies and judge answers
-    # on this machine, without tokens: paths of the disk and programs may be named
+    subpath: str = ""  # the path after the screen's name, e.g. `notes/Ideas/tea.md`
+    may_write: bool = False  # may decide about duplicates and grade passages
+    # on this machine: file paths and links to programs may be shown
     is_local: bool = False
-    part: str = ""  # the only element of the page that a script will take; empty for all of it
-    revision: str = ""  # `IndexFollower.revision` before the library was asked
+    part: str = ""  # the only element that the script needs, or "" for the whole page
+    revision: str = ""  # `IndexFollower.revision` before the library is queried
 
-    def text(self, name: str, longest: int = LONGEST_ARGUMENT) -> str:
-        """Return a value, stripped; empty if there is none. Raises UsageError if it is too long."""
-        return next(iter(self.texts(name, longest)), "")
+    def text(self, name: str, max_chars: int = LONGEST_ARGUMENT) -> str:
+        """Return a value, stripped, or "" if there is none. Raises UsageError if it is too long."""
+        return next(iter(self.texts(name, max_chars)), "")
 
-    def texts(self, name: str, longest: int = LONGEST_ARGUMENT) -> tuple[str, ...]:
-        """Return all values of a name that are not empty."""
-        given = self.query.get(name, ())
-        if len(given) > MOST_VALUES:
-            raise UsageError(
-                f"`{name}` is given {len(given):,} times, more than {MOST_VALUES}: give less."
-            )
-        if any(len(each) > longest for each in given):
-            raise UsageError(f"`{name}` has more than {longest:,} characters: give less.")
-        return tuple(said for each in given if (said := replace_surrogates(each).strip()))
+    def texts(self, name: str, max_chars: int = LONGEST_ARGUMENT) -> tuple[str, ...]:
+        """Return all non-empty values of a name. Raises UsageError if there is too much."""
+        values = self.query.get(name, ())
+        if len(values) > MOST_VALUES:
+            raise UsageError(f"`{name}` has {len(values):,} values; the maximum is {MOST_VALUES}.")
+        if any(len(value) > max_chars for value in values):
+            raise UsageError(f"`{name}` is too long; the maximum is {max_chars:,} characters.")
+        return tuple(text for value in values if (text := replace_surrogates(value).strip()))
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
-        """Return a whole number. Raises UsageError if it is none, or out of range."""
-        written = self.text(name)
-        return read_whole_number(name, written, least, most) if written else default
+        """Return a whole number. Raises UsageError if it is invalid or out of range."""
+        text = self.text(name)
+        return read_whole_number(name, text, least, most) if text else default
 
     def lines(self) -> tuple[int, int] | None:
         """Return the first and last line of `12-40`. Raises UsageError."""
-        written = self.text("lines")
-        return read_lines(written) if written else None
+        text = self.text("lines")
+        return read_lines(text) if text else None
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """Return one of some words, by default the first. Raises UsageError for others."""
-        written = self.text(name) or choices[0]
-        if written not in choices:
-            raise UsageError(f"`{name}` is one of {', '.join(choices)}, not {written!r}.")
-        return written
+        """Return one of the choices, by default the first. Raises UsageError for other values."""
+        text = self.text(name) or choices[0]
+        if text not in choices:
+            raise UsageError(f"`{name}` must be one of {', '.join(choices)}, not {text!r}.")
+        return text
 
     def warnings(self) -> list[str]:
-        """Return the library host's warnings, without paths of the disk for remote visitors."""
-        said = self.library_host.notes()
+        """Return the library host's warnings, without file paths for remote visitors."""
+        notes = self.library_host.notes()
         if self.is_local:
-            return list(said)
-        places = [
-            str(place)
-            for each in self.library.opened
-            for place in (each.root, each.index_paths.folder)
+            return list(notes)
+        paths = [
+            str(path)
+            for index in self.library.opened
+            for path in (index.root, index.index_paths.folder)
         ]
-        return [SEE_SERVER_LOG if any(place in note for place in places) else note for note in said]
+        return [SEE_SERVER_LOG if any(path in note for path in paths) else note for note in notes]
 
     def options(self, folder: Sequence[str] = ()) -> list[str]:
-        """Return the command line's options that open these folders, else all of the server's.
+        """Return the command-line options that open these folders, or all of the server's.
 
-        Paths of the disk are for visitors on this machine.
+        Only visitors on this machine see file paths.
         """
         if not self.is_local:
-            return [f"--folder={each}" for each in folder]
-        own, roots = (
+            return [f"--folder={name}" for name in folder]
+        opening, roots = (
             self.library_host.opening,
             {name: root for name, root in self.library.folders if is_local_path(root)},
         )
-        chosen = folder or (tuple(roots) if own.folder else ())
-        index, config = (path and absolute_path(path) for path in (own.index, own.config))
+        names = folder or (tuple(roots) if opening.folder else ())
+        index, config = (path and absolute_path(path) for path in (opening.index, opening.config))
         return replace(
-            own,
-            folder=tuple(str(roots.get(each, each)) for each in chosen),
+            opening,
+            folder=tuple(str(roots.get(name, name)) for name in names),
             index=index,
             config=config,
         ).arguments()
 
     def is_on(self, name: str) -> bool:
-        """Return whether a switch is on: given, and not as `0`."""
+        """Return whether a switch is set to anything but `0`."""
         return self.text(name) not in {"", "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The answer to a visit: a title, the values of its template, and a function that makes its
-    JSON.
-    """
+    """The answer to a visit: a title, template values, and a function that builds the JSON."""
 
     title: str
     values: Mapping[str, Any]
-    # made only where it is asked for: an answer's takes as long as the page
+    # called only if JSON is requested: an answer's JSON takes as long as its page
     payload: Callable[[], Any]
     status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
 class FormResult:
-    """The result of a form: the next address, and the JSON for scripts."""
+    """The result of a form: the address to go to, and the JSON for scripts."""
 
     address: str
     payload: Any = None
 
 
 def screen_address(screen: str, **query: Any) -> str:
-    """Return a screen's address; `ask` is `/`. Empty values are left out."""
-    given = []
+    """Return a screen's address without empty values; `ask` is at `/`."""
+    parameters = []
     for name, value in query.items():
-        for each in value if isinstance(value, tuple | list) else (value,):
-            if each is not None and each is not False and each != "":
-                given.append((name, "1" if each is True else str(each)))
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if item is not None and item is not False and item != "":
+                parameters.append((name, "1" if item is True else str(item)))
     path = "/" if screen == "ask" else f"/{screen}"
-    return f"{path}?{urlencode(given, errors='surrogateescape')}" if given else path
+    return f"{path}?{urlencode(parameters, errors='surrogateescape')}" if parameters else path
 
 
 def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -> str:
-    """Return a note's address, scrolled to these lines."""
-    place = "/".join(
-        quote(each.encode("utf-8", "surrogateescape"), safe="")
-        for each in (folder, *path.split("/"))
+    """Return a note's address, at these lines if given."""
+    quoted = "/".join(
+        quote(part.encode("utf-8", "surrogateescape"), safe="")
+        for part in (folder, *path.split("/"))
     )
-    return f"/note/{place}{f'?lines={lines[0]}-{lines[1]}#L{lines[0]}' if lines else ''}"
+    return f"/note/{quoted}{f'?lines={lines[0]}-{lines[1]}#L{lines[0]}' if lines else ''}"
 
 
 def same_site_address(target: str) -> str:
-    """Return an address of this page unchanged; `/` for any other."""
-    is_own = target.startswith("/") and not target.startswith("//")
-    return target if is_own and target.isprintable() and "\\" not in target else "/"
+    """Return `target` if it is an address of this page, else `/`."""
+    is_local = target.startswith("/") and not target.startswith("//")
+    return target if is_local and target.isprintable() and "\\" not in target else "/"

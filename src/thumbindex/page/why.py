@@ -1,4 +1,4 @@
-"""Why: a chart of ranks by stage, and the reason why a note is not in the answer."""
+"""The Why screen: a chart of ranks by stage, and why a note is or is not in the answer."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 960, 420
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 250, 40, 96
-"""Pixels around the picture: ranks at the left, what each line is at the right, stages beneath."""
+"""Margins of the chart in pixels: ranks on the left, labels on the right, stages below."""
 
 _LABEL_GAP = 15
-"""Minimum pixels between two labels."""
+"""Minimum pixels between labels."""
 
 _MAX_LABEL_CHARS = 34
 """Maximum characters of a label."""
@@ -48,157 +48,154 @@ _MAX_LABEL_CHARS = 34
 _RANK_TICKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
 
 _MAX_DROPPED = 20
-"""Maximum candidates dropped by a stage that are listed."""
+"""Maximum dropped candidates listed per stage."""
 
 _MAX_NAMES = 200
 
-_NO_SUCH_NOTE = "There is no note “{}” that is yours to see."
+_NO_SUCH_NOTE = "The note “{}” does not exist, or you may not see it."
 
 _MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _RankCurve:
-    """The ranks of a passage, or of the explained note, by stage; a stage is missing if it has
-    no rank.
-    """
+    """The ranks of a passage or of the explained note, by stage."""
 
     label: str
     href: str
-    ranks: Mapping[str, int]
-    kind: str  # "passage", "note", or "lost" where the note is not in the answer
+    ranks: Mapping[str, int]  # without the stages that did not rank it
+    kind: str  # "passage", "note", or "lost" if the note is not in the answer
     dropped_at: str = ""  # the stage that dropped it
 
 
 def why_screen(visit: Visit) -> Screen:
     """Explain an answer, or why a note is or is not in it."""
-    # A note is called `path` here: what narrows the question by paths is `glob`.
-    named, asked, library = visit.text("path"), read_question(visit, "glob"), visit.library
+    # here, `path` is the note to explain, and `glob` the path filter
+    name, query, library = visit.text("path"), read_question(visit, "glob"), visit.library
     offered = library.listing().notes[:_MAX_NAMES] if library.indexed else ()
     values: dict[str, Any] = {
-        "q": asked.text,
-        "path": named,
-        "kept": [(name, value) for name, value in _hidden_fields(asked)],
+        "q": query.text,
+        "path": name,
+        "hidden_fields": list(_hidden_fields(query)),
         "several": len(library.folders) > 1,
-        "offered": [each.path for each in offered],
-        "command": _command(visit, asked, named),
+        "offered": [note.path for note in offered],
+        "command": _command(visit, query, name),
         "answer": None,
-        "found": None,
+        "report": None,
         "missing": "",
         "picture": None,
     }
-    if not asked.text:
+    if not query.text:
         return Screen(
             "Why", values, lambda: {"query": "", "results": [], "offered": list(values["offered"])}
         )
-    answer = library.query(asked, explain=True)
-    found = _explain_note(visit, asked, named) if named else None
-    is_missing = bool(named) and found is None
-    shown = _shown(answer, found)
-    curves = [_passage_curve(passage, is_asked=passage is shown) for passage in answer.passages]
-    if found and not shown:
-        curves.append(_dropped_curve(found))
+    answer = library.query(query, explain=True)
+    report = _explain_note(visit, query, name) if name else None
+    is_missing = bool(name) and report is None
+    shown = _shown_passage(answer, report)
+    curves = [_passage_curve(passage, is_note=passage is shown) for passage in answer.passages]
+    if report and not shown:
+        curves.append(_dropped_curve(report))
     stages = _stages(answer.trace, curves)
-    grades = grades_of(judgments_of(visit, answer.query)[0]) if found else {}
+    grades = grades_of(judgments_of(visit, answer.query)[0]) if report else {}
     explanation = shown.explanation if shown else None
-    about_note: dict[str, Any] = {
+    note_values: dict[str, Any] = {
         "grade": "",
         "outcome": "",
-        "rest": (),
+        "details": (),
     }
-    if found:
-        about_note = {
-            "grade": str(grades.get((found.folder, found.path, found.heading), "")),
-            "outcome": outcome_sentence(found, len(library.folders) > 1),
-            "rest": why_details(found),
+    if report:
+        note_values = {
+            "grade": str(grades.get((report.folder, report.path, report.heading), "")),
+            "outcome": outcome_sentence(report, len(library.folders) > 1),
+            "details": why_details(report),
         }
-    values |= about_note | {
+    values |= note_values | {
         "answer": answer,
         "sure": confidence_sentence(
-            answer, [f"{name} {value}" for name, value in asked.filters.as_pairs()]
+            answer, [f"{field} {value}" for field, value in query.filters.as_pairs()]
         ),
-        "found": found,
-        "here": _why_address(asked, named),
-        "missing": _NO_SUCH_NOTE.format(fold_line(named)[:_MAX_NAME_CHARS]) if is_missing else "",
-        "nearest": _nearest(library, asked, named) if is_missing else (),
+        "report": report,
+        "here": _why_address(query, name),
+        "missing": _NO_SUCH_NOTE.format(fold_line(name)[:_MAX_NAME_CHARS]) if is_missing else "",
+        "nearest": _nearest(library, query, name) if is_missing else (),
         "explained": shown,
-        "said": explanation_details(explanation) if explanation else (),
+        "passage_details": explanation_details(explanation) if explanation else (),
         "edges": linked_from_sentence(explanation.edges) if explanation else "",
         "stages": stages,
         "curves": curves,
         "picture": _picture(curves, stages),
         "funnel": _funnel(answer.trace),
-        "ask": screen_address("ask", **address_values(asked)),
-        "cards": [(passage, _why_address(asked, _place(passage))) for passage in answer.passages],
+        "ask": screen_address("ask", **address_values(query)),
+        "cards": [(passage, _why_address(query, _place(passage))) for passage in answer.passages],
     }
-    title = f"Why {named}" if named else f"Why: {asked.text}"
+    title = f"Why {name}" if name else f"Why: {query.text}"
     if is_missing:
         return Screen(title, values, lambda: {"error": values["missing"]}, 404)
     return Screen(
-        title, values, lambda: as_json(found) if found else answer_payload(answer, explain=True)
+        title, values, lambda: as_json(report) if report else answer_payload(answer, explain=True)
     )
 
 
-def _nearest(library: Library, asked: Query, named: str) -> list[tuple[str, str]]:
-    """Return notes whose names begin with the typed name, with the addresses that explain them."""
-    found = notes_named_like(library, PurePosixPath(named.partition("#")[0]).stem)
-    return [(each.path, _why_address(asked, f"{each.folder}/{each.path}")) for each in found]
+def _nearest(library: Library, query: Query, name: str) -> list[tuple[str, str]]:
+    """Return notes whose names start with the typed name, and the addresses that explain them."""
+    notes = notes_named_like(library, PurePosixPath(name.partition("#")[0]).stem)
+    return [(note.path, _why_address(query, f"{note.folder}/{note.path}")) for note in notes]
 
 
-def _why_address(asked: Query, named: str) -> str:
-    """Return the address that explains a note."""
+def _why_address(query: Query, name: str) -> str:
     return screen_address(
-        "why", **address_values(asked) | {"path": named, "glob": asked.filters.path}
+        "why", **address_values(query) | {"path": name, "glob": query.filters.path}
     )
 
 
-def _explain_note(visit: Visit, asked: Query, named: str) -> WhyReport | None:
-    """Return the explanation of a note; None if it is private or missing."""
+def _explain_note(visit: Visit, query: Query, name: str) -> WhyReport | None:
+    """Return the explanation of a note, or None if it is private or missing."""
     try:
-        found = visit.library.why(named, asked)
+        report = visit.library.why(name, query)
     except UnknownPathError:
         return None
     except UnknownFolderError as error:
         raise NotFoundError(str(error)) from error
-    return found if found.folder else None
+    return report if report.folder else None
 
 
 def _place(passage: Passage) -> str:
     return f"{passage.path}#{passage.heading}" if passage.heading else passage.path
 
 
-def _shown(answer: Answer, found: WhyReport | None) -> Passage | None:
-    """Return the passage of an answer that is the note."""
-    if found is None or found.outcome != "shown":
+def _shown_passage(answer: Answer, report: WhyReport | None) -> Passage | None:
+    """Return the explained note's passage if it is in the answer."""
+    if report is None or report.outcome != "shown":
         return None
-    return next((passage for passage in answer.passages if passage.rank == found.rank), None)
+    return next((passage for passage in answer.passages if passage.rank == report.rank), None)
 
 
-def _hidden_fields(asked: Query) -> Iterable[tuple[str, str]]:
-    """Yield the values that a form repeats to keep the query."""
-    for name, value in address_values(asked).items():
+def _hidden_fields(query: Query) -> Iterable[tuple[str, str]]:
+    """Yield the query's values for hidden fields of the form."""
+    for name, value in address_values(query).items():
         if name != "q":
-            for each in value if isinstance(value, tuple) else (value,):
-                if each:
-                    yield ("glob" if name == "path" else name), str(each)
+            for item in value if isinstance(value, tuple) else (value,):
+                if item:
+                    yield ("glob" if name == "path" else name), str(item)
 
 
-def _command(visit: Visit, asked: Query, named: str) -> str:
-    if not named:
-        return f"{query_command(visit, asked)} --explain"
+def _command(visit: Visit, query: Query, name: str) -> str:
+    if not name:
+        return f"{query_command(visit, query)} --explain"
     return shlex.join(
-        ["thumbindex", "why", named, asked.text or "QUESTION", *query_options(visit, asked)]
+        ["thumbindex", "why", name, query.text or "QUESTION", *query_options(visit, query)]
     )
 
 
 # ------------------------------------------------------------------ curves
 
 
-def _passage_curve(passage: Passage, *, is_asked: bool) -> _RankCurve:
+def _passage_curve(passage: Passage, *, is_note: bool) -> _RankCurve:
     ranks: dict[str, int] = {}
     if passage.explanation:
-        ranks |= {each.retriever: each.rank for each in passage.explanation.evidence}
-        ranks |= {each.stage: each.rank for each in passage.explanation.rank_by_stage if each.rank}
+        ranks |= {hit.retriever: hit.rank for hit in passage.explanation.evidence}
+        ranks |= {step.stage: step.rank for step in passage.explanation.rank_by_stage if step.rank}
     ranks["answer"] = passage.rank
     href = note_address(
         passage.folder, passage.path, (passage.match_start_line, passage.match_end_line)
@@ -207,51 +204,47 @@ def _passage_curve(passage: Passage, *, is_asked: bool) -> _RankCurve:
         f"{passage.rank}. {passage.heading or passage.title or passage.path}",
         href,
         ranks,
-        "note" if is_asked else "passage",
+        "note" if is_note else "passage",
     )
 
 
-def _dropped_curve(found: WhyReport) -> _RankCurve:
+def _dropped_curve(report: WhyReport) -> _RankCurve:
     """Return the curve of a note that is not in the answer."""
-    ranks = {stage.stage: stage.rank for stage in found.stages if stage.rank is not None}
-    name = found.path.rpartition("/")[2]
+    ranks = {stage.stage: stage.rank for stage in report.stages if stage.rank is not None}
+    name = report.path.rpartition("/")[2]
     return _RankCurve(
-        name + (f"#{found.heading}" if found.heading else ""),
-        note_address(found.folder, found.path),
+        name + (f"#{report.heading}" if report.heading else ""),
+        note_address(report.folder, report.path),
         ranks,
         "lost",
-        found.stage,
+        report.stage,
     )
 
 
 def _stages(trace: Sequence[TraceStep], curves: Sequence[_RankCurve]) -> list[str]:
-    """Return the stages in which a passage has a rank, in the order of the pipeline."""
+    """Return the stages that ranked or dropped a passage, in pipeline order."""
     ranked = {stage for curve in curves for stage in curve.ranks} | {
         curve.dropped_at for curve in curves if curve.dropped_at
     }
     return [
-        *(each.stage for each in trace if each.stage in ranked),
+        *(step.stage for step in trace if step.stage in ranked),
         *(["answer"] if curves else []),
     ]
 
 
-# ------------------------------------------------------------------ the picture
+# ------------------------------------------------------------------ the chart
 
 
 def _picture(curves: Sequence[_RankCurve], stages: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the chart: a column per stage, rank 1 on top, on a logarithmic scale."""
+    """Lay out the chart: one column per stage, rank 1 on top, on a logarithmic scale."""
     if not curves or len(stages) < 2:
         return None
     deepest = max((rank for curve in curves for rank in curve.ranks.values()), default=1)
     step = (_WIDTH - _LEFT - _RIGHT) / (len(stages) - 1)
-    columns = {stage: round(_LEFT + at * step, 1) for at, stage in enumerate(stages)}
+    columns = {stage: round(_LEFT + n * step, 1) for n, stage in enumerate(stages)}
     drawn = [_drawn_curve(curve, columns, deepest) for curve in curves]
     _spread_labels(drawn)
-    ticks = [
-        (rank_tick, _rank_height(rank_tick, deepest))
-        for rank_tick in _RANK_TICKS
-        if rank_tick <= max(deepest, 2)
-    ]
+    ticks = [(rank, _rank_height(rank, deepest)) for rank in _RANK_TICKS if rank <= max(deepest, 2)]
     return {
         "width": _WIDTH,
         "height": _HEIGHT,
@@ -264,7 +257,7 @@ def _picture(curves: Sequence[_RankCurve], stages: Sequence[str]) -> Mapping[str
 
 
 def _rank_height(rank: int, deepest: int) -> float:
-    """Return the height of a rank in the chart, by its logarithm."""
+    """Return a rank's y position, on a logarithmic scale."""
     share = math.log(rank) / math.log(max(deepest, 2))
     return round(_TOP + share * (_HEIGHT - _TOP - _BOTTOM), 1)
 
@@ -299,14 +292,14 @@ def _drawn_curve(curve: _RankCurve, columns: Mapping[str, float], deepest: int) 
 
 
 def _spread_labels(lines: Sequence[dict[str, Any]]) -> None:
-    """Move overlapping labels apart in their order: down first, then up from the bottom."""
-    ordered = sorted(lines, key=lambda each: each["y"])
-    for before, each in pairwise(ordered):
-        each["y"] = max(each["y"], before["y"] + _LABEL_GAP)
+    """Move overlapping labels apart: first down, then up from the bottom."""
+    ordered = sorted(lines, key=lambda line: line["y"])
+    for previous, line in pairwise(ordered):
+        line["y"] = max(line["y"], previous["y"] + _LABEL_GAP)
     floor = float(_HEIGHT - 4)
-    for each in reversed(ordered):
-        each["y"] = min(each["y"], floor)
-        floor = each["y"] - _LABEL_GAP
+    for line in reversed(ordered):
+        line["y"] = min(line["y"], floor)
+        floor = line["y"] - _LABEL_GAP
 
 
 # ------------------------------------------------------------------ tables
@@ -314,18 +307,18 @@ def _spread_labels(lines: Sequence[dict[str, Any]]) -> None:
 
 def _funnel(trace: Sequence[TraceStep]) -> list[Mapping[str, Any]]:
     """Return the sizes, times and dropped candidates of each stage."""
-    most = max((each.size_out for each in trace), default=1) or 1
-    slowest = max((each.seconds for each in trace), default=0.0) or 1.0
+    largest = max((step.size_out for step in trace), default=1) or 1
+    slowest = max((step.seconds for step in trace), default=0.0) or 1.0
     return [
         {
-            "stage": each.stage,
-            "came": each.size_in,
-            "left": each.size_out,
-            "width": round(100 * each.size_out / most, 1),
-            "ms": f"{each.seconds * 1000:.1f}",
-            "time": round(100 * each.seconds / slowest, 1),
-            "dropped": each.dropped[:_MAX_DROPPED],
-            "more": max(0, len(each.dropped) - _MAX_DROPPED),
+            "stage": step.stage,
+            "size_in": step.size_in,
+            "size_out": step.size_out,
+            "width": round(100 * step.size_out / largest, 1),
+            "ms": f"{step.seconds * 1000:.1f}",
+            "time": round(100 * step.seconds / slowest, 1),
+            "dropped": step.dropped[:_MAX_DROPPED],
+            "more": max(0, len(step.dropped) - _MAX_DROPPED),
         }
-        for each in trace
+        for step in trace
     ]

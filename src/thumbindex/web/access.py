@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 # ------------------------------------------------------------------ rights
 
 EVERYONE = "*"
-"""Name in `tokens` that stands for every valid token."""
+"""Entry in `tokens` for every valid token."""
 
 _ISSUER_CLAIMS = ("sub", "scope", "group")
 """Prefixes of names from an issuer's token, e.g. `group:finance`; token files have none."""
@@ -268,7 +268,7 @@ _VERIFY_THREADS = 8
 _FETCH_SECONDS = 5.0
 
 _FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""Age at which keys are fetched again, and maximum age if the issuer is unreachable."""
+"""Seconds before keys are fetched again, and maximum age if the issuer is unreachable."""
 
 _COOLDOWN_SECONDS = 10.0
 """Minimum seconds between fetches: anyone can send a token with an unknown key id."""

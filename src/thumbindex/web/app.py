@@ -548,7 +548,7 @@ def serve_page(
     """
     outgoing = claim_output()
     config = opening.load()
-    # the key belongs to the owner of the notes, who sees all folders
+    # the key's holder owns the notes and sees all folders
     config = replace(
         config, folder_tokens={}, serve=replace(config.serve, http=HttpSettings(page=True))
     )

@@ -42,7 +42,7 @@ def default_token_file() -> Path:
 
 
 def hash_token(token: str) -> bytes:
-    """Return the hash under which a token is stored."""
+    """Return the stored hash of a token."""
     return hashlib.sha256(token.encode("utf-8", errors="surrogatepass")).digest()
 
 

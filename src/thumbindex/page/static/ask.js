@@ -1,26 +1,26 @@
-// Answers as one types: names at each letter, passages for finished words.
+// Search as you type: names at each letter, passages for finished words.
 import { announce, keys, load, notesNamed, onChange } from "./page.js";
 
-// A last word that no space has finished is asked when the keys rest for clearly longer than this typist takes from key to key.
-const LEAST_REST = 400; // milliseconds, however fast somebody types
-const LONGER = 3; // times the usual gap
-const SLOW = 500; // milliseconds from key to key, until enough gaps are known
-const PAUSE = 2_000; // a longer gap is for thinking
-const KNOWN = 3;
-const KEPT = 15; // gaps that tell how somebody types now
+// The last word counts as finished after a pause clearly longer than the user's usual gap between keys.
+const MIN_PAUSE = 400; // milliseconds
+const PAUSE_FACTOR = 3; // times the usual gap
+const DEFAULT_GAP = 500; // milliseconds, until MIN_GAPS gaps are measured
+const MAX_GAP = 2_000; // longer gaps are pauses to think
+const MIN_GAPS = 3;
+const MAX_GAPS = 15; // only the latest gaps count
 const field = () => document.getElementById("q");
 let timer = 0;
-let pressed = 0; // when the last key was, in milliseconds
+let pressed = 0; // time of the last key, in milliseconds
 const gaps = [];
-let asked = field()?.value.trim() ?? "";
-let named = asked; // the text for which notes are offered by name
+let asked = field()?.value.trim() ?? ""; // the question whose passages are shown or on their way
+let named = asked; // the text whose matching names are shown or on their way
 let isNaming = false;
 
 function addressOf(text) {
-  const given = new URLSearchParams(new FormData(document.getElementById("ask")));
-  given.set("q", text);
-  for (const [name, value] of [...given]) if (!value) given.delete(name);
-  return given.size ? `/?${given}` : "/";
+  const parameters = new URLSearchParams(new FormData(document.getElementById("ask")));
+  parameters.set("q", text);
+  for (const [name, value] of [...parameters]) if (!value) parameters.delete(name);
+  return parameters.size ? `/?${parameters}` : "/";
 }
 
 async function ask(text, push = false) {
@@ -29,7 +29,7 @@ async function ask(text, push = false) {
   asked = text;
   const isShown = await show(addressOf(text), push);
   if (isShown) announce(document.getElementById("sure")?.textContent.trim() ?? "");
-  else if (isShown === false && asked === text) asked = before; // the server did not answer: the same may be asked again
+  else if (isShown === false && asked === text) asked = before; // no response: allow the same question again
 }
 
 async function show(address, push) {
@@ -39,32 +39,32 @@ async function show(address, push) {
   return isShown;
 }
 
-/** Offer notes by name: one request at a time, and the text that was typed last is the next one. */
-async function names(text) {
+/** Suggest notes by name, one request at a time; the latest text goes next. */
+async function suggestNames(text) {
   if (text === named) return;
   named = text;
   if (isNaming) return;
   isNaming = true;
-  let offered = null;
-  while (offered !== named) {
-    offered = named;
-    const found = offered ? await notesNamed(offered) : [];
-    if (found) offer(found);
+  let current = null;
+  while (current !== named) {
+    current = named;
+    const notes = current ? await notesNamed(current) : [];
+    if (notes) showNames(notes);
   }
   isNaming = false;
 }
 
-function offer(found) {
+function showNames(notes) {
   const list = document.getElementById("names");
-  const several = new Set(found.map((each) => each.folder)).size > 1;
-  const items = found.map((each) => {
+  const several = new Set(notes.map((note) => note.folder)).size > 1;
+  const items = notes.map((note) => {
     const item = document.createElement("li");
     const link = document.createElement("a");
-    link.href = each.address;
-    link.textContent = each.heading || each.path;
+    link.href = note.address;
+    link.textContent = note.heading || note.path;
     const path = document.createElement("span");
     path.className = "quiet path";
-    path.textContent = (several ? `${each.folder}: ` : "") + each.path;
+    path.textContent = (several ? `${note.folder}: ` : "") + note.path;
     item.append(link, " ", path);
     return item;
   });
@@ -78,28 +78,28 @@ function offer(found) {
   return list.replaceChildren(head, all);
 }
 
-/** Remember how long the last key took. */
-function keep(now) {
-  if (now - pressed < PAUSE) gaps.push(now - pressed);
-  if (gaps.length > KEPT) gaps.shift();
+/** Record the gap since the last key. */
+function recordGap(now) {
+  if (now - pressed < MAX_GAP) gaps.push(now - pressed);
+  if (gaps.length > MAX_GAPS) gaps.shift();
   pressed = now;
 }
 
-/** Return after how many milliseconds without a key a word is taken for finished. */
-function rest() {
-  const usual = gaps.length < KNOWN ? SLOW : [...gaps].sort((a, b) => a - b)[gaps.length >> 1];
-  return Math.max(LEAST_REST, LONGER * usual);
+/** Return the pause, in milliseconds, after which a word counts as finished. */
+function pauseLength() {
+  const usual = gaps.length < MIN_GAPS ? DEFAULT_GAP : [...gaps].sort((a, b) => a - b)[gaps.length >> 1];
+  return Math.max(MIN_PAUSE, PAUSE_FACTOR * usual);
 }
 
 document.addEventListener("input", (event) => {
   if (event.target !== field()) return;
   clearTimeout(timer);
-  keep(event.timeStamp);
+  recordGap(event.timeStamp);
   const typed = field().value;
-  names(typed.trim());
-  const isWhole = ["insertFromPaste", "insertFromDrop"].includes(event.inputType);
-  if (isWhole || /\s$/.test(typed) || !typed) ask(typed.trim());
-  else timer = setTimeout(() => ask(typed.trim()), rest());
+  suggestNames(typed.trim());
+  const isPasted = ["insertFromPaste", "insertFromDrop"].includes(event.inputType);
+  if (isPasted || /\s$/.test(typed) || !typed) ask(typed.trim());
+  else timer = setTimeout(() => ask(typed.trim()), pauseLength());
 });
 
 document.addEventListener("submit", (event) => {
@@ -113,7 +113,7 @@ document.addEventListener("change", (event) => {
   if (event.target.closest(".narrow")) ask(field().value.trim(), true);
 });
 
-/** Return what a reader reads of a card: where scores or places alone have moved, nothing has changed for him. */
+/** Return a card's text without scores and line numbers, whose changes do not matter to the reader. */
 function words(card) {
   const copy = card.cloneNode(true);
   for (const each of copy.querySelectorAll("meter, .where, summary, .actions, .judging")) each.remove();
@@ -123,12 +123,12 @@ function words(card) {
 onChange(async () => {
   const cards = () => [...document.querySelectorAll("#cards article")];
   const pathOf = (card) => card.querySelector(".path").textContent;
-  const before = new Set(cards().map((each) => pathOf(each) + words(each)));
-  const isHere = (new URLSearchParams(location.search).get("q") ?? "").trim() === asked; // else its answer is still on its way
-  if (!(await show(isHere ? location.pathname + location.search : addressOf(asked), false))) return;
-  const others = cards().filter((each) => !before.has(pathOf(each) + words(each)));
-  for (const each of others) each.classList.add("changed");
-  if (others.length) announce(others.length === 1 ? "One passage changed" : `${others.length} passages changed`);
+  const before = new Set(cards().map((card) => pathOf(card) + words(card)));
+  const isShown = (new URLSearchParams(location.search).get("q") ?? "").trim() === asked; // otherwise the answer is on its way
+  if (!(await show(isShown ? location.pathname + location.search : addressOf(asked), false))) return;
+  const changed = cards().filter((card) => !before.has(pathOf(card) + words(card)));
+  for (const card of changed) card.classList.add("changed");
+  if (changed.length) announce(changed.length === 1 ? "One passage changed" : `${changed.length} passages changed`);
 });
 
 function step(by) {
@@ -137,7 +137,7 @@ function step(by) {
   places[Math.min(places.length - 1, Math.max(0, at + by))]?.focus();
 }
 const next = () => step(1);
-next.says = "next passage, with the focus on one";
+next.says = "next passage, if a passage has the focus";
 const previous = () => step(-1);
 previous.says = "previous passage";
 keys({ j: next, k: previous }, "cards");

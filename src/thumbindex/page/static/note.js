@@ -1,24 +1,24 @@
-// A note: the cited lines are scrolled to, unless one wishes to stay at the top, and its source is one key away.
+// Note: scrolls to the cited lines, unless the user prefers the top; a key toggles the source.
 import { keys, load, shown } from "./page.js";
 
-const stays = () => { try { return localStorage.getItem("thumbindex.stay") === "1"; } catch { return false; } };
+const staysAtTop = () => { try { return localStorage.getItem("thumbindex.stay") === "1"; } catch { return false; } };
 
 shown((isNew) => {
   const box = document.getElementById("stay");
   if (box) {
     document.getElementById("stay-label").hidden = false;
-    box.checked = stays();
+    box.checked = staysAtTop();
     box.addEventListener("change", () => {
-      try { localStorage.setItem("thumbindex.stay", box.checked ? "1" : "0"); } catch { /* a browser that keeps nothing */ }
+      try { localStorage.setItem("thumbindex.stay", box.checked ? "1" : "0"); } catch { /* storage is disabled */ }
     });
   }
-  if (!isNew) return; // a saved note moves nobody who reads
+  if (!isNew) return; // do not scroll when a saved note reloads
   const cited = document.querySelector(".cited");
-  const asked = location.hash && location.hash !== `#L${document.getElementById("note")?.dataset.cited}`;
-  if (cited && stays()) scrollTo(0, 0);
-  else if (cited && !asked) cited.scrollIntoView({ block: "center" });
+  const hasOtherTarget = location.hash && location.hash !== `#L${document.getElementById("note")?.dataset.cited}`;
+  if (cited && staysAtTop()) scrollTo(0, 0);
+  else if (cited && !hasOtherTarget) cited.scrollIntoView({ block: "center" });
 });
 
 const source = () => load(document.getElementById("note").dataset.switch);
-source.says = "the note as it is written, or as a page";
+source.says = "show the note’s Markdown, or the rendered note";
 keys({ v: source }, "main");

@@ -1,46 +1,45 @@
-// What all screens share: pages loaded in place, changes as they come, single keys, the palette, and what is read out.
-const main = () => document.getElementById("main");
-const kept = {
+// Shared by all screens: in-place loading, live changes, single-key shortcuts, the palette, announcements.
+const storage = {
   get(name) { try { return localStorage.getItem(`thumbindex.${name}`); } catch { return null; } },
-  set(name, value) { try { localStorage.setItem(`thumbindex.${name}`, value); } catch { /* a browser that keeps nothing */ } },
+  set(name, value) { try { localStorage.setItem(`thumbindex.${name}`, value); } catch { /* storage is disabled */ } },
 };
 const whenShown = [];
 let changed = null;
 let request = null;
-let loading = Promise.resolve(); // the last load that somebody asked for
+let loading = Promise.resolve(); // the last load that the user started
 
-/** Run a function now, and each time a page was loaded in place: it is told whether that is another page than before. */
+/** Run a function now and after each in-place load, with whether the page is another one. */
 export function shown(run) {
   whenShown.push(run);
   run(true);
 }
 
-/** Say something to those who listen to the page: what comes quickly after it takes its place. */
-let saying = 0;
+/** Announce a text to screen readers; a later text within 600 ms replaces it. */
+let announcing = 0;
 export function announce(text) {
-  clearTimeout(saying);
-  saying = setTimeout(() => { document.getElementById("announcement").textContent = text; }, 600);
+  clearTimeout(announcing);
+  announcing = setTimeout(() => { document.getElementById("announcement").textContent = text; }, 600);
 }
 
-/** Fetch a page as a document: the browser parses it itself, and runs nothing of it. */
+/** Fetch a page as a document; the browser parses it without running scripts. */
 function fetchPage(address, part) {
   request?.abort();
   return new Promise((resolve, reject) => {
-    const asked = new XMLHttpRequest();
-    request = asked;
-    asked.open("GET", address);
-    asked.responseType = "document";
-    asked.setRequestHeader("Thumbindex-Part", part);
-    asked.onload = () => resolve(asked);
-    asked.onerror = () => reject(new Error("no answer"));
-    asked.onabort = () => resolve(null);
-    asked.send();
+    const xhr = new XMLHttpRequest();
+    request = xhr;
+    xhr.open("GET", address);
+    xhr.responseType = "document";
+    xhr.setRequestHeader("Thumbindex-Part", part);
+    xhr.onload = () => resolve(xhr);
+    xhr.onerror = () => reject(new Error("no response"));
+    xhr.onabort = () => resolve(null);
+    xhr.send();
   });
 }
 
-let here = location.pathname + location.search; // of the page that is shown
+let here = location.pathname + location.search; // of the shown page
 
-/** Change the address of the page that is shown. */
+/** Change the address of the shown page. */
 export function move(address, push = false) {
   const isAnother = new URL(address, location.href).href !== location.href;
   if (push && isAnother) history.pushState(null, "", address); else history.replaceState(null, "", address);
@@ -49,7 +48,7 @@ export function move(address, push = false) {
 
 const FIELDS = "input:not([type=hidden]), textarea, select";
 
-/** Tell fields of two editions of a page apart: by the form, by what it is about, and by name. */
+/** Return a key that identifies a field across reloads of a page: its form, the form's subject, its name. */
 const keyOf = (field) => {
   const hidden = [...(field.form?.querySelectorAll("input[type=hidden]:not([name=next])") ?? [])].map((each) => [each.name, each.value]);
   return JSON.stringify([field.form?.getAttribute("action"), hidden, field.name || field.id, field.type === "checkbox" && field.value]);
@@ -58,23 +57,23 @@ const isTouched = (field) => field.type === "checkbox"
   ? field.checked !== field.defaultChecked
   : field.options ? [...field.options].some((each) => each.selected !== each.defaultSelected) : field.value !== field.defaultValue;
 
-/** Take over what somebody has typed and not sent, before a page is put in place of its earlier edition; return the field that had the focus. */
-function takeOver(before, fresh) {
-  const fields = new Map([...fresh.querySelectorAll(FIELDS)].map((each) => [keyOf(each), each]));
+/** Copy unsent input to the page's new version; return the new version of the focused field. */
+function copyInput(before, fresh) {
+  const fields = new Map([...fresh.querySelectorAll(FIELDS)].map((field) => [keyOf(field), field]));
   for (const old of before.querySelectorAll(FIELDS)) {
-    const now = isTouched(old) && fields.get(keyOf(old));
-    if (now) now[old.type === "checkbox" ? "checked" : "value"] = old.type === "checkbox" ? old.checked : old.value;
+    const field = isTouched(old) && fields.get(keyOf(old));
+    if (field) field[old.type === "checkbox" ? "checked" : "value"] = old.type === "checkbox" ? old.checked : old.value;
   }
   const active = document.activeElement;
   return before.contains(active) && active.matches(FIELDS) ? fields.get(keyOf(active)) : undefined;
 }
 
-/** Load one of our pages in place of this one's content, or of one part of it; focus and open details stay, and what was typed where it is the same
- * page. Returns whether it is shown: null where another load has taken its place. */
+/** Load one of our pages into this one, or only a part of it. Keeps the focus and open details, and unsent input on a reload.
+ * Returns whether the page is shown, or null if another load has replaced this one. */
 export function load(address, { push = true, part = "main" } = {}) {
-  const shows = replace(address, push, part);
-  if (push) loading = shows;
-  return shows;
+  const isShown = replace(address, push, part);
+  if (push) loading = isShown;
+  return isShown;
 }
 
 async function replace(address, push, part) {
@@ -82,65 +81,65 @@ async function replace(address, push, part) {
   try {
     answer = await fetchPage(address, part);
   } catch {
-    announce("The server does not answer.");
+    announce("The server does not respond.");
     return false;
   }
   if (!answer) return null;
-  const found = answer.response?.getElementById(part);
-  if (!found) {
+  const content = answer.response?.getElementById(part);
+  if (!content) {
     location.assign(address);
     return false;
   }
   const active = document.activeElement;
   const opened = new Set([...document.querySelectorAll("details[open][id]")].map((each) => each.id));
-  const fresh = document.adoptNode(found);
+  const fresh = document.adoptNode(content);
   for (const each of fresh.querySelectorAll("details[id]")) if (opened.has(each.id)) each.open = true;
   const before = document.getElementById(part);
   const caret = [active?.selectionStart, active?.selectionEnd];
-  const field = push ? undefined : takeOver(before, fresh);
+  const field = push ? undefined : copyInput(before, fresh);
   before.replaceWith(fresh);
   document.title = answer.response.title;
   document.body.dataset.revision = answer.response.body.dataset.revision ?? "";
-  const there = new URL(answer.responseURL || address, location.href);
-  move(there.pathname + there.search + new URL(address, location.href).hash, push);
+  const url = new URL(answer.responseURL || address, location.href);
+  move(url.pathname + url.search + new URL(address, location.href).hash, push);
   if (document.activeElement !== active) (field ?? document.getElementById(active.id))?.focus({ preventScroll: true });
   if (field && caret[0] !== null && caret[0] !== undefined) field.setSelectionRange(...caret);
   for (const run of whenShown) run(push);
   return true;
 }
 
-/** Load the page as it is now, after a note was saved. */
+/** Reload the page after a note was saved. */
 export const reload = () => load(location.pathname + location.search + location.hash, { push: false });
 
-/** Run a function after notes have changed, instead of loading the screen anew. */
+/** Run a function after notes change, instead of reloading the screen. */
 export function onChange(run) {
   changed = run;
 }
 
-/** Whether single keys act: whoever speaks to a computer may switch them off. */
-export const keysAreOn = () => kept.get("keys") !== "off";
+/** Whether single-key shortcuts are on; users of speech input may turn them off. */
+export const keysAreOn = () => storage.get("keys") !== "off";
 
-/** Let single keys act while the focus is inside an element. */
+/** Bind single-key shortcuts that work while the focus is inside an element. */
 export function keys(actions, id) {
   document.addEventListener("keydown", (event) => {
     if (!keysAreOn() || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const inside = document.getElementById(id);
-    const isInside = inside?.contains(event.target) || (inside && id === "main" && event.target === document.body); // nothing has the focus yet
+    const isInside = inside?.contains(event.target) || (inside && id === "main" && event.target === document.body); // no element has the focus
     if (!isInside || event.target.closest("input, textarea, select")) return;
     const act = actions[event.key];
     if (act && act(event) !== false) event.preventDefault();
   });
-  known.push(...Object.keys(actions).map((key) => [key, actions[key].says ?? ""]));
+  keyHelp.push(...Object.keys(actions).map((key) => [key, actions[key].says ?? ""]));
 }
-const known = [];
+const keyHelp = [];
 
-// ------------------------------------------------------------------ what changes
+// ------------------------------------------------------------------ live changes
 
-const AGAIN = 15_000; // milliseconds until a stream that was refused is asked for again
+const RETRY_MS = 15_000; // milliseconds until a refused stream is retried
 let source = null;
 let opened = 0;
 const refresh = async () => {
-  await loading; // news must not abort what somebody has just opened
+  await loading; // do not abort a page that the user has just opened
   return (changed ?? reload)();
 };
 function follow() {
@@ -149,22 +148,22 @@ function follow() {
     source = null;
   } else if (!source) {
     source = new EventSource("/changes");
-    const renew = () => { nobodys = []; refresh(); };
-    // While nobody listened notes may have changed; decisions and progress, too, where there was a stream before.
+    const renew = () => { unmatchedPrefixes = []; refresh(); };
+    // Notes may have changed without a stream; after a reconnection also decisions and progress.
     source.addEventListener("revision", (event) => { if (opened++ || event.data !== document.body.dataset.revision) renew(); });
     source.addEventListener("notes", renew);
     source.addEventListener("progress", () => document.getElementById("progress") && refresh());
     source.addEventListener("error", () => {
-      if (source?.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      if (source?.readyState !== EventSource.CLOSED) return; // the browser reconnects by itself
       source = null;
-      setTimeout(follow, AGAIN);
+      setTimeout(follow, RETRY_MS);
     });
   }
 }
 document.addEventListener("visibilitychange", follow);
 window.addEventListener("pagehide", () => { source?.close(); source = null; });
 window.addEventListener("pageshow", follow);
-// A jump within the page is the browser's own.
+// The browser handles jumps within the page.
 window.addEventListener("popstate", () => { if (location.pathname + location.search !== here) location.reload(); });
 
 // ------------------------------------------------------------------ copying
@@ -175,71 +174,71 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(button.dataset.copy);
     announce("Copied");
-    const said = button.textContent;
+    const label = button.textContent;
     button.textContent = "Copied";
-    setTimeout(() => { button.textContent = said; }, 1500);
+    setTimeout(() => { button.textContent = label; }, 1500);
   } catch {
-    announce("The browser does not let this page copy.");
+    announce("Your browser does not allow copying.");
   }
 });
 shown(() => { for (const each of document.querySelectorAll("button[data-copy]")) each.hidden = !navigator.clipboard; });
 
 // ------------------------------------------------------------------ notes by name
 
-let nobodys = []; // beginnings that no note's name has, until notes change: what begins with one of them is not asked
+let unmatchedPrefixes = []; // no note's name starts with these, until notes change
 
-/** Return the notes whose name begins so; null where the server did not answer. */
+/** Return the notes whose names start with the text, or null if the server did not respond. */
 export async function notesNamed(typed) {
   const text = typed.normalize();
-  if (nobodys.some((each) => text.startsWith(each))) return [];
+  if (unmatchedPrefixes.some((prefix) => text.startsWith(prefix))) return [];
   try {
-    const answer = await fetch(`/names.json?q=${encodeURIComponent(text)}`);
-    if (!answer.ok) return null;
-    const found = (await answer.json()).entries;
-    if (!found.length) nobodys.push(text);
-    return found;
+    const response = await fetch(`/names.json?q=${encodeURIComponent(text)}`);
+    if (!response.ok) return null;
+    const notes = (await response.json()).entries;
+    if (!notes.length) unmatchedPrefixes.push(text);
+    return notes;
   } catch {
     return null;
   }
 }
 
-// ------------------------------------------------------------------ thumbs: kept without leaving the page
+// ------------------------------------------------------------------ judging without leaving the page
 
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.matches(".judging")) return;
   event.preventDefault();
   const pressed = event.submitter;
-  const given = new URLSearchParams(new FormData(form));
-  if (pressed?.name) given.set(pressed.name, pressed.value);
+  const body = new URLSearchParams(new FormData(form));
+  if (pressed?.name) body.set(pressed.name, pressed.value);
   const wasOn = pressed?.getAttribute("aria-pressed") === "true";
-  let answer;
+  let response;
   try {
-    answer = await fetch(form.action, { method: "POST", body: given, headers: { Accept: "application/json" } });
+    response = await fetch(form.action, { method: "POST", body, headers: { Accept: "application/json" } });
   } catch {
-    announce("The server does not answer.");
+    announce("The server does not respond.");
     return;
   }
-  const kept = await answer.json().catch(() => ({}));
-  if (!answer.ok) {
-    announce(kept.error ?? "This could not be kept.");
+  const result = await response.json().catch(() => ({}));
+  if (!response.ok) {
+    announce(result.error ?? "The judgment was not saved.");
     return;
   }
   const show = (button, isOn) => {
     button.setAttribute("aria-pressed", String(isOn));
     button.value = isOn ? "take_back" : button.dataset.grade;
   };
-  for (const each of form.querySelectorAll("button")) show(each, each === pressed && !wasOn);
-  announce(wasOn ? "Taken back" : `Kept: ${pressed.textContent.trim()}`);
+  for (const button of form.querySelectorAll("button")) show(button, button === pressed && !wasOn);
+  announce(wasOn ? "Removed" : `Saved: ${pressed.textContent.trim()}`);
 });
 
 // ------------------------------------------------------------------ the palette
 
-function make(tag, text, facts = {}) {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  Object.assign(made, facts);
-  return made;
+function make(tag, text, properties = {}) {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  Object.assign(element, properties);
+  return element;
 }
 
 function palette() {
@@ -255,25 +254,25 @@ function palette() {
   const screens = [...document.querySelectorAll(".top nav a")].map((each) => [each.textContent, each.getAttribute("href")]);
   const entry = (text, href) => { const item = make("li", ""); item.append(make("a", text, { href })); return item; };
   const setting = (text, act) => { const item = make("li", ""); const button = make("button", text, { type: "button" }); button.addEventListener("click", act); item.append(button); return item; };
-  let asked = 0;
+  let fills = 0;
   const fill = async () => {
     const typed = field.value.trim().toLowerCase();
-    const turn = ++asked;
-    const found = screens.filter(([text]) => text.toLowerCase().startsWith(typed)).map(([text, href]) => entry(text, href));
+    const turn = ++fills;
+    const matching = screens.filter(([text]) => text.toLowerCase().startsWith(typed)).map(([text, href]) => entry(text, href));
     const themes = { system: "light dark", light: "light", dark: "dark" };
     const settings = [
-      [`Single keys: ${keysAreOn() ? "on" : "off"} (switch)`, () => { kept.set("keys", keysAreOn() ? "off" : "on"); fill(); }],
-      ...Object.keys(themes).map((each) => [`Colors: ${each}`, () => { kept.set("theme", themes[each]); paint(); }]),
+      [`Single-key shortcuts: ${keysAreOn() ? "on" : "off"} (switch)`, () => { storage.set("keys", keysAreOn() ? "off" : "on"); fill(); }],
+      ...Object.keys(themes).map((name) => [`Colors: ${name}`, () => { storage.set("theme", themes[name]); paint(); }]),
     ].filter(([text]) => text.toLowerCase().includes(typed)).map(([text, act]) => setting(text, act));
     let notes = [];
     if (typed) {
-      const named = (await notesNamed(field.value.trim())) ?? []; // the screens are there without notes
-      notes = named.map((each) => entry(`${each.heading || each.path} - ${each.path}`, each.address));
-      if (turn !== asked) return;
+      const named = (await notesNamed(field.value.trim())) ?? []; // list the screens even if the server is silent
+      notes = named.map((note) => entry(`${note.heading || note.path} - ${note.path}`, note.address));
+      if (turn !== fills) return;
       notes.push(entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`));
     }
     const ask = notes.splice(-1);
-    list.replaceChildren(...found, ...notes, ...(typed ? settings : []), ...ask, ...(typed ? [] : settings));
+    list.replaceChildren(...matching, ...notes, ...(typed ? settings : []), ...ask, ...(typed ? [] : settings));
     announce(`${list.children.length} entries`);
   };
   let filled = Promise.resolve();
@@ -281,7 +280,7 @@ function palette() {
   field.addEventListener("keydown", async (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
-    await filled; // what was typed fast is looked up first
+    await filled; // wait until the list matches the typed text
     list.querySelector("a, button")?.click();
   });
   dialog.addEventListener("keydown", (event) => {
@@ -292,7 +291,7 @@ function palette() {
     event.preventDefault();
   });
   return () => {
-    if (dialog.open) return dialog.close(); // the browser gives the focus back to where it was
+    if (dialog.open) return dialog.close(); // the browser restores the focus
     field.value = "";
     help.replaceChildren(make("summary", "Keys"), keyTable());
     dialog.showModal();
@@ -303,7 +302,7 @@ function palette() {
 
 function keyTable() {
   const table = make("table", "", { className: "table" });
-  const all = [["Ctrl K or ⌘ K", "go to a note, a screen or a setting"], ...known.filter(([, says]) => says)];
+  const all = [["Ctrl K or ⌘ K", "go to a note, a screen or a setting"], ...keyHelp.filter(([, says]) => says)];
   for (const [key, says] of all) {
     const row = table.insertRow();
     const head = make("th", "", { scope: "row" });
@@ -314,7 +313,7 @@ function keyTable() {
 }
 
 function paint() {
-  const theme = kept.get("theme");
+  const theme = storage.get("theme");
   document.documentElement.style.colorScheme = theme && theme !== "light dark" ? theme : "";
 }
 

@@ -1,4 +1,4 @@
-// State: how far indexing is while it is under way.
+// State: refreshes while indexing runs.
 import { reload } from "./page.js";
 
 setInterval(() => { if (!document.hidden && document.getElementById("progress")) reload(); }, 2000);
