@@ -1,4 +1,4 @@
-"""What the program prints as JSON is what `docs/schema` promises."""
+"""Validation of JSON output against `docs/schema`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SCHEMAS = Path(__file__).parents[1] / "docs" / "schema"
 
 
 def check(payload: Any, name: str) -> Any:
-    """Return a payload that fits the schema of a name."""
+    """Validate a payload against the named schema; return it."""
     schema = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
     jsonschema.validate(payload, schema)
     return payload
 
 
 def checked(result: Result, name: str) -> Any:
-    """Return the JSON that a command printed, which fits the schema of a name."""
+    """Return a command's JSON output, validated against the named schema."""
     return check(json.loads(result.stdout), name)

@@ -1,4 +1,4 @@
-"""A site over HTTP that listens in a thread of this process."""
+"""An HTTP server in a thread of this process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from thumbindex.web.app import HttpApp, HttpServer
 from waiting import until
 
 
-def with_http(config: Config, **given: Any) -> Config:
-    """Return a configuration with other settings of HTTP."""
-    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+def with_http(config: Config, **settings: Any) -> Config:
+    """Return a configuration with changed HTTP settings."""
+    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **settings)))
 
 
 @contextmanager
 def listening(
     site: HttpApp, config: Config, library_host: LibraryHost
 ) -> Iterator[tuple[str, HttpServer]]:
-    """Listen at a free port until this is left; yield the address and the server."""
+    """Listen on a free port while the context is open; yield the address and the server."""
     urls: list[str] = []
     server = HttpServer(site.app, config.serve.http, urls.append, site.drain)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -17,22 +17,22 @@ COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.name)
-def test_a_snippet_is_what_install_writes(client: Client) -> None:
-    found = re.search(r"```(json|toml)\n(.*?)```", SECTIONS[client.title], re.S)
-    assert found is not None
-    read = tomllib.loads if found[1] == "toml" else json.loads
+def test_snippets_equal_what_install_writes(client: Client) -> None:
+    snippet = re.search(r"```(json|toml)\n(.*?)```", SECTIONS[client.title], re.S)
+    assert snippet is not None
+    parse = tomllib.loads if snippet[1] == "toml" else json.loads
     expected = {"thumbindex": client.entry(COMMAND)}
     for key in reversed(client.keys):
         expected = {key: expected}
-    assert read(found[2]) == expected
+    assert parse(snippet[2]) == expected
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.name)
-def test_a_section_names_the_command_and_what_to_do_next(client: Client) -> None:
+def test_sections_name_the_command_and_the_next_step(client: Client) -> None:
     text = re.sub(r"\s+", " ", SECTIONS[client.title])
     assert f"`thumbindex install {client.name}`" in text
     assert client.restart.rstrip(".").lower() in text.lower()
 
 
-def test_the_block_of_instructions_is_shown_as_it_is_written() -> None:
+def test_instruction_block_is_quoted_verbatim() -> None:
     assert put_block("", (), instruction_line([("notes", Path("/notes"))])) in PAGE

@@ -1,4 +1,4 @@
-// What every TypeScript client tries on the server, whichever SDK and transport it speaks by. Prints one line of JSON: check -> "" or what failed.
+// Checks for every TypeScript SDK and transport. Prints one line of JSON: check -> "" or the failure.
 
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ export async function tryAll(client, version, era) {
     must(tools.every((tool) => tool.annotations.readOnlyHint && tool.annotations.idempotentHint), "annotations");
     must(tools.every((tool) => tool.title && tool.description && tool.outputSchema), "titles, descriptions and output schemas");
   });
-  // The SDK validates structured content against the schema that was listed.
+  // The SDK validates structured content against the listed schema.
   await check("tools/call", async () => {
     const result = await client.callTool({ name: "query", arguments: { query: QUESTION } });
     must(!result.isError, "an error");
@@ -57,7 +57,7 @@ export async function tryAll(client, version, era) {
     const { messages } = await client.getPrompt({ name: prompts[0].name, arguments: { question: "Who wins?" } });
     must(messages[0].content.text.includes("Who wins?"), "the question");
   });
-  // Another process holds the index: a question that waits for an edit reports progress until it is cancelled.
+  // Another process holds the index: a query that waits for an edit reports progress until it is cancelled.
   await check("progress and cancellation", async () => {
     const aborting = new AbortController();
     const told = [];
@@ -80,7 +80,7 @@ export async function tryAll(client, version, era) {
   return found;
 }
 
-// A transport that shakes hands in an earlier version than its client's newest.
+// Makes a transport's handshake use an earlier version than the client's latest.
 export function speaking(transport, version) {
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {

@@ -1,11 +1,10 @@
-"""A client that plays the tool calls a language model chose, over this project's `docs`: how many
-answers it sees, for how many tokens and turns.
+"""A client that replays a language model's tool calls on this project's `docs`, and counts found
+answers, turns and tokens.
 
-`recorded.json` holds, for each task, the calls in the order in which the model would make them from
-the tool list and the instructions alone, and where the answer stands: a note, and a few words of
-its text. Calls are played until an answer shows these words. `{first citation}` stands for the
-first citation of the answer before. `python tests/clients/recorded.py` prints the figures;
-`test_recorded.py` keeps them.
+`recorded.json` holds tasks. Each has the calls that a model chose from the tool list and the
+instructions alone, and a label: a note and a few words of the answer. Calls are replayed until a
+reply shows these words. `{first citation}` is replaced with the first citation of the previous
+reply. `python tests/clients/recorded.py` prints the figures; `test_recorded.py` checks them.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ _CITATION = re.compile(r"^## 1\. (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a person asks a model for, the calls that the model makes, and the words of the note
-    that answer it.
-    """
+    """A user's task, the model's calls, and the note and words that answer it."""
 
     text: str
     path: str
@@ -49,45 +46,44 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a task."""
+    """The result of a task."""
 
     task: str
-    turns: int  # calls until the answer was seen, or all of them
+    turns: int  # calls until the answer was found, or all calls
     found: bool
-    # tokens of all answers up to there, as text and as structured content: a client hands on one of
-    # them
+    # tokens of all replies; a client passes on either the text or the structured content
     text: int
     structured: int
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What came of all tasks."""
+    """The results of all tasks."""
 
-    listed: int  # tokens of the tool list and the instructions, which every conversation pays
+    listed: int  # tokens of the tool list and the instructions, paid in every conversation
     played: tuple[Played, ...]
 
     @property
     def found(self) -> int:
-        """How many answers were seen."""
-        return sum(each.found for each in self.played)
+        """Number of answers found."""
+        return sum(task.found for task in self.played)
 
     @property
     def at_once(self) -> int:
-        """How many of them in the first answer."""
-        return sum(each.found and each.turns == 1 for each in self.played)
+        """Number of answers found in the first reply."""
+        return sum(task.found and task.turns == 1 for task in self.played)
 
-    def mean(self, what: str) -> float:
+    def mean(self, field: str) -> float:
         """Return the mean of `turns`, `text` or `structured` over all tasks."""
-        return sum(getattr(each, what) for each in self.played) / len(self.played)
+        return sum(getattr(task, field) for task in self.played) / len(self.played)
 
     def __str__(self) -> str:
-        found = (
-            f"{self.found} of {len(self.played)} answers seen, {self.at_once} at once, in "
-            f"{self.mean('turns'):.2f} turns a task"
+        summary = (
+            f"{self.found} of {len(self.played)} answers found, {self.at_once} at once, in "
+            f"{self.mean('turns'):.2f} turns per task"
         )
         return (
-            f"{found}; tokens a task: {self.mean('text'):,.0f} as text, "
+            f"{summary}; tokens per task: {self.mean('text'):,.0f} as text, "
             f"{self.mean('structured'):,.0f} structured; tool list and instructions {self.listed:,}"
         )
 
@@ -107,30 +103,32 @@ def tasks() -> tuple[Task, ...]:
 
 
 def is_answered(task: Task, folder: Path) -> bool:
-    """Tell whether the note still says what the task is labeled with."""
+    """Return whether the note still contains the task's label."""
     note = folder / task.path
     return note.is_file() and _spaced(task.says) in _spaced(note.read_text(encoding="utf-8"))
 
 
 def options(folder: Path, index: Path, *more: str) -> list[str]:
-    """Index a folder; return how to serve it."""
-    given = [f"--folder={folder}", f"--index={index}", *more]
+    """Index a folder; return the arguments that serve it."""
+    arguments = [f"--folder={folder}", f"--index={index}", *more]
     subprocess.run(
-        [sys.executable, "-P", "-m", "thumbindex", "index", *given], check=True, capture_output=True
+        [sys.executable, "-P", "-m", "thumbindex", "index", *arguments],
+        check=True,
+        capture_output=True,
     )
-    return ["-P", "-m", "thumbindex", "serve", *given]
+    return ["-P", "-m", "thumbindex", "serve", *arguments]
 
 
 def play(folder: Path, index: Path, chosen: Sequence[Task]) -> Figures:
-    """Play tasks against a server of a fresh index."""
-    served = options(folder, index)
+    """Replay tasks against a server with a fresh index."""
+    arguments = options(folder, index)
     with Library.open([folder], index=index) as library:
-        return asyncio.run(_play(served, chosen, library))
+        return asyncio.run(_play(arguments, chosen, library))
 
 
-async def _play(served: list[str], chosen: Sequence[Task], library: Library) -> Figures:
+async def _play(arguments: list[str], chosen: Sequence[Task], library: Library) -> Figures:
     async with Client(
-        StdioServerParameters(command=sys.executable, args=served, env=dict(os.environ))
+        StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     ) as client:
         tools = (await client.list_tools()).tools
         listed = json.dumps(
@@ -142,7 +140,7 @@ async def _play(served: list[str], chosen: Sequence[Task], library: Library) -> 
             ]
         )
         await until_meaning(client)
-        played = [await _played(client, each, library) for each in chosen]
+        played = [await _played(client, task, library) for task in chosen]
         return Figures(
             library.count_tokens(listed) + library.count_tokens(client.instructions or ""),
             tuple(played),
@@ -150,7 +148,7 @@ async def _play(served: list[str], chosen: Sequence[Task], library: Library) -> 
 
 
 async def until_meaning(client: Client, seconds: float = 60.0) -> None:
-    """Ask until answers come by meaning: the model is loaded after the first questions."""
+    """Query until vectors are searched: the model loads after the first queries."""
     async with asyncio.timeout(seconds):
         while True:
             trace = (
@@ -165,17 +163,17 @@ async def until_meaning(client: Client, seconds: float = 60.0) -> None:
 
 async def _played(client: Client, task: Task, library: Library) -> Played:
     turns, text, structured, shown, found = 0, 0, 0, "", False
-    for tool, given in task.calls:
+    for tool, recorded in task.calls:
         cited = _CITATION.search(shown)
-        if any(each == FIRST_CITATION for each in given.values()) and cited is None:
-            continue  # nothing was shown that could be read
+        if FIRST_CITATION in recorded.values() and cited is None:
+            continue  # no citation to read
         arguments = {
-            name: cited.group(1) if cited and each == FIRST_CITATION else each
-            for name, each in given.items()
+            name: cited.group(1) if cited and value == FIRST_CITATION else value
+            for name, value in recorded.items()
         }
         answer = await client.call_tool(tool, arguments)
         assert not answer.is_error, f"{task.text} {tool} {arguments}: {answer.content}"
-        shown = "\n".join(each.text for each in answer.content if isinstance(each, TextContent))
+        shown = "\n".join(part.text for part in answer.content if isinstance(part, TextContent))
         turns += 1
         text += library.count_tokens(shown)
         structured += library.count_tokens(
@@ -193,10 +191,10 @@ def _spaced(text: str) -> str:
 
 if __name__ == "__main__":
     with TemporaryDirectory(ignore_cleanup_errors=True) as place:
-        figures = play(DOCS, Path(place), [each for each in tasks() if is_answered(each, DOCS)])
-    for each in figures.played:
+        figures = play(DOCS, Path(place), [task for task in tasks() if is_answered(task, DOCS)])
+    for result in figures.played:
         sys.stdout.write(
-            f"{each.turns if each.found else '-':>2} {each.text:>6,} {each.structured:>6,}  "
-            f"{each.task}\n"
+            f"{result.turns if result.found else '-':>2} {result.text:>6,} "
+            f"{result.structured:>6,}  {result.task}\n"
         )
     sys.stdout.write(f"{figures}\n")

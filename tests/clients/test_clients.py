@@ -1,5 +1,5 @@
-"""Clients that others have written, on the server as a process: the SDK of Python, and in
-`make long` those of TypeScript, MCP Inspector and the conformance suite.
+"""Third-party clients on a server process: the Python SDK, and in `make long` the TypeScript SDKs,
+MCP Inspector and the conformance suite.
 """
 
 import json
@@ -30,11 +30,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture
 def node() -> str:
-    """Return the program that runs the clients of npm."""
-    found = shutil.which("node")
-    if not found or not MODULES.is_dir():
+    """Return the node program for the npm clients."""
+    program = shutil.which("node")
+    if not program or not MODULES.is_dir():
         pytest.skip("node is missing, or `npm ci` has not run in tests/clients")
-    return found
+    return program
 
 
 NOTES = {
@@ -52,17 +52,17 @@ OF_THE_SUITES_OWN = (
     # its demonstration tools
     "tools-call-image tools-call-audio tools-call-embedded-resource tools-call-mixed-content "
     "tools-call-with-logging tools-call-with-progress json-schema-2020-12 server-sse-polling "
-    # tools that ask the client's model or its user, which no tool here does
+    # tools that query the client's model or user; ours do not
     "tools-call-sampling tools-call-elicitation elicitation-sep1034-defaults "
     "elicitation-sep1330-enums "
     # its demonstration resources (test://…) and prompts
     "resources-read-text resources-read-binary resources-templates-read resources-subscribe "
     "resources-unsubscribe prompts-get-simple prompts-get-with-args prompts-get-embedded-resource "
     "prompts-get-with-image "
-    # the log of the client, which the protocol has dropped
+    # client logging, which the protocol has dropped
     "logging-set-level"
 )
-"""Scenarios that ask for what only the suite's own server has."""
+"""Scenarios that need features of the suite's own server."""
 
 APPLICABLE = (
     "server-initialize ping completion-complete tools-list "
@@ -73,8 +73,10 @@ APPLICABLE = (
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Index a few notes by words alone; return how to serve them while a run of another process,
-    which is at its first file, keeps each edit waiting.
+    """Index a few notes without vectors; yield the arguments that serve them.
+
+    Another process holds the write lock and reports a run at its first file, so that no edit is
+    indexed.
     """
     place = tmp_path_factory.mktemp("clients")
     write_notes(place / "vault", NOTES)
@@ -95,9 +97,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def url(options: list[str]) -> Iterator[str]:
-    """Serve the same over HTTP; without a rate, since the suite asks from one address faster than
-    any client, and would be told to wait.
-    """
+    """Serve the same notes over HTTP."""
     command = [sys.executable, *options, "--http", "--port=0", "--json"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -108,7 +108,7 @@ def url(options: list[str]) -> Iterator[str]:
 
 
 def run(node: str, *command: str, notes: str = "") -> str:
-    """Run a program of node's, which may write to the folder of notes; return what it printed."""
+    """Run a node program, which may write to the notes; return its output."""
     done = subprocess.run(
         [node, *command],
         cwd=HERE,
@@ -135,7 +135,7 @@ def way_to(options: list[str], url: str, transport: str) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_typescript_sdks_are_served(
+def test_typescript_sdks_are_served(
     node: str, options: list[str], url: str, program: str, version: str, transport: str
 ) -> None:
     folder = next(option.removeprefix("--folder=") for option in options if "--folder=" in option)
@@ -146,7 +146,7 @@ def test_the_typescript_sdks_are_served(
 @pytest.mark.long
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_inspector_is_served(
+def test_inspector_is_served(
     node: str, options: list[str], url: str, era: str, transport: str
 ) -> None:
     program = (str(MODULES / ".bin" / "mcp-inspector"), "--cli", "--protocol-era", era)
@@ -154,8 +154,8 @@ def test_the_inspector_is_served(
         ["--", sys.executable, *options] if transport == "stdio" else ["--transport", "http", url]
     )
 
-    def inspect(*asked: str) -> Any:
-        printed = run(node, *program, "--format", "json", "--method", *asked, *target)
+    def inspect(*arguments: str) -> Any:
+        printed = run(node, *program, "--format", "json", "--method", *arguments, *target)
         return json.loads(printed)["result"]
 
     assert len(inspect("tools/list", "--strict")["tools"]) == 6
@@ -167,9 +167,7 @@ def test_the_inspector_is_served(
 
 
 @pytest.mark.long
-def test_the_conformance_suite_passes_but_for_what_it_asks_of_its_own_server(
-    node: str, url: str
-) -> None:
+def test_conformance_suite_passes(node: str, url: str) -> None:
     program = str(MODULES / ".bin" / "conformance")
     printed = run(node, program, "server", "--url", url, "--suite", "all")
     found = {name: mark for mark, name in re.findall(r"^([✓✗]) ([\w-]+): ", printed, re.MULTILINE)}
@@ -181,7 +179,7 @@ def test_the_conformance_suite_passes_but_for_what_it_asks_of_its_own_server(
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", [HANDSHAKE_PROTOCOL_VERSIONS[0], LATEST])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_the_python_sdk_is_served(
+async def test_python_sdk_is_served(
     options: list[str], url: str, version: str, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", version)

@@ -1,6 +1,4 @@
-"""A conversation as a client has it, by the Python SDK and a real process: six questions, an answer
-that cites, and what becomes of its citations.
-"""
+"""A conversation with the Python SDK and a real process: six questions, citations, `verify`."""
 
 import os
 import sys
@@ -36,7 +34,7 @@ ASKED = {
     "who is on call in even weeks": "is on call in weeks with an even number",
     "where do messages go that always fail": "then it goes to the dead letter queue",
 }
-"""What a person asks, and what a model quotes of the answer."""
+"""A user's questions, and the model's quotations."""
 
 
 @pytest.fixture
@@ -51,17 +49,17 @@ def edit(note: Path, before: str, after: str) -> None:
 
 
 async def states(client: Client, draft: str) -> list[dict[str, Any]]:
-    """Verify a draft as the notes are now: a question waits until the server has seen the edits."""
+    """Verify a draft after the server has indexed all edits."""
     await client.call_tool("query", {"query": "anything", "wait_fresh": 30})
     result = await client.call_tool("verify", {"text": draft})
     assert not result.is_error, result.content
     assert result.structured_content is not None
-    found: list[dict[str, Any]] = result.structured_content["citations"]
-    return found
+    citations: list[dict[str, Any]] = result.structured_content["citations"]
+    return citations
 
 
 @pytest.mark.anyio
-async def test_six_answers_are_cited_from_what_was_shown_and_verified_after_edits_and_a_move(
+async def test_citations_of_six_answers_are_verified_after_edits_and_a_move(
     vault: Path, tmp_path: Path
 ) -> None:
     served = options(vault, tmp_path / "index")
@@ -70,14 +68,13 @@ async def test_six_answers_are_cited_from_what_was_shown_and_verified_after_edit
     ) as client:
         sentences = []
         for number, (question, quoted) in enumerate(ASKED.items()):
-            asked = {"query": question, "limit": 3}
-            answer = (await client.call_tool("query", asked)).structured_content or {}
-            # No `read`: what is quoted stands in a passage that was shown, and the citation is that
-            # passage's, by turns with and without its lines.
-            shown = next(each for each in answer["results"] if quoted in each["text"])
-            sentences.append(f'"{quoted}" ({shown["citation" if number % 2 else "address"]})')
+            arguments = {"query": question, "limit": 3}
+            answer = (await client.call_tool("query", arguments)).structured_content or {}
+            # no `read`: cite the passage that contains the quotation, by citation or address
+            passage = next(result for result in answer["results"] if quoted in result["text"])
+            sentences.append(f'"{quoted}" ({passage["citation" if number % 2 else "address"]})')
         draft = "\n\n".join(sentences)
-        assert [each["state"] for each in await states(client, draft)] == ["there"] * 6
+        assert [citation["state"] for citation in await states(client, draft)] == ["there"] * 6
 
         edit(vault / "decisions/storage.md", "kept for 35 days", "kept for 90 days")
         edit(
@@ -94,9 +91,9 @@ async def test_six_answers_are_cited_from_what_was_shown_and_verified_after_edit
         invented = (
             '"The shop is closed on Sundays and Mondays" (thumbindex://team/people/opening.md)'
         )
-        found = await states(client, f"{draft}\n\n{invented}")
+        citations = await states(client, f"{draft}\n\n{invented}")
 
-    assert [each["state"] for each in found] == [
+    assert [citation["state"] for citation in citations] == [
         "there",
         "changed",
         "gone",
@@ -104,8 +101,8 @@ async def test_six_answers_are_cited_from_what_was_shown_and_verified_after_edit
         "there",
         "moved",
         "never_there",
-    ], found
-    changed, renamed, lines = found[1], found[3], found[5]
+    ], citations
+    changed, renamed, lines = citations[1], citations[3], citations[5]
     assert changed["differs"] == "`35` against `90`"
     assert renamed["now"] == "runbooks/release.md#Rollback (line 5)"
     assert lines["now"] == "decisions/queue.md#Retries (line 7)"

@@ -1,3 +1,3 @@
-"""The small vault, for the tests of this folder."""
+"""The small vault for the tests in this folder."""
 
 from small_vault import *  # noqa: F403

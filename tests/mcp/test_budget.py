@@ -24,55 +24,55 @@ def passage(
 
 
 def parsed(text: str, match: str) -> Passage:
-    """Return a document's one section as a passage, with the chunk that holds `match` marked."""
+    """Return a document's only section as a passage that matched the chunk with `match`."""
     parts = parse_document("a.md", text.encode(), CorpusSettings())
     (section,), chunk = parts.sections, next(each for each in parts.chunks if match in each.text)
     lines = (section.start_line, section.end_line, chunk.start_line, chunk.end_line)
     return Passage(1, "f", "a.md", "A", ("A",), *lines, 1.0, section.text, match=chunk.text)
 
 
-def as_text(each: ShownPassage) -> str:
-    return f"{each.passage.citation}\n{each.passage.text}"
+def as_text(shown: ShownPassage) -> str:
+    return f"{shown.passage.citation}\n{shown.passage.text}"
 
 
-def as_payload(each: ShownPassage) -> dict[str, Any]:
-    return {"citation": each.passage.citation, "id": each.id, "text": each.passage.text}
+def as_payload(shown: ShownPassage) -> dict[str, Any]:
+    return {"citation": shown.passage.citation, "id": shown.id, "text": shown.passage.text}
 
 
-def cost(each: ShownPassage) -> int:
-    return 1 + max(len(as_text(each)), len(compact_json(as_payload(each))))
+def cost(shown: ShownPassage) -> int:
+    return 1 + max(len(as_text(shown)), len(compact_json(as_payload(shown))))
 
 
 def fit(
     passages: list[Passage], characters: int, seen: Sequence[str] = ()
 ) -> tuple[ShownPassage, ...]:
-    """Fit passages, by characters: one is a token here."""
+    """Fit passages by characters instead of tokens."""
     return fit_passages(passages, characters, cost, len, seen)
 
 
-def cut(whole: Passage, characters: int) -> Passage:
+def cut(section: Passage, characters: int) -> Passage:
     """Return a passage with as much of its text as fits."""
-    (shown,) = fit_passages([whole], characters, lambda each: 0, len)
+    (shown,) = fit_passages([section], characters, lambda each: 0, len)
     return shown.passage
 
 
-def test_a_section_that_fits_is_shown_whole_and_a_longer_one_as_its_match() -> None:
+def test_short_sections_are_shown_whole_and_long_ones_as_their_match() -> None:
     shown = fit(
         [passage(100, match=(50, 51)), passage(10, match=(5, 6), rank=2, path="b.md")], 1000
     )
-    assert [(each.passage.start_line, each.passage.end_line) for each in shown] == [
+    assert [(item.passage.start_line, item.passage.end_line) for item in shown] == [
         (50, 51),
         (1, 10),
     ]
-    assert [each.section for each in shown] == [(1, 100), (1, 10)]
+    assert [item.section for item in shown] == [(1, 100), (1, 10)]
     assert shown[0].passage.text.startswith("line 50 ")
 
 
-def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> None:
+def test_explanation_is_dropped_if_it_does_not_fit() -> None:
     explained = replace(passage(3), explanation=Explanation((), {}, None, (), (), (), None))
 
-    def long_explanations(each: ShownPassage) -> int:
-        return 50 + (1000 if each.passage.explanation else 0)
+    def long_explanations(item: ShownPassage) -> int:
+        return 50 + (1000 if item.passage.explanation else 0)
 
     (shown,) = fit_passages([explained], 500, long_explanations, len)
     assert shown.passage == passage(3)
@@ -80,16 +80,16 @@ def test_a_passage_without_room_for_its_explanation_is_shown_without_it() -> Non
     assert shown.passage == explained
 
 
-def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
-    whole = passage(9)
-    assert passage_id(whole) == passage_id(
-        replace(whole, start_line=11, end_line=19, match_start_line=15, match_end_line=16)
+def test_passage_id_depends_on_text_only() -> None:
+    section = passage(9)
+    assert passage_id(section) == passage_id(
+        replace(section, start_line=11, end_line=19, match_start_line=15, match_end_line=16)
     )
-    assert passage_id(whole) == passage_id(replace(whole, folder="other", path="moved.md"))
-    assert passage_id(whole) != passage_id(replace(whole, text=f"{whole.text}!"))
+    assert passage_id(section) == passage_id(replace(section, folder="other", path="moved.md"))
+    assert passage_id(section) != passage_id(replace(section, text=f"{section.text}!"))
 
 
-def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
+def test_long_match_is_cut_to_its_beginning() -> None:
     (shown,) = fit([passage(40, width=2000, match=(20, 20))], 400)
     assert (shown.passage.start_line, shown.passage.end_line) == (20, 20)
     assert shown.passage.text.startswith("line 20 ")
@@ -104,27 +104,27 @@ COMMENTED = (
 )
 
 
-def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
-    whole = parsed(COMMENTED, "needle")
-    shown = cut(whole, 200)
-    matched = matched_lines(whole)
-    assert whole.text.split("\n")[matched.start : matched.stop] == ["The needle lies here."]
+def test_match_below_a_removed_comment_is_found_by_text() -> None:
+    section = parsed(COMMENTED, "needle")
+    shown = cut(section, 200)
+    matched = matched_lines(section)
+    assert section.text.split("\n")[matched.start : matched.stop] == ["The needle lies here."]
     assert "The needle lies here." in shown.text
     assert len(shown.text) <= 200
 
 
-def test_lines_that_a_left_out_comment_makes_uncertain_are_not_claimed() -> None:
-    whole = parsed(COMMENTED, "needle")
-    shown = cut(whole, 200)
-    assert (shown.start_line, shown.end_line) == (whole.start_line, whole.end_line) == (1, 19)
+def test_removed_comment_keeps_the_whole_section_as_line_range() -> None:
+    section = parsed(COMMENTED, "needle")
+    shown = cut(section, 200)
+    assert (shown.start_line, shown.end_line) == (section.start_line, section.end_line) == (1, 19)
 
 
-def test_only_a_line_feed_ends_a_line() -> None:
+def test_only_line_feeds_end_lines() -> None:
     odd = "line\u2028with\x0cmany\x85ends " * 10
-    whole = parsed(
+    section = parsed(
         "# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle"
     )
-    shown = cut(whole, 40)
+    shown = cut(section, 40)
     assert (
         shown.text.split("\n")[shown.match_start_line - shown.start_line],
         shown.match_start_line,

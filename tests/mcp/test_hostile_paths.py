@@ -1,6 +1,4 @@
-"""Whoever asks for a path gets nothing from outside the folders, and does not learn whether
-anything is there.
-"""
+"""Hostile paths return nothing from outside the folders and do not reveal whether it exists."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ HOSTILE = [
     "note.md/../../secret.md",
     "nowhere/../../secret.md",
     "../vault-2/secret.md",
-    # absolute, and what some systems take for absolute
+    # absolute on some system
     "/OUTSIDE/secret.md",
     "//OUTSIDE/secret.md",
     "file://OUTSIDE/secret.md",
@@ -78,7 +76,7 @@ HOSTILE = [
     "NUL",
     "COM1",
     "note.md::$DATA",
-    # NUL, control characters, lengths, what is no text
+    # NUL, control characters, lengths, invalid text
     "\0",
     "note.md\0../secret.md",
     "../secret.md\0.md",
@@ -91,7 +89,7 @@ HOSTILE = [
     "../" * 300,
     "\ud800.md",
     "\udcff/../../secret.md",
-    # what is no note
+    # files that are not notes
     ".git/config",
     ".thumbindexignore",
     "thumbindex.toml",
@@ -106,21 +104,22 @@ HOSTILE = [
 
 
 REFUSED = [path for path in HOSTILE if not path.removeprefix("./").strip("/ ")]
-"""As a filter, of which an error says that it matches nothing."""
+"""Paths that are refused as filters."""
 
-TAKEN = [path for path in HOSTILE if path not in REFUSED]
-BATCHES = [*(TAKEN[at : at + 20] for at in range(0, len(TAKEN), 20)), *([path] for path in REFUSED)]
-"""For filters, which take many: an answer to all of them differs where the answer to one does, and
-a question costs milliseconds.
-"""
+ACCEPTED = [path for path in HOSTILE if path not in REFUSED]
+BATCHES = [
+    *(ACCEPTED[start : start + 20] for start in range(0, len(ACCEPTED), 20)),
+    *([path] for path in REFUSED),
+]
+"""Batches of paths for filters, to save queries: one leak changes the answer of its batch."""
 
 
 @pytest.fixture(scope="module")
 def vaults(
     tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[tuple[tuple[Library, Path], ...]]:
-    """Open two folders that differ only in what lies outside of them."""
-    made = []
+    """Open two folders that differ only in the files outside them."""
+    opened = []
     for name in ("aa", "bb"):
         place = tmp_path_factory.mktemp(name) / "place"
         root, index = (
@@ -130,28 +129,28 @@ def vaults(
         os.mkfifo(root / "pipe.md")
         library = open_fake(OpenOptions((str(root),), index))
         library.index()
-        made.append((library, place.parent))
-    yield tuple(made)
-    for library, _ in made:
+        opened.append((library, place.parent))
+    yield tuple(opened)
+    for library, _ in opened:
         library.close()
 
 
-def neutral(said: object, place: Path) -> str:
-    """Return what was said with the one thing taken out in which the two folders' paths differ."""
+def neutral(output: object, place: Path) -> str:
+    """Return output with the only difference between the folders' paths removed."""
     return (
-        repr(said)
+        repr(output)
         .replace(str(place), "PLACE")
         .replace(str(place).lstrip("/"), "PLACE")
         .replace(place.name, "PLACE")
     )
 
 
-def asked(path: str, place: Path) -> str:
+def with_outside(path: str, place: Path) -> str:
     return path.replace("OUTSIDE", str(place / "outside").lstrip("/"))
 
 
-async def of_server(client: Client, path: str) -> list[object]:
-    """Ask a server for a path in every way there is."""
+async def all_requests(client: Client, path: str) -> list[object]:
+    """Send a path to a server in every possible request."""
     calls: list[tuple[str, dict[str, Any]]] = [
         ("read", {"path": path}),
         ("outline", {"path": path}),
@@ -159,12 +158,12 @@ async def of_server(client: Client, path: str) -> list[object]:
         ("query", {"query": "apples", "why": path}),
         *((tool, {"path": "note.md", "folder": path}) for tool in ("read", "outline", "related")),
     ]
-    said: list[object] = []
+    outputs: list[object] = []
     for tool, arguments in calls:
         result = await client.call_tool(tool, arguments)
-        said.append((result.is_error, result.content[0].text))
+        outputs.append((result.is_error, result.content[0].text))
     template = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
-    ways: list[Callable[[], Any]] = [
+    requests: list[Callable[[], Any]] = [
         lambda: client.read_resource(f"thumbindex://vault/{path}"),
         lambda: client.read_resource(f"thumbindex://{path}"),
         lambda: client.read_resource(f"file:///{path}"),
@@ -175,55 +174,53 @@ async def of_server(client: Client, path: str) -> list[object]:
             for uri in (f"thumbindex://vault/{path}", f"thumbindex://{path}")
         ),
     ]
-    for way in ways:
+    for request in requests:
         try:
-            said.append((await way()).model_dump())
+            outputs.append((await request()).model_dump())
         except MCPError as error:
-            said.append(str(error))
-    return said
+            outputs.append(str(error))
+    return outputs
 
 
 @pytest.mark.anyio
-# it is what the clients of an earlier era have
+# clients with an earlier protocol still use it
 @pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")
-async def test_no_path_reads_or_betrays_it_over_the_protocol(
+async def test_hostile_paths_over_mcp_reveal_nothing_outside(
     vaults: tuple[tuple[Library, Path], ...],
 ) -> None:
-    said: list[dict[str, str]] = []
+    outputs: list[dict[str, str]] = []
     for library, place in vaults:
         server = build_server(
             LibraryHost(OpenOptions(), lambda opening, library=library: library, command=[]),
             library.folders,
         )
         async with Client(server, mode="legacy") as client:
-            whole = (path for path in HOSTILE if path.isprintable() or path.isascii())
-            said.append(
+            sendable = [path for path in HOSTILE if path.isprintable() or path.isascii()]
+            outputs.append(
                 {
-                    path: neutral(await of_server(client, asked(path, place)), place)
-                    for path in whole
+                    path: neutral(await all_requests(client, with_outside(path, place)), place)
+                    for path in sendable
                 }
             )
-            for paths in BATCHES:
-                given = [
-                    asked(path, place) for path in paths if path.isprintable() or path.isascii()
-                ]
+            for batch in BATCHES:
+                paths = [with_outside(path, place) for path in batch if path in sendable]
                 answers = [
-                    await client.call_tool("query", {"query": "apples secret", name: given})
+                    await client.call_tool("query", {"query": "apples secret", name: paths})
                     for name in ("path", "folder")
                 ]
-                said[-1][repr(paths)] = neutral(
+                outputs[-1][repr(batch)] = neutral(
                     [(answer.is_error, answer.content[0].text) for answer in answers], place
                 )
-    assert said[0] == said[1]
-    assert [path for path, told in said[0].items() if SECRET in told] == []
+    assert outputs[0] == outputs[1]
+    assert [path for path, output in outputs[0].items() if SECRET in output] == []
 
 
-def test_no_path_betrays_it_on_the_command_line(
+def test_hostile_paths_on_the_command_line_reveal_nothing_outside(
     vaults: tuple[tuple[Library, Path], ...],
     open_fake: Callable[[OpenOptions], Library],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def say(library: Library, place: Path, command: str, *arguments: str) -> str:
+    def run(library: Library, place: Path, command: str, *arguments: str) -> str:
         monkeypatch.chdir(place / "place")
         options = [
             "--folder",
@@ -242,23 +239,23 @@ def test_no_path_betrays_it_on_the_command_line(
     commands = [("query", *(f"--path={path}" for path in paths), "apples") for paths in writable]
     commands += [("why", "--", path, "apples") for paths in writable for path in paths[::10]]
     for command in commands:
-        there, not_there = (
-            say(library, place, *(asked(each, place) for each in command))
+        existing, missing = (
+            run(library, place, *(with_outside(part, place) for part in command))
             for library, place in vaults
         )
-        assert there == not_there, command
-        assert SECRET not in there
+        assert existing == missing, command
+        assert SECRET not in existing
 
 
-def test_reports_do_not_betray_what_symlinks_lead_to(
+def test_reports_do_not_reveal_symlink_targets(
     vaults: tuple[tuple[Library, Path], ...],
 ) -> None:
-    there, not_there = (
+    existing, missing = (
         neutral((library.status()[0].skipped, library.index().skipped), place)
         for library, place in vaults
     )
-    assert there == not_there
-    assert {each.path for each in vaults[0][0].status()[0].skipped} >= {
+    assert existing == missing
+    assert {problem.path for problem in vaults[0][0].status()[0].skipped} >= {
         "out.md",
         "outdir",
         "chain",
@@ -268,14 +265,14 @@ def test_reports_do_not_betray_what_symlinks_lead_to(
     }
 
 
-def test_what_is_swapped_for_a_symlink_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:
+def test_directory_swapped_for_a_symlink_during_reading_leaks_nothing(tmp_path: Path) -> None:
     root = make(tmp_path / "place", tmp_path / "outside", real=True)
     (root / "dir").mkdir()
     (root / "dir/secret.md").write_text("Open.\n")
-    over = threading.Event()
+    done = threading.Event()
 
     def swap() -> None:
-        while not over.is_set():
+        while not done.is_set():
             (root / "dir").rename(root / "kept")
             (root / "dir").symlink_to(tmp_path / "outside")
             time.sleep(0.0002)
@@ -286,8 +283,8 @@ def test_what_is_swapped_for_a_symlink_while_it_is_read_leads_nowhere(tmp_path: 
     swapping = threading.Thread(target=swap)
     swapping.start()
     try:
-        found = [read_bytes(root, "dir/secret.md", CorpusSettings()) for _ in range(4000)]
+        results = [read_bytes(root, "dir/secret.md", CorpusSettings()) for _ in range(4000)]
     finally:
-        over.set()
+        done.set()
         swapping.join()
-    assert {each for each in found if not isinstance(each, Problem)} == {b"Open.\n"}
+    assert {result for result in results if not isinstance(result, Problem)} == {b"Open.\n"}

@@ -1,7 +1,4 @@
-"""What only some versions of the protocol have: links to documents.
-
-Nothing of it is in the way of a client without.
-"""
+"""Features of some protocol versions only: resource links and cancellation."""
 
 import threading
 from collections.abc import Callable
@@ -25,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
-async def test_an_answer_links_to_its_documents_where_the_version_knows_links(
+async def test_resource_links_depend_on_the_protocol_version(
     server: Server, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", version)
@@ -34,11 +31,11 @@ async def test_an_answer_links_to_its_documents_where_the_version_knows_links(
         result = await client.call_tool(
             "query", {"query": "which note wins when two devices edit", "limit": 1}
         )
-    links = [each.uri for each in result.content if isinstance(each, types.ResourceLink)]
+    links = [part.uri for part in result.content if isinstance(part, types.ResourceLink)]
     assert links == ([] if version < "2025-06-18" else ["thumbindex://vault/sync.md"])
 
 
-async def test_a_cancelled_query_stops_its_wait(
+async def test_cancelled_query_stops_waiting(
     vault: Path, tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     ended = threading.Event()

@@ -1,6 +1,4 @@
-"""An answer's budget holds for the whole of it, in both forms, whatever its passages are made
-of.
-"""
+"""A whole answer fits its budget in both forms, whatever its passages contain."""
 
 import re
 from dataclasses import replace
@@ -57,9 +55,7 @@ def answer(texts: list[str]) -> Answer:
     st.lists(st.lists(LINE, min_size=1, max_size=60).map("\n".join), max_size=6),
     st.integers(500, 3000),
 )
-def test_text_and_structured_content_each_stay_within_the_budget(
-    texts: list[str], tokens: int
-) -> None:
+def test_text_and_structured_content_each_fit_the_budget(texts: list[str], tokens: int) -> None:
     frame = AnswerFrame(
         answer(texts), index_warning="12 changed files on disk are not indexed yet."
     )
@@ -68,24 +64,24 @@ def test_text_and_structured_content_each_stay_within_the_budget(
     assert len(reply.structured["results"]) + reply.structured.get("left_out", 0) == len(texts)
 
 
-def test_a_frame_of_any_length_stays_within_the_smallest_budget() -> None:
+def test_long_frame_fits_the_smallest_budget() -> None:
     lost = Freshness(behind=tuple(f"{'long ' * 100}{n}" for n in range(100)))
-    found = replace(
+    long_answer = replace(
         answer(["x"]),
         corrected="word " * 2000,
         filters=(TypedFilter("path", "語" * 5000),),
         nearest=(Place("f", "y" * 4000, 1, 2),),
         freshness=lost,
     )
-    frame = AnswerFrame(found, index_warning="missing " * 1000, explain=True)
-    for each in (found, replace(found, answerable=False, passages=())):
-        reply = fit_answer(500, COUNT, replace(frame, answer=each), PassageFormat())
+    frame = AnswerFrame(long_answer, index_warning="missing " * 1000, explain=True)
+    for variant in (long_answer, replace(long_answer, answerable=False, passages=())):
+        reply = fit_answer(500, COUNT, replace(frame, answer=variant), PassageFormat())
         assert reply_tokens(reply, COUNT) <= 500
-        assert reply.structured["answerable"] is each.answerable
-        assert len(reply.structured["results"]) == len(each.passages)
+        assert reply.structured["answerable"] is variant.answerable
+        assert len(reply.structured["results"]) == len(variant.passages)
 
 
-def test_a_budget_too_small_to_say_anything_useful_is_refused() -> None:
+def test_budget_below_the_minimum_is_refused() -> None:
     with pytest.raises(UsageError, match="`max_tokens` must be at least 500"):
         check_arguments("query", {"query": "x", "max_tokens": 499})
 
@@ -103,18 +99,18 @@ def marked(passage: Passage) -> Passage:
 
 
 @pytest.mark.parametrize("text", [SPREAD, SPREAD.replace("\n", " ")])
-def test_the_smallest_budget_shows_the_best_lines_of_the_first_passage_with_their_citation(
+def test_smallest_budget_shows_best_lines_of_the_first_passage(
     text: str,
 ) -> None:
-    found = answer([text] * 5)
-    whole = replace(
-        found,
+    original = answer([text] * 5)
+    spread = replace(
+        original,
         passages=tuple(
             replace(passage, end_line=1 + text.count("\n"), match_end_line=1 + text.count("\n"))
-            for passage in found.passages
+            for passage in original.passages
         ),
     )
-    frame = AnswerFrame(whole, index_warning="12 changed files on disk are not indexed yet.")
+    frame = AnswerFrame(spread, index_warning="12 changed files on disk are not indexed yet.")
     reply = fit_answer(500, COUNT, frame, PassageFormat(), (), marked)
     first, *_ = reply.structured["results"]
     assert first["citation"].startswith("1.md#H1 (line")
@@ -123,55 +119,61 @@ def test_the_smallest_budget_shows_the_best_lines_of_the_first_passage_with_thei
     assert reply_tokens(reply, COUNT) <= 500
 
 
-def test_a_passage_without_room_for_its_text_comes_as_its_citation_and_is_not_held() -> None:
-    found = answer([SPREAD] * 5)
-    found = replace(
-        found,
+def test_passage_shown_as_citation_does_not_count_as_seen() -> None:
+    long_answer = answer([SPREAD] * 5)
+    long_answer = replace(
+        long_answer,
         passages=tuple(
-            replace(passage, end_line=30, match_end_line=30) for passage in found.passages
+            replace(passage, end_line=30, match_end_line=30) for passage in long_answer.passages
         ),
     )
     sizes = range(500, 1500, 50)
-    replies = [fit_answer(size, COUNT, AnswerFrame(found), PassageFormat()) for size in sizes]
+    replies = [fit_answer(size, COUNT, AnswerFrame(long_answer), PassageFormat()) for size in sizes]
     alone = [
-        each for reply in replies for each in reply.structured["results"] if "text" not in each
+        result
+        for reply in replies
+        for result in reply.structured["results"]
+        if "text" not in result
     ]
     assert alone
-    for each in alone:
-        assert each["citation"].endswith(" (lines 1-30)")
-        assert (each["rest"]["start_line"], each["rest"]["end_line"]) == (1, 30)
+    for result in alone:
+        assert result["citation"].endswith(" (lines 1-30)")
+        assert (result["rest"]["start_line"], result["rest"]["end_line"]) == (1, 30)
     again = fit_answer(
-        3000, COUNT, AnswerFrame(found), PassageFormat(), [each["id"] for each in alone]
+        3000, COUNT, AnswerFrame(long_answer), PassageFormat(), [result["id"] for result in alone]
     )
-    assert all(each["text"] for each in again.structured["results"])
+    assert all(result["text"] for result in again.structured["results"])
 
 
-def test_as_many_passages_come_as_were_asked_for_their_matches_cut_to_lines() -> None:
-    found = answer([SPREAD] * 5)
-    whole = replace(
-        found, passages=tuple(replace(passage, match_end_line=30) for passage in found.passages)
+def test_matches_are_cut_to_lines_so_that_all_passages_fit() -> None:
+    original = answer([SPREAD] * 5)
+    spread = replace(
+        original,
+        passages=tuple(replace(passage, match_end_line=30) for passage in original.passages),
     )
-    reply = fit_answer(1200, COUNT, AnswerFrame(whole), PassageFormat(), (), marked)
+    reply = fit_answer(1200, COUNT, AnswerFrame(spread), PassageFormat(), (), marked)
     assert (len(reply.structured["results"]), reply.structured.get("left_out")) == (5, None)
-    assert all("Salt and pepper are" in each["text"] for each in reply.structured["results"])
+    assert all("Salt and pepper are" in result["text"] for result in reply.structured["results"])
     lines = SPREAD.split("\n")
-    for each in reply.structured["results"]:
+    for result in reply.structured["results"]:
         first, last = (
-            map(int, re.findall(r"\d+", each["citation"].partition("(")[2]))
-            if "-" in each["citation"]
+            map(int, re.findall(r"\d+", result["citation"].partition("(")[2]))
+            if "-" in result["citation"]
             else (21, 21)
         )
-        assert each["text"] == "\n".join(lines[first - 1 : last])
+        assert result["text"] == "\n".join(lines[first - 1 : last])
 
 
-def test_what_warns_of_a_passage_is_said_in_the_smallest_budget_too() -> None:
-    found = answer(["The needle."] * 3)
+def test_smallest_budget_keeps_flags_of_passages() -> None:
+    original = answer(["The needle."] * 3)
     flagged = replace(
-        found,
-        passages=tuple(replace(passage, flags=("1: hidden text",)) for passage in found.passages),
+        original,
+        passages=tuple(
+            replace(passage, flags=("1: hidden text",)) for passage in original.passages
+        ),
     )
     reply = fit_answer(500, COUNT, AnswerFrame(flagged), PassageFormat())
-    assert [each["flagged"] for each in reply.structured["results"]] == [
+    assert [result["flagged"] for result in reply.structured["results"]] == [
         ["flagged, line 1: hidden text"]
     ] * len(reply.structured["results"])
     assert "hidden text" in reply.text

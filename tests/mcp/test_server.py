@@ -1,4 +1,4 @@
-"""The server as a client sees it, through the SDK's client in memory."""
+"""The MCP server, tested through the SDK's in-memory client."""
 
 import json
 import re
@@ -32,7 +32,7 @@ TEMPLATE = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
 
 
 async def call(server: Server, tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    """Call a tool that must succeed; its structured content fits the schema that it promised."""
+    """Call a tool that must succeed, and validate its structured content."""
     async with Client(server) as client:
         result = await client.call_tool(tool, arguments)
     assert isinstance(result.content[0], types.TextContent)
@@ -42,7 +42,7 @@ async def call(server: Server, tool: str, **arguments: Any) -> tuple[str, dict[s
 
 
 async def refused(server: Server, tool: str, **arguments: Any) -> str:
-    """Call a tool that must refuse; return what it says."""
+    """Call a tool that must fail; return its message."""
     async with Client(server) as client:
         result = await client.call_tool(tool, arguments)
     assert result.is_error
@@ -51,7 +51,7 @@ async def refused(server: Server, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_both_eras_of_the_protocol_see_six_small_read_only_tools(
+async def test_both_protocol_eras_list_six_read_only_tools_under_6000_bytes(
     server: Server, mode: str
 ) -> None:
     async with Client(server, mode=mode) as client:
@@ -79,41 +79,41 @@ async def test_both_eras_of_the_protocol_see_six_small_read_only_tools(
     assert len(as_sent.encode()) < 6000
 
 
-async def test_the_instructions_name_the_folders(server: Server) -> None:
+async def test_instructions_name_the_folders(server: Server) -> None:
     async with Client(server, mode="legacy") as client:
         assert "- vault: plugins" in (client.instructions or "")
 
 
-async def test_a_question_is_answered_with_citations(server: Server) -> None:
+async def test_question_is_answered_with_citations(server: Server) -> None:
     text, answer = await call(
         server, "query", query="which note wins when two devices edit", limit=1
     )
-    found = answer["results"][0]
-    assert "sync.md" in found["citation"]
-    assert f"## 1. {found['citation']}\n" in text
-    assert "the newer note wins" in found["text"]
+    result = answer["results"][0]
+    assert "sync.md" in result["citation"]
+    assert f"## 1. {result['citation']}\n" in text
+    assert "the newer note wins" in result["text"]
     assert "index: 3 documents; vectors: " in text
 
 
-async def test_the_address_of_a_passage_is_read_as_a_resource_and_taken_by_the_tools(
+async def test_passage_address_works_as_resource_and_as_tool_argument(
     server: Server,
 ) -> None:
     _, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
-    found = answer["results"][0]
+    result = answer["results"][0]
     async with Client(server) as client:
-        (contents,) = (await client.read_resource(found["address"])).contents
+        (contents,) = (await client.read_resource(result["address"])).contents
     assert isinstance(contents, types.TextResourceContents)
     assert "the newer note wins" in contents.text
-    _, read = await call(server, "read", path=found["address"])
-    assert (read["path"], read["start_line"], read["text"]) == (
+    _, reading = await call(server, "read", path=result["address"])
+    assert (reading["path"], reading["start_line"], reading["text"]) == (
         "sync.md",
-        found["start_line"],
+        result["start_line"],
         contents.text,
     )
-    assert (await call(server, "related", path=found["address"]))[1]["path"] == "sync.md"
+    assert (await call(server, "related", path=result["address"]))[1]["path"] == "sync.md"
 
 
-async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() -> None:
+async def test_unexpected_exception_becomes_a_tool_error_with_its_source_line() -> None:
     def fail() -> Library:
         raise ZeroDivisionError("of nothing")
 
@@ -127,7 +127,7 @@ async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() 
     )
 
 
-async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
+async def test_nonsense_query_finds_nothing(server: Server) -> None:
     text, answer = await call(server, "query", query="xyzzyq plughw")
     assert (answer["answerable"], answer["results"]) == (False, [])
     assert text.startswith(
@@ -149,14 +149,14 @@ async def test_filters_narrow_a_query(
     server: Server, filters: dict[str, Any], paths: set[str]
 ) -> None:
     _, answer = await call(server, "query", query=EVERYTHING, limit=10, **filters)
-    assert {each["path"] for each in answer["results"]} == paths
+    assert {result["path"] for result in answer["results"]} == paths
 
 
-async def test_filters_may_be_typed_in_a_query_and_an_unknown_one_names_the_nearest(
+async def test_query_text_may_hold_filters_and_unknown_tags_get_suggestions(
     server: Server,
 ) -> None:
     text, answer = await call(server, "query", query="tag:guide -whiteboard", limit=10)
-    assert {each["path"] for each in answer["results"]} == {"sync.md"}
+    assert {result["path"] for result in answer["results"]} == {"sync.md"}
     assert (answer["listed"], "Filters: tag:guide -whiteboard" in text) == (1, True)
     text, answer = await call(server, "query", query="green button", tag=["giude"])
     assert answer["unmet"] == [
@@ -167,10 +167,10 @@ async def test_filters_may_be_typed_in_a_query_and_an_unknown_one_names_the_near
 
 async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Server) -> None:
     text, dated = await call(server, "outline", until="2026-03-01")
-    assert [each["path"] for each in dated["entries"]] == ["sync.md", "plugins/graph view.md"]
+    assert [entry["path"] for entry in dated["entries"]] == ["sync.md", "plugins/graph view.md"]
     assert text.splitlines()[0] == "2026-03-01  sync.md - Sync #guide/setup"
     _, tagged = await call(server, "outline", tag="guide", path="*.md", folder="vault")
-    assert [(each["path"], each["tags"]) for each in tagged["entries"]] == [
+    assert [(entry["path"], entry["tags"]) for entry in tagged["entries"]] == [
         ("sync.md", ["guide/setup"])
     ]
     text, none = await call(server, "outline", tag=["giude"])
@@ -180,7 +180,7 @@ async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Ser
 
 @pytest.mark.parametrize("tokens", [500, 700])
 @pytest.mark.parametrize("explain", [False, True])
-async def test_no_answer_is_longer_than_its_budget(
+async def test_answers_fit_their_budget(
     server: Server, library: Library, tokens: int, explain: bool
 ) -> None:
     text, answer = await call(server, "query", query=EVERYTHING, max_tokens=tokens, explain=explain)
@@ -189,7 +189,7 @@ async def test_no_answer_is_longer_than_its_budget(
     assert len(answer["results"]) + answer.get("left_out", 0) == 3
 
 
-async def test_what_the_caller_has_seen_comes_as_a_pointer(server: Server) -> None:
+async def test_seen_passages_come_without_text(server: Server) -> None:
     question = {"query": "which note wins when two devices edit", "limit": 1}
     first = (await call(server, "query", **question))[1]["results"][0]
     text, again = await call(
@@ -204,20 +204,18 @@ async def test_what_the_caller_has_seen_comes_as_a_pointer(server: Server) -> No
     assert (await call(server, "query", **question))[1]["results"][0] == first
 
 
-async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -> None:
-    whole, _ = await call(server, "read", path="sync.md")
+async def test_read_returns_a_document_a_heading_or_lines(server: Server) -> None:
+    document, _ = await call(server, "read", path="sync.md")
     _, by_heading = await call(server, "read", path="sync.md", heading="Conflicts")
     _, by_lines = await call(server, "read", path="sync.md", lines="11-13", folder="vault")
-    assert whole.startswith("sync.md (lines 1-13 of 13)\n\n```note\n---\n")
+    assert document.startswith("sync.md (lines 1-13 of 13)\n\n```note\n---\n")
     assert by_heading["text"] == by_lines["text"]
     assert by_lines["text"].startswith("## Conflicts")
 
 
 @pytest.fixture
 def crowded(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterator[Server]:
-    """Serve one document of 402 headings, whose lines end in more than one way, with little room
-    for answers.
-    """
+    """Serve one document with 402 headings and unusual line ends, within a small budget."""
     (tmp_path / "notes").mkdir()
     text = "# Long\n\n" + "".join(
         f"## Heading number {number}\n\nodd\u2028end\x0cof a line\n\n" for number in range(1, 402)
@@ -233,35 +231,37 @@ def crowded(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iter
         )
 
 
-async def test_a_cut_reading_goes_on_at_the_next_line(crowded: Server) -> None:
+async def test_cut_reading_continues_at_the_next_line(crowded: Server) -> None:
     text, part = await call(crowded, "read", path="long.md")
     _, next_line = await call(crowded, "read", path="long.md", lines=str(part["end_line"] + 1))
     assert f"continue with lines {part['end_line'] + 1}-" in text
-    whole = (await call(crowded, "read", path="long.md", lines=f"1-{part['end_line']}"))[1]["text"]
-    assert (part["text"], next_line["text"]) == (whole, next_line["text"])
+    first_lines = (await call(crowded, "read", path="long.md", lines=f"1-{part['end_line']}"))[1][
+        "text"
+    ]
+    assert (part["text"], next_line["text"]) == (first_lines, next_line["text"])
     assert len(part["text"].split("\n")) == part["end_line"]
 
 
-async def test_several_documents_are_read_in_order_until_the_budget_ends(
+async def test_several_documents_are_read_in_order_within_the_budget(
     crowded: Server, library: Library
 ) -> None:
     parts = ["long.md:1-3", "nowhere.md", "long.md", "long.md#Heading number 7"]
-    text, read = await call(crowded, "read", path=parts)
-    first, second = read["notes"]
+    text, reading = await call(crowded, "read", path=parts)
+    first, second = reading["notes"]
     assert (first["start_line"], first["end_line"], "rest" in first) == (1, 3, False)
     assert second["rest"] == {"start_line": second["end_line"] + 1, "end_line": 1606}
-    assert list(read["errors"]) == ["nowhere.md"]
-    assert read["left_out"] == ["long.md:27-30"]
+    assert list(reading["errors"]) == ["nowhere.md"]
+    assert reading["left_out"] == ["long.md:27-30"]
     assert "(left out: long.md:27-30; call `read` again for these)" in text
-    assert max(map(library.count_tokens, (text, compact_json(read)))) <= 1000
+    assert max(map(library.count_tokens, (text, compact_json(reading)))) <= 1000
 
 
-async def test_half_a_character_in_a_call_is_replaced(server: Server) -> None:
+async def test_lone_surrogates_in_calls_are_replaced(server: Server) -> None:
     assert "green" in (await call(server, "query", query="press the green \udcff button"))[0]
     assert "No document 'n\ufffd'" in await refused(server, "read", path="n\udcff")
 
 
-async def test_related_names_links_both_ways_and_the_most_similar(server: Server) -> None:
+async def test_related_lists_links_backlinks_and_similar_notes(server: Server) -> None:
     text, related = await call(server, "related", path="plugins/canvas.md")
     assert (related["links"], related["backlinks"], related["dangling"]) == (
         ["sync.md"],
@@ -272,7 +272,7 @@ async def test_related_names_links_both_ways_and_the_most_similar(server: Server
     assert "Links that lead nowhere: nowhere" in text
 
 
-async def test_status_tells_how_far_the_index_is(server: Server) -> None:
+async def test_status_reports_the_index_and_model(server: Server) -> None:
     text, status = await call(server, "status")
     assert status["folders"][0]["index"]["documents"] == 3
     assert "model fake" in text
@@ -296,28 +296,28 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],
 )
-async def test_a_wrong_call_is_told_what_to_do(
+async def test_errors_of_wrong_calls_say_what_to_do(
     server: Server, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     assert says in await refused(server, tool, **arguments)
 
 
-async def test_every_document_is_a_resource(server: Server) -> None:
+async def test_documents_are_resources(server: Server) -> None:
     async with Client(server) as client:
         listed = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
-        read = (await client.read_resource("thumbindex://vault/plugins/graph%20view.md")).contents[
-            0
-        ]
-    assert [each.uri for each in listed] == [
+        contents = (
+            await client.read_resource("thumbindex://vault/plugins/graph%20view.md")
+        ).contents[0]
+    assert [resource.uri for resource in listed] == [
         f"thumbindex://vault/plugins/{name}.md" for name in ("canvas", "graph%20view")
     ] + ["thumbindex://vault/sync.md"]
     assert templates[0].uri_template == TEMPLATE.uri
-    assert isinstance(read, types.TextResourceContents)
-    assert read.text.endswith("dots and lines.")
+    assert isinstance(contents, types.TextResourceContents)
+    assert contents.text.endswith("dots and lines.")
 
 
-async def test_paths_are_completed_as_one_types(server: Server) -> None:
+async def test_folders_and_paths_are_completed(server: Server) -> None:
     async with Client(server) as client:
         by_name = await client.complete(TEMPLATE, {"name": "path", "value": "gra"})
         by_beginning = await client.complete(
@@ -329,9 +329,9 @@ async def test_paths_are_completed_as_one_types(server: Server) -> None:
     assert folder.completion.values == ["vault"]
 
 
-async def test_the_prompt_carries_the_question(server: Server) -> None:
+async def test_prompt_contains_the_question(server: Server) -> None:
     async with Client(server) as client:
-        assert [each.name for each in (await client.list_prompts()).prompts] == [
+        assert [entry.name for entry in (await client.list_prompts()).prompts] == [
             "answer_from_notes"
         ]
         prompt = await client.get_prompt("answer_from_notes", {"question": "Who wins?"})
@@ -346,9 +346,7 @@ async def test_the_prompt_carries_the_question(server: Server) -> None:
 def edited(
     tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[tuple[Server, Library, Path]]:
-    """Serve a folder in which seven files were written since it was indexed, and hand out who could
-    index them.
-    """
+    """Serve a folder with seven files newer than its index; also return a writer."""
     root = tmp_path / "notes"
     write(root / "old.md", "# Old\n\nKnown for long.\n")
     opening = OpenOptions((str(root),), tmp_path / "index")
@@ -365,7 +363,7 @@ def edited(
         )
 
 
-async def test_an_answer_that_waited_in_vain_names_the_folder_that_is_behind(
+async def test_answer_after_a_timed_out_wait_names_the_stale_folder(
     edited: tuple[Server, Library, Path],
 ) -> None:
     text, answer = await call(edited[0], "query", query="known for long", wait_fresh=0.2)
@@ -373,7 +371,7 @@ async def test_an_answer_that_waited_in_vain_names_the_folder_that_is_behind(
     assert (answer["index"]["fresh"], answer["index"]["behind"]) == (False, ["notes"])
 
 
-async def test_a_folder_that_is_gone_is_said_to_be(edited: tuple[Server, Library, Path]) -> None:
+async def test_missing_folder_is_reported(edited: tuple[Server, Library, Path]) -> None:
     server, _, root = edited
     root.rename(root.with_name("elsewhere"))
     text, answer = await call(server, "query", query="known for long", wait_fresh=20)
@@ -389,29 +387,30 @@ async def test_a_folder_that_is_gone_is_said_to_be(edited: tuple[Server, Library
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_wait_is_reported_as_progress_that_only_grows(
+async def test_waiting_reports_growing_progress(
     edited: tuple[Server, Library, Path], mode: str
 ) -> None:
     server, writer, _ = edited
-    told: list[tuple[float, float | None, str | None]] = []
+    reports: list[tuple[float, float | None, str | None]] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
-        if len(told) == 1:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total, message))
+        if len(reports) == 1:
             await run_sync(writer.index)
 
     with publish_run(writer.opened[0].index_paths.folder) as indexed:
         indexed("words", 0, 7)
         async with Client(server, mode=mode) as client:
             result = await client.call_tool(
-                "query", {"query": "just written", "wait_fresh": 20}, progress_callback=hear
+                "query", {"query": "just written", "wait_fresh": 20}, progress_callback=on_progress
             )
     assert result.structured_content["index"]["fresh"] is True
-    assert told[0][1:] == (None, "indexed 0 of 7 files")
-    assert [each[0] for each in told] == sorted({each[0] for each in told})
+    assert reports[0][1:] == (None, "indexed 0 of 7 files")
+    times = [report[0] for report in reports]
+    assert times == sorted(set(times))
 
 
-async def test_what_is_being_indexed_is_in_answers_and_in_the_status(
+async def test_answers_and_status_report_indexing_progress(
     edited: tuple[Server, Library, Path],
 ) -> None:
     class AtWork(LibraryHost):

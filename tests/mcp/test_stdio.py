@@ -1,4 +1,4 @@
-"""The server as a real process: its handshake, its output, its end."""
+"""The server as a real process: handshake, output and shutdown."""
 
 import json
 import os
@@ -42,8 +42,7 @@ HEAVY = (
 )
 HEAVY += " psycopg thumbindex.postgres.database"
 
-# A client in a thread of the server's own process sees what is loaded at the moment when the answer
-# arrives.
+# A client in a thread of the server process sees which modules are loaded when the answer arrives.
 DRIVER = f"""
 import json, os, sys, threading
 requests, answers = os.pipe(), os.pipe()
@@ -74,7 +73,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def command(vault: Path, tmp_path: Path) -> list[str]:
-    # No model: these tests are about processes.
+    # no model: these tests are about processes
     options = [
         "--folder",
         str(vault),
@@ -88,7 +87,7 @@ def command(vault: Path, tmp_path: Path) -> list[str]:
 
 @contextmanager
 def started(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Start a server and shake hands with it."""
+    """Start a server and complete the handshake."""
     with subprocess.Popen(
         command,
         env=environment,
@@ -118,7 +117,7 @@ def ask_line(process: subprocess.Popen[str]) -> Any:
     return json.loads(process.stdout.readline())
 
 
-def test_the_handshake_and_the_list_of_tools_come_before_every_heavy_import(
+def test_handshake_and_tool_list_need_no_heavy_import(
     command: list[str], environment: dict[str, str]
 ) -> None:
     messages = json.dumps([INITIALIZE, INITIALIZED, LIST_TOOLS])
@@ -128,7 +127,7 @@ def test_the_handshake_and_the_list_of_tools_come_before_every_heavy_import(
 
 
 @pytest.mark.anyio
-async def test_a_real_client_asks_a_real_process(
+async def test_sdk_client_queries_a_server_process(
     command: list[str], environment: dict[str, str]
 ) -> None:
     async with Client(
@@ -142,7 +141,7 @@ async def test_a_real_client_asks_a_real_process(
 
 
 @pytest.mark.anyio
-async def test_a_server_whose_folder_is_away_at_first_answers_from_its_index_and_takes_it_up_again(
+async def test_server_answers_from_index_until_its_missing_folder_returns(
     living: tuple[list[str], Path], environment: dict[str, str]
 ) -> None:
     command, root = living
@@ -166,7 +165,7 @@ async def test_a_server_whose_folder_is_away_at_first_answers_from_its_index_and
     ) == ("sync.md", "new.md")
 
 
-def test_nothing_but_the_protocol_is_ever_written_to_stdout(
+def test_stdout_carries_only_the_protocol(
     command: list[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
     noisy = tmp_path / "noisy.py"
@@ -208,31 +207,31 @@ WAIT = {
 
 @pytest.fixture
 def living(vault: Path, tmp_path: Path, command: list[str]) -> tuple[list[str], Path]:
-    """Copy the vault to where it may be edited; return the command that serves it."""
+    """Copy the vault, to edit it; return the command that serves the copy, and its path."""
     root = tmp_path / "living"
     shutil.copytree(vault, root)
-    return [str(root) if each == str(vault) else each for each in command], root
+    return [str(root) if part == str(vault) else part for part in command], root
 
 
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
-async def test_an_edit_on_disk_reaches_a_real_subscriber(
+async def test_subscriber_is_notified_of_an_edit(
     living: tuple[list[str], Path], environment: dict[str, str]
 ) -> None:
     command, root = living
-    uri, told = "thumbindex://living/sync.md", anyio.Event()
+    uri, notified = "thumbindex://living/sync.md", anyio.Event()
 
-    async def hear(message: Any) -> None:
+    async def on_message(message: Any) -> None:
         if getattr(getattr(message, "params", None), "uri", None) == uri:
-            told.set()
+            notified.set()
 
     parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment)
-    async with Client(parameters, mode="legacy", message_handler=hear) as client:
+    async with Client(parameters, mode="legacy", message_handler=on_message) as client:
         await client.call_tool("query", {"query": "press the green button", "wait_fresh": 20})
         await client.subscribe_resource(uri)
         write(root / "sync.md", "# Sync\n\nPress the red button.\n")
         with anyio.fail_after(10):
-            await told.wait()
+            await notified.wait()
         result = await client.call_tool("query", {"query": "red button", "wait_fresh": 20})
     assert "Press the red button." in str(result.content)
 
@@ -240,7 +239,7 @@ async def test_an_edit_on_disk_reaches_a_real_subscriber(
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
 @pytest.mark.alone
 @pytest.mark.parametrize("end", ["stdin", "SIGTERM"])
-def test_closing_stdin_or_a_signal_ends_a_busy_server_within_two_seconds(
+def test_closed_stdin_or_signal_ends_a_busy_server_within_two_seconds(
     living: tuple[list[str], Path], environment: dict[str, str], end: str
 ) -> None:
     command, root = living
@@ -268,16 +267,16 @@ def test_closing_stdin_or_a_signal_ends_a_busy_server_within_two_seconds(
             pass
         children = children_of(process.pid)
         index = Path(command[command.index("--index") + 1])
-        with FileLock(next(index.rglob("writer.lock"))):  # the child cannot take in the edit
+        with FileLock(next(index.rglob("writer.lock"))):  # the child cannot index the edit
             write(root / "more.md", "# More\n")
             tell(process, WAIT)
             time.sleep(0.7)
-            began = time.monotonic()
+            started_at = time.monotonic()
             leave(process, end)
             process.wait(2)
-            assert until_gone(children, began + 2) == []
+            assert until_gone(children, started_at + 2) == []
         assert process.stdout
-        # it was waiting indeed
+        # the query was still waiting
         assert not any('"id":9' in line and '"result"' in line for line in process.stdout)
 
 
@@ -291,7 +290,7 @@ def leave(process: subprocess.Popen[str], end: str) -> None:
 
 
 def until_gone(children: list[int], end: float) -> list[int]:
-    """Wait for processes to end; return those that have not."""
+    """Wait for processes to end; return the survivors."""
     while any(map(is_alive, children)) and time.monotonic() < end:
         time.sleep(0.05)
     return [child for child in children if is_alive(child)]

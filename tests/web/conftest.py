@@ -1,6 +1,4 @@
-"""A server over real sockets, in a thread: two folders with rights of their own, indexed with the
-shipped fakes.
-"""
+"""A server over real sockets, in a thread, with two folders that have different rights."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -41,8 +39,9 @@ SALARIES = {
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two folders and the tokens of alice, who sees both, bob and carol, who see one, eve, who sees
-    none, and prometheus.
+    """Two folders and five tokens.
+
+    alice sees both folders, bob and carol one, eve none; prometheus reads metrics.
     """
     place = tmp_path_factory.mktemp("team")
     for folder, notes in (("handbook", HANDBOOK), ("salaries", SALARIES)):
@@ -64,13 +63,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def config(place: Path) -> Config:
-    found = load_config(user_file=place / "none", config_file=place / "config.toml")
-    return with_http(found, token_file=str(place / "tokens"), port=0)
+    defaults = load_config(user_file=place / "none", config_file=place / "config.toml")
+    return with_http(defaults, token_file=str(place / "tokens"), port=0)
 
 
 @pytest.fixture(scope="session")
 def open_indexed(place: Path, config: Config) -> Callable[..., Library]:
-    """Open folders by name, all of them without, as they were indexed once."""
+    """Open indexed folders by name, or all of them."""
 
     def open_it(*names: str) -> Library:
         return Library.open(
@@ -94,7 +93,7 @@ def library(open_indexed: Callable[..., Library]) -> Iterator[Library]:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that listens, and the tokens of those who know it."""
+    """A listening server and its tokens."""
 
     url: str
     site: HttpApp
@@ -102,7 +101,7 @@ class Running:
     place: Path
 
     def token(self, name: str) -> dict[str, str]:
-        """Return the header that shows somebody's token."""
+        """Return the Authorization header for a token's name."""
         return {
             "Authorization": f"Bearer {(self.place / f'{name}.token').read_text(encoding='utf-8')}"
         }
@@ -124,11 +123,11 @@ class Running:
     def call(
         self, method: str, headers: dict[str, str] | None = None, **params: Any
     ) -> httpx2.Response:
-        """Post one request of the latest protocol."""
+        """Post one request with the latest protocol."""
         return self.ask(method="POST", **self._message(method, headers or {}, params))
 
     def greet(self, headers: dict[str, str], version: str = "2025-11-25") -> httpx2.Response:
-        """Open a session, as versions with a handshake do."""
+        """Open a session, for protocol versions with a handshake."""
         hello = {
             "protocolVersion": version,
             "capabilities": {},
@@ -142,7 +141,7 @@ class Running:
 
     @contextmanager
     def stream(self, name: str) -> Iterator[httpx2.Response]:
-        """Open a stream of changes with somebody's token."""
+        """Open a stream of changes with a token."""
         listen = {"notifications": {"resourcesListChanged": True}}
         message = self._message("subscriptions/listen", self.token(name), listen)
         with httpx2.stream("POST", self.url, timeout=20, **message) as response:
@@ -151,17 +150,17 @@ class Running:
     def _message(
         self, method: str, headers: dict[str, str], params: dict[str, Any]
     ) -> dict[str, Any]:
-        shown = {
+        all_headers = {
             "MCP-Protocol-Version": "2026-07-28",
             "Mcp-Method": method,
             "Accept": "application/json, text/event-stream",
             **headers,
         }
         if "name" in params:
-            shown["Mcp-Name"] = params["name"]
+            all_headers["Mcp-Name"] = params["name"]
         params = {**params, "_meta": META}
         return {
-            "headers": shown,
+            "headers": all_headers,
             "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": params},
         }
 
@@ -169,7 +168,7 @@ class Running:
     async def client(
         self, name: str | None = None, mode: str = "auto", **more: Any
     ) -> AsyncIterator[Client]:
-        """Connect the SDK's client with somebody's token."""
+        """Connect the SDK's client with a token."""
         headers = self.token(name) if name else {}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=30) as http,
@@ -182,7 +181,7 @@ class Running:
 def running_site(
     library: Library, config: Config, place: Path, check_seconds: float
 ) -> Iterator[Running]:
-    """Serve a library's folders until this is left."""
+    """Serve a library's folders while the context is open."""
     library_host = LibraryHost(OpenOptions(), lambda opening: library, command=[])
     site = HttpApp(library_host, library.folders, config, check_seconds=check_seconds)
     with listening(site, config, library_host) as (url, server):
@@ -191,15 +190,15 @@ def running_site(
 
 @pytest.fixture(scope="session")
 def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
-    """Serve with some settings of HTTP changed."""
+    """Serve with changed HTTP settings."""
 
     def serve_it(
-        library: Library = library, check_seconds: float = CHECK_SECONDS, **given: Any
+        library: Library = library, check_seconds: float = CHECK_SECONDS, **settings: Any
     ) -> Any:
-        # as the command does for folders of a database
-        named = {**config.folders, **{name: str(root) for name, root in library.folders}}
-        changed = with_http(replace(config, folders=named), **given)
-        # what an issuer tells of a token's holder is named only where there is one
+        # like the command does for folders in a database
+        roots = {**config.folders, **{name: str(root) for name, root in library.folders}}
+        changed = with_http(replace(config, folders=roots), **settings)
+        # names from an issuer's claims are valid only with an issuer
         if not changed.serve.http.issuer:
             granted = {
                 name: tuple(token for token in tokens if ":" not in token)
@@ -213,20 +212,18 @@ def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
 
 @pytest.fixture(scope="module")
 def running(serve: Callable[..., Any]) -> Iterator[Running]:
-    with serve() as found:
-        yield found
+    with serve() as site:
+        yield site
 
 
 @pytest.fixture(scope="session")
 def serve_openly(library: Library, place: Path) -> Callable[..., Any]:
-    """Serve for whoever is on this machine, as it is without any configuration, with some settings
-    of HTTP changed.
-    """
+    """Serve without tokens, as without configuration, with changed HTTP settings."""
 
-    def serve_it(check_seconds: float = CHECK_SECONDS, **given: Any) -> Any:
+    def serve_it(check_seconds: float = CHECK_SECONDS, **settings: Any) -> Any:
         assert HttpSettings().token_file == ""
         config = with_http(
-            replace(load_config(user_file=place / "none"), folders={}), port=0, **given
+            replace(load_config(user_file=place / "none"), folders={}), port=0, **settings
         )
         return running_site(library, config, place, check_seconds)
 
@@ -235,5 +232,5 @@ def serve_openly(library: Library, place: Path) -> Callable[..., Any]:
 
 @pytest.fixture(scope="module")
 def open_running(serve_openly: Callable[..., Any]) -> Iterator[Running]:
-    with serve_openly() as found:
-        yield found
+    with serve_openly() as site:
+        yield site

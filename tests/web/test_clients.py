@@ -1,4 +1,4 @@
-"""The protocol over Streamable HTTP, as clients of each of its versions speak it."""
+"""MCP over Streamable HTTP, with clients of each protocol version."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 def event(response: httpx2.Response) -> Any:
-    """Return the message in an answer of one event."""
+    """Return the message of a response with one event."""
     return json.loads(
         next(
             line for line in response.text.splitlines() if line.startswith("data: {")
@@ -32,20 +32,20 @@ def event(response: httpx2.Response) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
-async def test_the_sdks_client_asks_and_reads(running: Any, mode: str) -> None:
+async def test_sdk_client_queries_and_reads(running: Any, mode: str) -> None:
     async with running.client("bob", mode) as client:
         answer = (
             await client.call_tool("query", {"query": "how many days of leave"})
         ).structured_content
-        read = await client.read_resource("thumbindex://handbook/travel.md")
+        contents = await client.read_resource("thumbindex://handbook/travel.md")
         listed = (await client.list_resources()).resources
     assert answer["results"][0]["citation"].startswith("leave.md (lines 1-3)")
-    assert read.contents[0].text.startswith("# Travel")
-    assert [each.name for each in listed] == ["leave.md", "travel.md"]
+    assert contents.contents[0].text.startswith("# Travel")
+    assert [resource.name for resource in listed] == ["leave.md", "travel.md"]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
-def test_every_version_with_a_handshake_is_served(running: Any, version: str) -> None:
+def test_every_handshake_version_is_served(running: Any, version: str) -> None:
     greeted = running.greet(running.token("bob"), version)
     assert event(greeted)["result"]["protocolVersion"] == version
     headers = {
@@ -59,21 +59,21 @@ def test_every_version_with_a_handshake_is_served(running: Any, version: str) ->
         headers=headers,
         json={"jsonrpc": "2.0", "method": "notifications/initialized"},
     )
-    asked = {"name": "query", "arguments": {"query": "tickets for trains"}}
+    call = {"name": "query", "arguments": {"query": "tickets for trains"}}
     answered = running.ask(
         method="POST",
         headers=headers,
-        json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked},
+        json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
     )
     assert event(answered)["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
     assert running.ask(method="DELETE", headers=headers).status_code == 200
 
 
 @pytest.mark.slow
-def test_who_waits_keeps_nobody_waiting(
+def test_waiting_requests_do_not_delay_other_clients(
     serve: Callable[..., Any], library: Library, place: Path
 ) -> None:
-    """Many wait for what somebody is about to index; another one's answer comes meanwhile."""
+    """Many requests wait for indexing; another client is answered at once."""
     (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
     places = next(each.index_paths for each in library.opened if each.name == "handbook")
     try:
@@ -106,28 +106,30 @@ WAIT = {"query": "tickets", "wait_fresh": 60}
 
 
 @pytest.mark.slow
-async def test_progress_reaches_a_client_that_waits(
+async def test_waiting_client_receives_progress(
     serve: Callable[..., Any], library: Library
 ) -> None:
-    heard: list[str] = []
+    messages: list[str] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append(message or "")
+        messages.append(message or "")
 
-    handbook = next(each.index_paths.folder for each in library.opened if each.name == "handbook")
+    handbook = next(
+        index.index_paths.folder for index in library.opened if index.name == "handbook"
+    )
     with serve() as running, publish_run(handbook) as indexed:
         indexed("words", 0, 7)
         async with running.client("bob", "legacy") as client:
             await client.call_tool("query", {**WAIT, "wait_fresh": 1}, progress_callback=hear)
-    assert heard == ["indexed 0 of 7 files"]
+    assert messages == ["indexed 0 of 7 files"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_changes_reach_those_alone_who_see_the_folder(
+async def test_changes_are_sent_only_to_clients_that_may_see_the_folder(
     running: Any, library: Library, place: Path, mode: str
 ) -> None:
-    """Alice and Bob listen to everything; a note comes into a folder that Bob does not see."""
+    """Alice and Bob listen to everything; a note is added to a folder hidden from Bob."""
     heard: dict[str, list[str]] = {"alice": [], "bob": []}
 
     async def listen(name: str, ready: anyio.Event) -> None:
@@ -140,7 +142,7 @@ async def test_changes_reach_those_alone_who_see_the_folder(
         ) as client:
             if mode == "legacy":
                 await client.list_tools()
-                await anyio.sleep(0.5)  # the stream of notifications is opened beside
+                await anyio.sleep(0.5)  # until the stream of notifications is open
                 ready.set()
                 await anyio.sleep_forever()
             async with client.listen(resources_list_changed=True) as stream:
@@ -155,7 +157,7 @@ async def test_changes_reach_those_alone_who_see_the_folder(
             await ready.wait()
         await anyio.sleep(0.6)
         for each in heard.values():
-            each.clear()  # what came of the test before
+            each.clear()  # events from the previous test
         for folder in ("salaries", "handbook"):
             path = place / folder / f"new-{mode}.md"
             path.write_text("# New\n\nNew.\n", encoding="utf-8")
@@ -170,7 +172,7 @@ async def test_changes_reach_those_alone_who_see_the_folder(
     library.index()
 
 
-def test_a_session_is_its_owners_alone(running: Any) -> None:
+def test_session_belongs_to_its_token(running: Any) -> None:
     session = running.greet(running.token("alice")).headers["mcp-session-id"]
     others = running.greet({**running.token("bob"), "Mcp-Session-Id": session})
     nobodys = running.greet({**running.token("bob"), "Mcp-Session-Id": "0" * 32})
@@ -178,7 +180,7 @@ def test_a_session_is_its_owners_alone(running: Any) -> None:
     assert others.status_code == 404
 
 
-def test_there_are_only_so_many_sessions(serve: Callable[..., Any]) -> None:
+def test_number_of_sessions_is_limited(serve: Callable[..., Any]) -> None:
     with serve(connections=4) as running:
         opened = [running.greet(running.token("bob")) for _ in range(5)]
         session = {"Mcp-Session-Id": opened[0].headers["mcp-session-id"]}

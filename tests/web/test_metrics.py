@@ -1,4 +1,4 @@
-"""Metrics are written in Prometheus' text format, and read by those who are named for it."""
+"""Metrics in the Prometheus text format, and who may read them."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from thumbindex.web.metrics import Metrics
 
 
 def read(text: str) -> dict[tuple[str, ...], float]:
-    """Return each sample by its name and the values of its labels."""
+    """Return samples by name and label values."""
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -18,7 +18,7 @@ def read(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_calls_folders_and_streams_are_written() -> None:
+def test_metrics_include_calls_folders_and_streams() -> None:
     metrics = Metrics()
     for seconds in (0.001, 0.005, 0.03, 99.0):
         metrics.count_call("query", "ok", seconds)
@@ -33,7 +33,7 @@ def test_calls_folders_and_streams_are_written() -> None:
     assert samples["thumbindex_streams",] == 3
 
 
-def test_a_database_is_told_of() -> None:
+def test_metrics_include_the_database() -> None:
     status = DatabaseStatus("place", "host:1", False, 0.5, 3, 4, 0)
     samples = {
         (name.removeprefix("thumbindex_engine_"), *labels): value
@@ -67,10 +67,10 @@ def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "status"), [("prometheus", 200), ("alice", 403)])
-def test_metrics_are_for_those_who_are_named(running: Any, name: str, status: int) -> None:
+def test_only_listed_tokens_read_metrics(running: Any, name: str, status: int) -> None:
     answer = running.ask("/metrics", headers=running.token(name))
     assert (answer.status_code, "salaries" in answer.text) == (status, status == 200)
 
 
-def test_who_reads_metrics_reads_no_notes(running: Any) -> None:
+def test_metrics_token_sees_no_notes(running: Any) -> None:
     assert running.call("tools/list", running.token("prometheus")).status_code == 403

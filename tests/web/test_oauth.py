@@ -1,4 +1,4 @@
-"""An issuer's tokens, from a small issuer of the tests' own: real keys, real JWTs, real sockets."""
+"""Tokens from a small test issuer with real keys, JWTs and sockets."""
 
 import base64
 import hmac
@@ -22,7 +22,7 @@ URL = "https://notes.example.org/mcp"
 
 
 class Issuer:
-    """Publishes metadata and keys, and signs whatever it is told to."""
+    """A test issuer that publishes metadata and keys and signs any claims."""
 
     def __init__(self) -> None:
         self.keys: dict[str, Any] = {
@@ -72,7 +72,7 @@ class Issuer:
     def sign(
         self, kid: str = "one", algorithm: str = "RS256", key: Any = None, **claims: Any
     ) -> str:
-        """Sign claims for us, others in place of the usual ones; None leaves one out."""
+        """Sign the usual claims with changes; None removes a claim."""
         now = int(time.time())
         usual = {
             "iss": self.url,
@@ -82,8 +82,8 @@ class Issuer:
             "exp": now + 300,
             "scope": "notes",
         }
-        kept = {name: value for name, value in {**usual, **claims}.items() if value is not None}
-        return jwt.encode(kept, key or self.keys[kid], algorithm=algorithm, headers={"kid": kid})
+        final = {name: value for name, value in {**usual, **claims}.items() if value is not None}
+        return jwt.encode(final, key or self.keys[kid], algorithm=algorithm, headers={"kid": kid})
 
     def close(self) -> None:
         self.server.shutdown()
@@ -92,9 +92,9 @@ class Issuer:
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    found = Issuer()
-    yield found
-    found.close()
+    server = Issuer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -106,27 +106,25 @@ def guarded(serve: Callable[..., Any], issuer: Issuer) -> Iterator[Any]:
 
 
 def folders(running: Any, token: str) -> list[str] | int:
-    """Return the folders that a token's holder sees, or the status with which he is refused."""
+    """Return the folders visible to a token, or the status of the refusal."""
     answer = running.call(
         "tools/call", {"Authorization": f"Bearer {token}"}, name="status", arguments={}
     )
     return (
-        [each["folder"] for each in answer.json()["result"]["structuredContent"]["folders"]]
+        [entry["folder"] for entry in answer.json()["result"]["structuredContent"]["folders"]]
         if answer.status_code == 200
         else answer.status_code
     )
 
 
-def test_a_token_sees_what_its_claims_are_given(guarded: Any, issuer: Issuer) -> None:
+def test_claims_decide_visible_folders(guarded: Any, issuer: Issuer) -> None:
     assert folders(guarded, issuer.sign()) == ["handbook"]
     assert folders(guarded, issuer.sign(groups=["finance"])) == ["handbook", "salaries"]
     assert folders(guarded, issuer.sign(aud=["https://other.example.org", URL])) == ["handbook"]
     assert folders(guarded, issuer.sign(scope=None, scp=["notes"])) == ["handbook"]
 
 
-def test_an_issuer_cannot_hand_out_the_name_of_a_token_of_ours(
-    guarded: Any, issuer: Issuer
-) -> None:
+def test_issuer_claims_cannot_impersonate_token_file_names(guarded: Any, issuer: Issuer) -> None:
     assert folders(
         guarded,
         issuer.sign(sub="alice", client_id="alice", groups=["alice", "*", "x group:finance"]),
@@ -167,17 +165,17 @@ def hostile(issuer: Issuer) -> dict[str, str]:
 
 
 def encoded(part: bytes) -> str:
-    """Write a part of a token as tokens are written."""
+    """Encode a part of a JWT."""
     return base64.urlsafe_b64encode(part).decode().rstrip("=")
 
 
-def test_no_other_token_is_taken(guarded: Any, issuer: Issuer) -> None:
+def test_invalid_tokens_are_refused(guarded: Any, issuer: Issuer) -> None:
     tokens = hostile(issuer)
-    found = {name: folders(guarded, token) for name, token in tokens.items()}
-    assert found == dict.fromkeys(tokens, 401)
+    results = {name: folders(guarded, token) for name, token in tokens.items()}
+    assert results == dict.fromkeys(tokens, 401)
 
 
-def test_a_token_without_the_scope_is_refused_with_its_name(guarded: Any, issuer: Issuer) -> None:
+def test_missing_scope_is_named_in_the_refusal(guarded: Any, issuer: Issuer) -> None:
     refused = guarded.call("tools/list", {"Authorization": f"Bearer {issuer.sign(scope='mail')}"})
     assert (refused.status_code, refused.json()["error_description"]) == (
         403,
@@ -185,15 +183,15 @@ def test_a_token_without_the_scope_is_refused_with_its_name(guarded: Any, issuer
     )
 
 
-def test_a_token_in_the_address_is_none(guarded: Any, issuer: Issuer) -> None:
+def test_token_in_the_query_string_is_ignored(guarded: Any, issuer: Issuer) -> None:
     assert guarded.ask(f"/mcp?access_token={issuer.sign()}").status_code == 401
 
 
-def test_a_client_finds_the_issuer(guarded: Any, issuer: Issuer) -> None:
-    told = guarded.call("tools/list").headers["www-authenticate"]
+def test_client_discovers_the_issuer(guarded: Any, issuer: Issuer) -> None:
+    header = guarded.call("tools/list").headers["www-authenticate"]
     assert (
         'resource_metadata="https://notes.example.org/.well-known/oauth-protected-resource/mcp"'
-        in told
+        in header
     )
     metadata = guarded.ask("/.well-known/oauth-protected-resource/mcp").json()
     assert (
@@ -203,7 +201,7 @@ def test_a_client_finds_the_issuer(guarded: Any, issuer: Issuer) -> None:
     ) == (URL, [issuer.url], ["notes"])
 
 
-def test_a_session_belongs_to_one_subject(guarded: Any, issuer: Issuer) -> None:
+def test_session_belongs_to_one_subject(guarded: Any, issuer: Issuer) -> None:
     def post(subject: str, **more: str) -> Any:
         token = issuer.sign(sub=subject, client_id="ide")
         return guarded.greet({"Authorization": f"Bearer {token}", **more})
@@ -212,7 +210,7 @@ def test_a_session_belongs_to_one_subject(guarded: Any, issuer: Issuer) -> None:
     assert post("u-2", **{"Mcp-Session-Id": session}).status_code == 404
 
 
-def test_the_page_is_for_whom_the_issuer_vouches(serve: Callable[..., Any], issuer: Issuer) -> None:
+def test_page_accepts_the_issuers_tokens_only(serve: Callable[..., Any], issuer: Issuer) -> None:
     with serve(issuer=issuer.url, url=URL, scopes=("notes",), page=True) as running:
 
         def asks(token: str) -> Any:
@@ -235,11 +233,11 @@ def test_the_page_is_for_whom_the_issuer_vouches(serve: Callable[..., Any], issu
                 else answer
             )
 
-        for way in (asks, signs_in):
-            found = [way(issuer.sign(groups=[group])).text for group in ("finance", "sales")]
-            assert ["zirconium band earns" in each for each in found] == [True, False]
+        for request in (asks, signs_in):
+            texts = [request(issuer.sign(groups=[group])).text for group in ("finance", "sales")]
+            assert ["zirconium band earns" in text for text in texts] == [True, False]
             refused = [
-                way(token).status_code
+                request(token).status_code
                 for token in (issuer.sign(scope="mail"), hostile(issuer)["of another key"])
             ]
             assert set(refused) <= {400, 401, 403}
@@ -249,7 +247,7 @@ def test_the_page_is_for_whom_the_issuer_vouches(serve: Callable[..., Any], issu
 # ------------------------------------------------------------------ keys
 
 
-def test_a_new_key_is_found_and_made_up_ones_ask_nobody() -> None:
+def test_new_keys_are_fetched_and_invented_key_ids_cause_no_requests() -> None:
     issuer, now = Issuer(), [0.0]
     keys = SigningKeys(issuer.url, clock=lambda: now[0])
     assert keys.find("one") is not None
@@ -262,7 +260,7 @@ def test_a_new_key_is_found_and_made_up_ones_ask_nobody() -> None:
     issuer.close()
 
 
-def test_keys_are_used_for_an_hour_while_the_issuer_is_away() -> None:
+def test_keys_stay_valid_for_an_hour_if_the_issuer_is_down() -> None:
     issuer, now = Issuer(), [0.0]
     keys = SigningKeys(issuer.url, clock=lambda: now[0])
     keys.find("one")
@@ -273,10 +271,10 @@ def test_keys_are_used_for_an_hour_while_the_issuer_is_away() -> None:
     assert keys.find("one") is None
 
 
-def test_a_token_of_the_file_does_not_wait_for_a_silent_issuer(
+def test_silent_issuer_does_not_delay_token_file_users(
     serve: Callable[..., Any],
 ) -> None:
-    """Made-up key ids make the server ask the issuer, in threads of their own."""
+    """Requests to the issuer use separate threads."""
     issuer = Issuer()
     issuer.speaks.clear()
     with serve(issuer=issuer.url, url=URL) as running, ThreadPoolExecutor(20) as pool:
@@ -284,13 +282,13 @@ def test_a_token_of_the_file_does_not_wait_for_a_silent_issuer(
         waiting = [pool.submit(folders, running, token) for token in tokens]
         assert until(lambda: issuer.asked != [])
         assert running.call("tools/list", running.token("bob")).status_code == 200
-        assert not any(each.done() for each in waiting)
+        assert not any(future.done() for future in waiting)
         issuer.speaks.set()
-        assert {each.result() == ["handbook"] for each in waiting} == {True}
+        assert {future.result() == ["handbook"] for future in waiting} == {True}
     issuer.close()
 
 
-def test_keys_are_taken_from_the_address_that_is_configured_and_metadata_are_not_asked_for(
+def test_configured_jwks_address_skips_discovery(
     serve: Callable[..., Any],
 ) -> None:
     issuer = Issuer()
@@ -308,7 +306,7 @@ def test_keys_are_taken_from_the_address_that_is_configured_and_metadata_are_not
         {"jwks_uri": 3},
     ],
 )
-def test_metadata_that_lead_elsewhere_are_not_followed(metadata: dict[str, Any]) -> None:
+def test_suspicious_issuer_metadata_is_ignored(metadata: dict[str, Any]) -> None:
     issuer = Issuer()
     issuer.metadata = metadata
     assert SigningKeys(issuer.url).find("one") is None
@@ -316,7 +314,7 @@ def test_metadata_that_lead_elsewhere_are_not_followed(metadata: dict[str, Any])
     issuer.close()
 
 
-def test_keys_come_over_https_or_from_this_machine() -> None:
+def test_keys_require_https_or_loopback() -> None:
     addresses = [
         "https://a.example.org",
         "http://127.0.0.1:9",
@@ -335,7 +333,7 @@ def test_keys_come_over_https_or_from_this_machine() -> None:
     ]
 
 
-def test_metrics_are_for_the_scope_that_is_named(guarded: Any, issuer: Issuer) -> None:
+def test_metrics_require_the_configured_scope(guarded: Any, issuer: Issuer) -> None:
     statuses = [
         guarded.ask(
             "/metrics", headers={"Authorization": f"Bearer {issuer.sign(scope=scope)}"}

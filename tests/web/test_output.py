@@ -1,4 +1,4 @@
-"""What a server over HTTP logs and prints, without a process."""
+"""The log and terminal output of the HTTP server, without a process."""
 
 import io
 import json
@@ -16,13 +16,13 @@ SECRET = "zirconium"
 
 
 def log_of(clock: list[float]) -> tuple[logging.Logger, io.StringIO]:
-    """Return the log of a server, as another package writes to it, and what it has written."""
+    """Return another package's logger on the server's log, and its output."""
     written, logger = io.StringIO(), logging.Logger("elsewhere")
     logger.addHandler(ServerLog(written, lambda: clock[0]))
     return logger, written
 
 
-def test_the_log_says_of_other_packages_where_and_of_which_kind_and_nothing_else() -> None:
+def test_log_of_other_packages_contains_only_type_and_source_line() -> None:
     logger, written = log_of([0.0])
     try:
         int(SECRET)
@@ -37,7 +37,7 @@ def test_the_log_says_of_other_packages_where_and_of_which_kind_and_nothing_else
     ]
 
 
-def test_the_log_says_a_line_once_in_a_while() -> None:
+def test_log_repeats_a_line_at_most_once_a_minute() -> None:
     clock = [0.0]
     logger, written = log_of(clock)
     logger.name = "thumbindex.web"
@@ -47,7 +47,7 @@ def test_the_log_says_a_line_once_in_a_while() -> None:
     assert written.getvalue() == "a folder is gone\nanother\n" * 2
 
 
-def test_a_port_that_is_taken_is_said_so_in_one_line(
+def test_port_in_use_is_reported_in_one_line(
     open_running: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = HttpSettings(port=int(open_running.base.rpartition(":")[2]))
@@ -63,7 +63,7 @@ def test_a_port_that_is_taken_is_said_so_in_one_line(
     assert open_running.ask("/health").status_code == 200
 
 
-def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any() -> None:
+def test_connection_hint_mentions_token_and_page_if_configured() -> None:
     first, servers, last = connection_hint("http://x:1/mcp", requires_token=False).splitlines()
     assert json.loads(servers) == {"mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}}
     asking = connection_hint("http://x:1/mcp", requires_token=True, has_page=True).splitlines()

@@ -1,6 +1,4 @@
-"""The page of a server for many: what a token sees is what a server with its folders alone shows,
-in HTML and JSON, byte for byte.
-"""
+"""A shared server's page shows each token exactly what a server with only its folders shows."""
 
 import re
 import time
@@ -50,23 +48,21 @@ def twin(address: str) -> str:
 
 @pytest.fixture(scope="module")
 def both(serve: Callable[..., Any]) -> Any:
-    with serve(page=True, writers=("alice",)) as found:
-        yield found
+    with serve(page=True, writers=("alice",)) as site:
+        yield site
 
 
 @pytest.fixture(scope="module")
 def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library]) -> Any:
     with (
         open_indexed("handbook") as library,
-        serve(library=library, page=True, writers=("alice",)) as found,
+        serve(library=library, page=True, writers=("alice",)) as site,
     ):
-        yield found
+        yield site
 
 
 def comparable(text: str) -> str:
-    """Return a page without what no two share: times, how long ago something was, and which process
-    made it.
-    """
+    """Return a page without times, ages and the process's revision."""
     text = re.sub(
         r'("(?:seconds|updated|made)": ?)(?:[\d.e-]+|"[^"]*")|(data-revision=")\d+', r"\1\2x", text
     )
@@ -78,34 +74,37 @@ def comparable(text: str) -> str:
     return re.sub(r'<td class="number-cell">\d+\.\d</td>|width="[\d.]+"', "ms", text)
 
 
-def test_every_screen_is_asked() -> None:
+def test_addresses_cover_every_screen() -> None:
     assert {address.partition("?")[0].split("/")[1] or "ask" for address in ADDRESSES} >= {*SCREENS}
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *map(twin, ADDRESSES)])
-def test_a_screen_is_the_one_of_a_server_without_the_other_folder(
+def test_screens_equal_those_of_a_server_without_the_hidden_folder(
     both: Any, alone: Any, address: str
 ) -> None:
-    here, there = (each.ask(address, headers=each.token("bob")) for each in (both, alone))
-    assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
-    said = here.text.replace("zirconium", "") if "zirconium" in address else here.text
-    assert [word for word in SECRETS if word in said and word not in address] == []
+    shared, reference = (site.ask(address, headers=site.token("bob")) for site in (both, alone))
+    assert (shared.status_code, comparable(shared.text)) == (
+        reference.status_code,
+        comparable(reference.text),
+    )
+    text = shared.text.replace("zirconium", "") if "zirconium" in address else shared.text
+    assert [word for word in SECRETS if word in text and word not in address] == []
 
 
-def test_state_does_not_tell_that_a_hidden_folder_grows(
+def test_state_does_not_reveal_growth_of_a_hidden_folder(
     serve: Callable[..., Any], config: Any, place: Path, tmp_path: Path
 ) -> None:
     new = [place / "salaries" / f"{number}.md" for number in range(150)]
     with Library.open(index=tmp_path, config=config, embedder=FakeEmbedder()) as library:
         library.index()
-        time.sleep(TRUSTED_SECONDS)  # files this young are read, and recorded, once more
+        time.sleep(TRUSTED_SECONDS)  # younger files are read and recorded again
         library.index()
         with serve(library=library, page=True) as running:
 
             def states() -> list[str]:
                 paths = ("/state", "/state.json")
-                asked = (running.ask(path, headers=running.token("bob")) for path in paths)
-                return [comparable(each.text) for each in asked]
+                responses = (running.ask(path, headers=running.token("bob")) for path in paths)
+                return [comparable(response.text) for response in responses]
 
             before = states()
             try:
@@ -130,14 +129,14 @@ FORM = "application/x-www-form-urlencoded"
         ("GET", "/sign-in?to=http://[", "", "", 200),
     ],
 )
-def test_a_stranger_is_never_answered_by_an_unexpected_error(
+def test_malformed_sign_ins_cause_no_server_error(
     both: Any, method: str, path: str, kind: str, body: str, status: int
 ) -> None:
     headers = {"Origin": both.base, "Content-Type": kind}
     assert both.ask(path, method, headers, content=body).status_code == status
 
 
-def test_private_foreign_and_missing_are_one_answer(both: Any) -> None:
+def test_hidden_and_missing_notes_get_the_same_answer(both: Any) -> None:
     answers = {
         both.ask(path, headers=both.token("bob")).text
         for path in ("/note/salaries/bands.md", "/note/handbook/nothing.md", "/note/x/y.md", "/x")
@@ -145,24 +144,24 @@ def test_private_foreign_and_missing_are_one_answer(both: Any) -> None:
     assert len(answers) == 1
 
 
-def test_who_sees_both_finds_both(both: Any) -> None:
-    found = both.ask("/ask.json?q=zirconium+band", headers=both.token("alice")).json()
-    assert found["results"][0]["folder"] == "salaries"
+def test_token_with_both_folders_finds_both(both: Any) -> None:
+    answer = both.ask("/ask.json?q=zirconium+band", headers=both.token("alice")).json()
+    assert answer["results"][0]["folder"] == "salaries"
     assert "Bands" in both.ask("/note/salaries/bands.md", headers=both.token("alice")).text
 
 
-def test_a_form_of_one_who_only_looks_changes_nothing(both: Any) -> None:
+def test_forms_of_read_only_visitors_are_refused(both: Any) -> None:
     headers = {**both.token("bob"), "Sec-Fetch-Site": "same-origin"}
-    given = {"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"}
+    values = {"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"}
     for name, form in FORMS:
-        found = both.ask(f"/{name}/{form}", "POST", headers, data=given)
-        assert (found.status_code, "serve.http.writers" in found.text) == (403, True)
+        response = both.ask(f"/{name}/{form}", "POST", headers, data=values)
+        assert (response.status_code, "serve.http.writers" in response.text) == (403, True)
 
 
-def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(
+def test_writer_cannot_use_forms_on_hidden_folders(
     serve: Callable[..., Any],
 ) -> None:
-    given = {
+    values = {
         "id": "1",
         "folder": "salaries",
         "query": "zirconium?",
@@ -177,47 +176,51 @@ def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(
             "Accept": "application/json",
         }
         for name, form in set(FORMS) - {("judge", "stop")}:
-            found = running.ask(f"/{name}/{form}", "POST", headers, data=given)
-            assert found.status_code in {400, 404}
-            said = [word for word in SECRETS if word in found.text and word not in given.values()]
-            assert said == []
+            response = running.ask(f"/{name}/{form}", "POST", headers, data=values)
+            assert response.status_code in {400, 404}
+            leaked = [
+                word for word in SECRETS if word in response.text and word not in values.values()
+            ]
+            assert leaked == []
 
 
-def test_a_token_without_a_folder_sees_no_screen(both: Any) -> None:
+def test_token_without_folders_sees_no_screen(both: Any) -> None:
     assert both.ask("/", headers=both.token("eve")).status_code == 403
     assert both.ask("/changes", headers=both.token("eve")).status_code == 403
 
 
-def test_paths_of_the_disk_are_nobodys_from_afar(both: Any) -> None:
+def test_remote_visitors_see_no_file_paths(both: Any) -> None:
     for address in ("/state", "/state.json", "/judge", "/?q=leave", "/note/handbook/leave.md"):
         text = both.ask(address, headers=both.token("alice")).text
         assert (str(both.place) in text, "vscode://" in text) == (False, False)
 
 
-def test_a_folder_without_an_index_is_told_of_without_its_place(
+def test_missing_index_is_reported_without_its_path(
     serve: Callable[..., Any], place: Any, config: Any
 ) -> None:
-    given = {"id": "1", "folder": "handbook", "query": "x", "path": "leave.md", "grade": "2"}
+    values = {"id": "1", "folder": "handbook", "query": "x", "path": "leave.md", "grade": "2"}
     with (
         Library.open(index=place / "empty", config=config) as library,
         serve(library=library, page=True, writers=("alice",)) as running,
-        ThreadPoolExecutor(16) as pool,  # each answer waits for words that never come
+        ThreadPoolExecutor(16) as pool,  # each answer waits in vain for the index
     ):
         headers = {**running.token("alice"), "Sec-Fetch-Site": "same-origin"}
-        sent = [
-            pool.submit(running.ask, f"/{name}/{form}", "POST", headers, data=given)
+        forms = [
+            pool.submit(running.ask, f"/{name}/{form}", "POST", headers, data=values)
             for name, form in FORMS
         ]
-        asked = [
+        screens = [
             pool.submit(running.ask, address, headers=running.token("alice"))
             for address in ("/?q=leave", "/note/handbook/leave.md", "/state", "/judge")
         ]
         assert [
-            each.result().url for each in (*sent, *asked) if str(place) in each.result().text
+            future.result().url
+            for future in (*forms, *screens)
+            if str(place) in future.result().text
         ] == []
 
 
-def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
+def test_page_stream_ends_when_its_token_is_revoked(
     serve: Callable[..., Any], place: Path, tmp_path: Path
 ) -> None:
     tokens, lines = (
@@ -237,5 +240,5 @@ def test_a_stream_of_the_page_ends_when_its_token_is_revoked(
             tokens.write_text(
                 "".join(line for line in lines if not line.startswith("alice")), encoding="utf-8"
             )
-            assert sum(1 for _ in stream.iter_bytes()) < 5  # without the end it would never be over
+            assert sum(1 for _ in stream.iter_bytes()) < 5  # returns only if the stream ends
         assert until(lambda: running.site.streams == 0)

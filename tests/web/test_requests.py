@@ -1,4 +1,4 @@
-"""Limits of a server over HTTP: the hosts and origins that may ask, how much, and for how long."""
+"""Limits of the HTTP server: allowed hosts and origins, number, size and time of requests."""
 
 import socket
 import time
@@ -60,7 +60,7 @@ WRONG_ORIGINS = (
         ({"Forwarded": "for=10.0.0.1"}, 403, "through a proxy"),
     ],
 )
-def test_a_request_under_another_name_is_refused(
+def test_unknown_hosts_origins_and_proxies_are_refused(
     open_running: Any, headers: Any, status: int, says: str
 ) -> None:
     for path in ("/mcp", "/metrics"):
@@ -68,17 +68,19 @@ def test_a_request_under_another_name_is_refused(
         assert (refused.status_code, says in refused.json()["error"]["message"]) == (status, True)
 
 
-def test_this_machine_is_let_in_and_health_is_told_under_any_name(open_running: Any) -> None:
+def test_loopback_is_allowed_and_health_answers_for_any_host(open_running: Any) -> None:
     names = ("localhost", "LocalHost:8377", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:1")
-    given = [{"Host": name} for name in names]
-    given += [{"Origin": f"http://{name.lower()}"} for name in names]
-    assert {open_running.call("tools/list", each).status_code for each in ({}, *given)} == {200}
+    all_headers = [{"Host": name} for name in names]
+    all_headers += [{"Origin": f"http://{name.lower()}"} for name in names]
+    assert {
+        open_running.call("tools/list", headers).status_code for headers in ({}, *all_headers)
+    } == {200}
     elsewhere = {"Host": "10.0.0.7:8377", "X-Forwarded-For": "10.0.0.1"}
     for path in ("/health", "/ready"):
         assert open_running.ask(path, headers=elsewhere).status_code == 200
 
 
-def test_names_are_those_that_are_configured() -> None:
+def test_allowed_hosts_and_origins_come_from_the_settings() -> None:
     settings = HttpSettings(
         host="0.0.0.0",
         hosts=("Notes.lan", "fe80::1", "[fe80::2]", ""),
@@ -98,7 +100,7 @@ def test_names_are_those_that_are_configured() -> None:
     }
 
 
-def test_a_page_of_this_machine_may_not_ask_a_server_for_others(serve: Callable[..., Any]) -> None:
+def test_local_origins_are_refused_by_a_public_server(serve: Callable[..., Any]) -> None:
     with serve(host="0.0.0.0", origins=("https://app.example.org",)) as running:
         address = running.server.servers[0].sockets[0].getsockname()[1]
         statuses = [
@@ -112,10 +114,10 @@ def test_a_page_of_this_machine_may_not_ask_a_server_for_others(serve: Callable[
                 "https://app.example.org",
             )
         ]
-    assert statuses == [403, 403, 400]  # the last one is let in, and says nothing
+    assert statuses == [403, 403, 400]  # the last one is allowed, but its body is empty
 
 
-def test_a_page_that_is_configured_may_ask_from_a_browser(serve: Callable[..., Any]) -> None:
+def test_configured_origin_gets_cors_headers(serve: Callable[..., Any]) -> None:
     origin = {"Origin": "https://app.example.org"}
     with serve(origins=tuple(origin.values())) as running:
         preflight = {
@@ -134,7 +136,7 @@ def test_a_page_that_is_configured_may_ask_from_a_browser(serve: Callable[..., A
 
 @pytest.mark.parametrize("declared", [True, False])
 @pytest.mark.parametrize("path", ["/mcp", "/sign-in"])
-def test_a_request_that_is_too_large_is_refused(
+def test_oversized_requests_are_refused(
     serve: Callable[..., Any], path: str, declared: bool
 ) -> None:
     body = b"x" * 1_000_001
@@ -148,7 +150,7 @@ def test_a_request_that_is_too_large_is_refused(
     ("method", "path", "status"),
     [("GET", "/", 404), ("GET", "/nowhere", 404), ("GET", "/mcp/", 404), ("PUT", "/mcp", 405)],
 )
-def test_an_address_or_a_method_that_there_is_not_is_refused(
+def test_unknown_paths_and_methods_are_refused(
     open_running: Any, method: str, path: str, status: int
 ) -> None:
     assert open_running.ask(path, method).status_code == status
@@ -160,7 +162,7 @@ def connect(running: Any) -> socket.socket:
 
 
 def answer_to(running: Any, head: str, body: str = "") -> bytes:
-    """Send a request as it is written; return all that comes back before the connection closes."""
+    """Send a raw request; return everything received until the connection closes."""
     with connect(running) as client:
         client.sendall((head.replace("\n", "\r\n") + "\r\n\r\n" + body).encode())
         return b"".join(iter(lambda: client.recv(4096), b""))
@@ -170,7 +172,7 @@ def answer_to(running: Any, head: str, body: str = "") -> bytes:
     ("method", "path"),
     [("POST", "/mcp"), ("GET", "/health"), ("POST", "/sign-in"), ("OPTIONS", "/mcp")],
 )
-def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(
+def test_request_with_two_lengths_is_refused_and_closed(
     serve: Callable[..., Any], method: str, path: str
 ) -> None:
     second = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -182,7 +184,7 @@ def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
-def test_without_tokens_http_1_0_is_refused_as_some_proxies_speak_it_and_tell_nothing(
+def test_http_1_0_without_tokens_is_refused_as_a_possible_proxy(
     open_running: Any, running: Any
 ) -> None:
     head = "POST /mcp HTTP/1.0\nHost: 127.0.0.1:8377"
@@ -192,7 +194,7 @@ def test_without_tokens_http_1_0_is_refused_as_some_proxies_speak_it_and_tell_no
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}'])
-def test_what_is_no_request_is_refused(open_running: Any, body: bytes) -> None:
+def test_invalid_bodies_are_refused(open_running: Any, body: bytes) -> None:
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     refused = open_running.ask(method="POST", headers=headers, content=body)
     assert (refused.status_code, "message" in refused.json()["error"]) == (400, True)
@@ -201,10 +203,10 @@ def test_what_is_no_request_is_refused(open_running: Any, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("proxies", "last"), [(("127.0.0.1",), 401), (("10.0.0.9",), 429), ((), 429)]
 )
-def test_an_address_with_too_many_wrong_tokens_is_told_to_wait_and_nobody_else(
+def test_too_many_invalid_tokens_block_only_their_address(
     serve: Callable[..., Any], proxies: tuple[str, ...], last: int
 ) -> None:
-    """The address is the one that a proxy names, if that proxy is configured."""
+    """A configured proxy names the client's address."""
     wrong = {"Authorization": "Bearer x", "X-Forwarded-For": "10.0.0.1"}
     with serve(proxies=proxies) as running, httpx2.Client(base_url=running.base) as client:
 
@@ -213,14 +215,14 @@ def test_an_address_with_too_many_wrong_tokens_is_told_to_wait_and_nobody_else(
 
         statuses = [status() for _ in range(MAX_FAILURES + 1)]
         other = status(**{"X-Forwarded-For": "10.0.0.2"})
-        without = client.get("/metrics").status_code  # how a client finds its issuer
+        without = client.get("/metrics").status_code  # OAuth discovery
         # from the same address
         right = running.call("tools/list", running.token("bob")).status_code
     assert (set(statuses[:-1]), statuses[-1]) == ({401}, 429)
     assert (other, without, right) == (last, 401, 200)
 
 
-def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], place: Path) -> None:
+def test_slow_answers_time_out(serve: Callable[..., Any], place: Path) -> None:
     (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
     try:
         with serve(request_seconds=0.3) as running:
@@ -237,14 +239,14 @@ def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], pl
         answer["error"]["message"]
         == "No answer within 0.3 seconds: request less, or try again later."
     )
-    assert time.monotonic() - began < 30  # the question would wait for 60
+    assert time.monotonic() - began < 30  # the query would wait for 60
 
 
-# ------------------------------------------------------------------ many at once
+# ------------------------------------------------------------------ concurrency
 
 
 def half_a_request(running: Any, name: str) -> socket.socket:
-    """Send the beginning of a request, which is worked on until the rest has come."""
+    """Send the start of a request, which stays open until the rest arrives."""
     client = connect(running)
     token = running.token(name)["Authorization"]
     client.sendall(
@@ -254,7 +256,7 @@ def half_a_request(running: Any, name: str) -> socket.socket:
     return client
 
 
-def test_one_token_has_so_many_requests_worked_on_at_once(serve: Callable[..., Any]) -> None:
+def test_concurrent_requests_per_token_are_limited(serve: Callable[..., Any]) -> None:
     def status(name: str) -> int:
         return running.call("tools/list", running.token(name)).status_code
 
@@ -266,7 +268,7 @@ def test_one_token_has_so_many_requests_worked_on_at_once(serve: Callable[..., A
         assert until(lambda: status("bob") == 200)
 
 
-def test_half_a_request_ends_with_its_time(serve: Callable[..., Any]) -> None:
+def test_incomplete_request_times_out(serve: Callable[..., Any]) -> None:
     with serve(request_seconds=0.1) as running, half_a_request(running, "bob") as client:
         assert client.recv(4096).startswith(b"HTTP/1.1 504 ")
 
@@ -285,7 +287,7 @@ WAITING = {
 
 
 @pytest.mark.parametrize("sent", WAITING.values(), ids=WAITING)
-def test_a_hundred_connections_that_wait_keep_nobody_out(
+def test_a_hundred_idle_connections_do_not_block_others(
     serve: Callable[..., Any], sent: bytes
 ) -> None:
     with serve(page=True) as running, ExitStack() as stack:
@@ -302,7 +304,7 @@ def test_a_hundred_connections_that_wait_keep_nobody_out(
 # ------------------------------------------------------------------ streams
 
 
-def test_one_token_has_so_many_streams_beside_its_requests(serve: Callable[..., Any]) -> None:
+def test_streams_per_token_are_limited_apart_from_requests(serve: Callable[..., Any]) -> None:
     with serve(concurrent=1) as running, running.stream("bob") as stream:
         assert (stream.status_code, running.site.streams) == (200, 1)
         with running.stream("bob") as another, running.stream("alice") as others:
@@ -310,7 +312,7 @@ def test_one_token_has_so_many_streams_beside_its_requests(serve: Callable[..., 
         assert running.call("tools/list", running.token("bob")).status_code == 200
 
 
-def test_a_stream_ends_when_its_token_is_revoked(
+def test_stream_ends_when_its_token_is_revoked(
     serve: Callable[..., Any], place: Path, tmp_path: Path
 ) -> None:
     tokens = tmp_path / "tokens"
@@ -320,13 +322,13 @@ def test_a_stream_ends_when_its_token_is_revoked(
         serve(token_file=str(tokens), check_seconds=0.05) as running,
         running.stream("alice") as stream,
     ):
-        kept = [line for line in lines if not line.startswith("alice")]
-        tokens.write_text("".join(kept), encoding="utf-8")
-        assert "acknowledged" in stream.read().decode()  # without the end it would never be over
+        remaining = [line for line in lines if not line.startswith("alice")]
+        tokens.write_text("".join(remaining), encoding="utf-8")
+        assert "acknowledged" in stream.read().decode()  # returns only if the stream ends
         assert until(lambda: running.site.streams == 0)
 
 
-def test_streams_end_when_the_server_ends_and_no_other_begins(serve: Callable[..., Any]) -> None:
+def test_draining_ends_streams_and_refuses_new_ones(serve: Callable[..., Any]) -> None:
     with serve() as running, running.stream("bob") as stream:
         running.server.servers[0].get_loop().call_soon_threadsafe(running.site.drain)
         assert "acknowledged" in stream.read().decode()

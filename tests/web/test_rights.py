@@ -1,6 +1,4 @@
-"""A token sees its folders and nothing else: to its holder the server is one that holds these
-alone.
-"""
+"""A token sees only its folders: the server acts as if it had no others."""
 
 import json
 import re
@@ -65,8 +63,8 @@ RESOURCE = {"type": "ref/resource", "uri": "thumbindex://{folder}/{+path}"}
 
 
 def completion(argument: str, value: str, **more: Any) -> tuple[str, dict[str, Any]]:
-    given = {"ref": RESOURCE, "argument": {"name": argument, "value": value}}
-    return "completion/complete", {**given, **more}
+    params = {"ref": RESOURCE, "argument": {"name": argument, "value": value}}
+    return "completion/complete", {**params, **more}
 
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -92,24 +90,24 @@ OF_A_DATABASE = ("query", "query by a glob", "why", "read", "outline", "related"
 def alone(
     serve: Callable[..., Any], open_indexed: Callable[..., Library], config: Config, place: Path
 ) -> Any:
-    """A server that holds the handbook and knows of no other folder."""
-    with open_indexed("handbook") as library, serve(library=library) as found:
-        yield found
+    """A server with only the handbook."""
+    with open_indexed("handbook") as library, serve(library=library) as site:
+        yield site
 
 
 def comparable(text: str) -> Any:
-    """Return an answer without what no two answers share: times."""
+    """Return an answer without times."""
     return re.sub(r'("(?:seconds|updated)": ?)(?:[\d.e-]+|"[^"]*")', r"\1x", text)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_an_answer_is_the_one_of_a_server_without_the_other_folder(
+def test_answers_equal_those_of_a_server_without_the_hidden_folder(
     running: Any, alone: Any, name: str
 ) -> None:
     assert_alike(running, alone, name)
 
 
-def test_answers_from_a_database_are_those_of_a_server_without_the_other_folder(
+def test_database_answers_equal_those_without_the_hidden_folder(
     serve: Callable[..., Any],
     library: Library,
     config: Config,
@@ -145,7 +143,7 @@ def test_answers_from_a_database_are_those_of_a_server_without_the_other_folder(
 
 
 def assert_alike(running: Any, alone: Any, name: str) -> None:
-    """Ask both servers as somebody who may see one folder."""
+    """Assert that both servers answer a one-folder token alike."""
     method, params = METHODS[name]
     if "uri" in params:
         params = {**params, "name": params["uri"]}
@@ -153,21 +151,24 @@ def assert_alike(running: Any, alone: Any, name: str) -> None:
     params = {
         key: value for key, value in params.items() if not ("uri" in params and key == "name")
     }
-    here = running.call(method, {**running.token("bob"), **headers}, **params)
-    there = alone.call(method, {**alone.token("bob"), **headers}, **params)
-    assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
-    asked = json.dumps(params)
-    assert [word for word in SECRETS if word in here.text and word not in asked] == []
+    shared = running.call(method, {**running.token("bob"), **headers}, **params)
+    reference = alone.call(method, {**alone.token("bob"), **headers}, **params)
+    assert (shared.status_code, comparable(shared.text)) == (
+        reference.status_code,
+        comparable(reference.text),
+    )
+    request = json.dumps(params)
+    assert [word for word in SECRETS if word in shared.text and word not in request] == []
 
 
-def test_who_sees_both_is_answered_from_both(running: Any) -> None:
+def test_token_with_both_folders_is_answered_from_both(running: Any) -> None:
     answer = running.call(
         "tools/call", running.token("alice"), name="query", arguments={"query": "zirconium band"}
     ).json()
     assert answer["result"]["structuredContent"]["results"][0]["folder"] == "salaries"
 
 
-def test_who_sees_nothing_is_told_so(running: Any) -> None:
+def test_token_without_folders_gets_an_explanation(running: Any) -> None:
     refused = running.call("tools/list", running.token("eve"))
     assert (
         refused.status_code,
@@ -178,51 +179,47 @@ def test_who_sees_nothing_is_told_so(running: Any) -> None:
     )
 
 
-def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library: Library) -> None:
-    """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the
-    same way is gone.
-    """
+def test_hidden_and_unknown_names_take_equally_long(library: Library) -> None:
+    """Timing must not reveal hidden folders."""
     background = LibraryHost(OpenOptions(), lambda opening: library, command=[])
-    sight = background.only({"handbook"}).library()
+    restricted = background.only({"handbook"}).library()
 
     def seconds(name: str) -> float:
         began = time.perf_counter()
         with pytest.raises(UnknownFolderError):
-            sight.query("leave", folder=[name])
+            restricted.query("leave", folder=[name])
         return time.perf_counter() - began
 
     hidden, nowhere = zip(
         *((seconds("salaries"), seconds("salariez")) for _ in range(200)), strict=True
     )
     assert 0.5 < statistics.median(hidden) / statistics.median(nowhere) < 2
-    assert [reader.folder.name for reader in sight._readers] == ["handbook"]
+    assert [reader.folder.name for reader in restricted._readers] == ["handbook"]
 
 
-def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(
-    library: Library, place: Path
-) -> None:
+def test_notes_and_progress_cover_visible_folders_only(library: Library, place: Path) -> None:
     import sys
 
-    said = Message("salaries", "folder", "Zirconium is away.").line()
-    said += Message("handbook", "folder", "A book is away.").line()
-    script = f"import sys; sys.stderr.write({said!r}); sys.stderr.flush(); input()"
+    lines = Message("salaries", "folder", "Zirconium is away.").line()
+    lines += Message("handbook", "folder", "A book is away.").line()
+    script = f"import sys; sys.stderr.write({lines!r}); sys.stderr.flush(); input()"
     background = LibraryHost(
         OpenOptions(), lambda opening: library, command=[sys.executable, "-c", script]
     )
-    sight = background.only({"handbook"})
-    sight.start()
+    restricted = background.only({"handbook"})
+    restricted.start()
     assert until(lambda: set(background.notes()) == {"Zirconium is away.", "A book is away."})
-    assert sight.notes() == ("A book is away.",)
+    assert restricted.notes() == ("A book is away.",)
     with ExitStack() as runs:
         for folder in library.opened:
             runs.enter_context(publish_run(folder.index_paths.folder))("words", 1, 9)
         assert len(background.progress()) > 1
-        assert [each.folder for each in sight.progress()] == ["handbook"]
+        assert [step.folder for step in restricted.progress()] == ["handbook"]
     background.stop()
-    assert not [note for note in sight.notes() if "irconium" in note]
+    assert not [note for note in restricted.notes() if "irconium" in note]
 
 
-def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_folder(
+def test_folder_file_errors_are_shown_only_for_visible_folders(
     tmp_path: Path,
 ) -> None:
     for name in ("handbook", "salaries"):
@@ -245,17 +242,17 @@ def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_fold
     background.stop()
 
 
-def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it() -> None:
+def test_opening_errors_do_not_name_hidden_folders() -> None:
     def fail(opening: OpenOptions) -> Library:
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
 
-    sight = LibraryHost(OpenOptions(), fail, command=[]).only({"handbook"})
+    restricted = LibraryHost(OpenOptions(), fail, command=[]).only({"handbook"})
     with pytest.raises(Exception, match="Cannot open the notes right now") as caught:
-        sight.library()
+        restricted.library()
     assert "salaries" not in str(caught.value)
 
 
-# ------------------------------------------------------------------ oversights
+# ------------------------------------------------------------------ mistakes in the configuration
 
 
 @pytest.mark.parametrize(
@@ -286,14 +283,14 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
         ({"handbook": ["bob"], "salaries": ["grp:x"]}, {"bob"}, True, True, "write sub:NAME"),
     ],
 )
-def test_an_oversight_is_refused(
+def test_incomplete_rights_are_refused(
     granted: dict[str, list[str]], known: set[str], asks: bool, issuer: bool, says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         check_rights(FOLDERS, granted, known, requires_token=asks, has_issuer=issuer)
 
 
-def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path: Path) -> None:
+def test_subfolder_of_a_restricted_folder_needs_its_own_rights(tmp_path: Path) -> None:
     (tmp_path / "fin" / "2024").mkdir(parents=True)
     for name in ("alice", "bob"):
         add_token(tmp_path / "tokens", name)
@@ -308,7 +305,7 @@ def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path:
     assert access_policy(config, resolve_folders(config)).rights.visible_to(["bob"]) == frozenset()
 
 
-def test_a_folder_that_is_called_as_another_one_has_not_its_rights() -> None:
+def test_rights_do_not_apply_to_another_folder_with_the_same_name() -> None:
     rights = {"handbook": ["*"], "salaries": ["alice"]}
     with pytest.raises(ConfigError, match="'salaries' lists no `tokens`"):
         check_rights(
@@ -321,7 +318,7 @@ def test_a_folder_that_is_called_as_another_one_has_not_its_rights() -> None:
         )
 
 
-def test_rights_are_what_is_written() -> None:
+def test_rights_match_the_configuration() -> None:
     rights = check_rights(
         FOLDERS,
         {"handbook": ["*"], "salaries": ["alice", "group:finance"]},
@@ -329,12 +326,12 @@ def test_rights_are_what_is_written() -> None:
         requires_token=True,
         has_issuer=True,
     )
-    seen = {
+    visible = {
         name: set(rights.visible_to([name]))
         for name in ("alice", "bob", "group:finance", "sub:alice", "finance")
     }
     both, one = {"handbook", "salaries"}, {"handbook"}
-    assert seen == {
+    assert visible == {
         "alice": both,
         "bob": one,
         "group:finance": both,
@@ -344,7 +341,7 @@ def test_rights_are_what_is_written() -> None:
     assert FolderRights(("a", "b"), {}).visible_to([]) == {"a", "b"}
 
 
-def test_a_folder_inside_another_one_is_warned_of() -> None:
+def test_nested_folders_cause_a_warning() -> None:
     folders = [("all", Path("/notes")), ("secret", Path("/notes/hr"))]
     warned = nested_folder_warnings(
         folders, FolderRights(("all", "secret"), {"all": ("bob",), "secret": ("alice",)})
@@ -373,14 +370,14 @@ def test_a_folder_inside_another_one_is_warned_of() -> None:
         ({"token_file": "/nowhere/tokens"}, "Cannot read the token file /nowhere/tokens: "),
     ],
 )
-def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says: str) -> None:
+def test_server_open_by_mistake_does_not_start(given: dict[str, Any], says: str) -> None:
     config = Config()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
     with pytest.raises(ConfigError, match=says):
         HttpApp(LibraryHost(OpenOptions(), command=[]), FOLDERS, config)
 
 
-def test_this_machine_alone_needs_no_token() -> None:
+def test_loopback_needs_no_token() -> None:
     for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9"):
         http = replace(Config().serve.http, host=host)
         config = replace(Config(), serve=replace(Config().serve, http=http))
@@ -393,31 +390,31 @@ def test_this_machine_alone_needs_no_token() -> None:
 @pytest.mark.anyio
 # from the version after the ones that have it
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
-async def test_a_note_that_is_not_seen_cannot_be_subscribed_to(running: Any) -> None:
-    said = {}
+async def test_hidden_notes_cannot_be_subscribed_to(running: Any) -> None:
+    errors = {}
     async with running.client("bob", "legacy") as client:
         for folder in ("salaries", "nowhere"):
             with pytest.raises(MCPError) as caught:
                 await client.subscribe_resource(f"thumbindex://{folder}/bands.md")
-            said[folder] = str(caught.value).replace(folder, "x")
+            errors[folder] = str(caught.value).replace(folder, "x")
     assert (
-        said["salaries"]
-        == said["nowhere"]
+        errors["salaries"]
+        == errors["nowhere"]
         == "thumbindex://x/bands.md: unknown folder 'x'. The folders are handbook."
     )
 
 
 @pytest.mark.anyio
-async def test_a_stream_promises_nothing_of_a_note_that_is_not_seen(running: Any) -> None:
-    asked = [f"thumbindex://{folder}/leave.md" for folder in ("salaries", "handbook", "nowhere")]
+async def test_stream_omits_hidden_notes(running: Any) -> None:
+    uris = [f"thumbindex://{folder}/leave.md" for folder in ("salaries", "handbook", "nowhere")]
     async with (
         running.client("bob") as client,
-        client.listen(resource_subscriptions=asked) as stream,
+        client.listen(resource_subscriptions=uris) as stream,
     ):
         assert stream.honored.resource_subscriptions == ["thumbindex://handbook/leave.md"]
 
 
-def test_one_folder_of_several_is_asked_as_it_is_alone(tmp_path: Path) -> None:
+def test_single_visible_folder_uses_its_own_settings(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "note.md").write_text("# Note\n", encoding="utf-8")

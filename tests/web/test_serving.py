@@ -1,6 +1,4 @@
-"""`thumbindex serve --http` and `thumbindex page` as processes: what they print, how they begin,
-and how they end.
-"""
+"""`thumbindex serve --http` and `thumbindex page` as processes: start, output and shutdown."""
 
 import json
 import os
@@ -47,21 +45,21 @@ def process(
     stderr: int = subprocess.PIPE,
     browser: str = "",
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a server on a note of its own."""
+    """Start a server for a folder with one note."""
     (tmp_path / "notes").mkdir(exist_ok=True)
     (tmp_path / "notes" / "apples.md").write_text(
         "# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8"
     )
-    here = ("--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "ix"))
+    options = ("--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "ix"))
     environment = {
         **os.environ,
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "BROWSER": browser,
     }
-    whole = [sys.executable, "-m", "thumbindex", *command, *here, *arguments]
+    full_command = [sys.executable, "-m", "thumbindex", *command, *options, *arguments]
     running = subprocess.Popen(
-        whole,
+        full_command,
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
@@ -89,7 +87,7 @@ def wait_until_ready(url: str) -> None:
     until(lambda: httpx2.get(url.replace("/mcp", "/ready")).status_code == 200, 60)
 
 
-def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) -> None:
+def test_first_query_waits_for_the_index_and_edits_are_found(tmp_path: Path) -> None:
     with process(tmp_path) as running:
         assert running.stdout is not None
         url = running.stdout.readline().strip()
@@ -102,14 +100,12 @@ def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) 
         ]
         wait_until_ready(url)
         assert httpx2.get(url.replace("/mcp", "/ready")).json() == {"status": "ready"}
-    assert [each["results"][0]["path"] for each in (first, edited)] == ["apples.md", "pears.md"]
+    assert [answer["results"][0]["path"] for answer in (first, edited)] == ["apples.md", "pears.md"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
-    """A request that is under way is answered, a stream ends at once, and nothing more is
-    printed.
-    """
+def test_signal_lets_running_requests_finish(tmp_path: Path) -> None:
+    """A running request is answered, a stream ends at once, and nothing more is printed."""
     with process(tmp_path, "--json", "--set", "serve.watch.enabled=false") as running:
         assert running.stdout is not None
         url = json.loads(running.stdout.readline())["url"]
@@ -148,7 +144,7 @@ LISTEN = {
 }
 
 
-def test_other_addresses_need_a_token(tmp_path: Path) -> None:
+def test_public_addresses_need_a_token(tmp_path: Path) -> None:
     with process(tmp_path, "--host", "0.0.0.0") as refused:
         out, err = refused.communicate(timeout=60)
     assert (refused.returncode, out) == (2, "")
@@ -180,14 +176,11 @@ HOSTILE: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
     ("localhost", ("Mcp-Session-Id: SESSION", "Authorization: Bearer BOB"), PING),
     ("localhost", (f"Authorization: Bearer {SECRET}",), PING),
 )
-"""The name in the header Host, more headers, and what is not the same in every message.
-
-Session and token are alice's where no others are.
-"""
+"""Host header, other headers, and message of each request; by default with alice's token."""
 
 
-def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
-    """The log holds a short line of what was refused, however often that was, and no word of it."""
+def test_log_contains_no_client_data(tmp_path: Path) -> None:
+    """Refusals are logged once, in a short line without client data."""
     alice, bob = (add_token(tmp_path / "tokens", name) for name in ("alice", "bob"))
     hello = {
         "protocolVersion": "2025-11-25",
@@ -206,15 +199,17 @@ def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
         session = greeted.partition("mcp-session-id: ")[2].split()[0]
         statuses = set[str]()
         for host, headers, message in HOSTILE:
-            shown = [header.replace("SESSION", session).replace("BOB", bob) for header in headers]
-            if not any("Bearer" in each for each in shown):
-                shown.insert(0, f"Authorization: Bearer {alice}")
-            statuses.add(send(port, host, shown, message).split()[1])
+            all_headers = [
+                header.replace("SESSION", session).replace("BOB", bob) for header in headers
+            ]
+            if not any("Bearer" in text for text in all_headers):
+                all_headers.insert(0, f"Authorization: Bearer {alice}")
+            statuses.add(send(port, host, all_headers, message).split()[1])
         running.terminate()
         _, log = running.communicate(timeout=60)
     lines = log.splitlines()
     assert {"200", "202", "400", "401", "403", "404", "421"} == statuses
-    assert [each for each in (SECRET, session, alice, bob) if each in log] == []
+    assert [text for text in (SECRET, session, alice, bob) if text in log] == []
     assert [
         len([line for line in lines if key in line])
         for key in ("`serve.http.hosts`", "`serve.http.origins`")
@@ -223,9 +218,7 @@ def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
 
 
 def send(port: int, host: str, headers: list[str], message: dict[str, Any]) -> str:
-    """Send a message as it is, with an id if it is a request without one; return what comes
-    back.
-    """
+    """Send a message, with an id if it is a request; return the raw response."""
     number = {} if message["method"].startswith("notifications/") else {"id": SECRET}
     body = json.dumps({"jsonrpc": "2.0", **number, **message})
     fixed = (
@@ -244,7 +237,7 @@ def send(port: int, host: str, headers: list[str], message: dict[str, Any]) -> s
 
 
 def ended(running: subprocess.Popen[str]) -> str:
-    """End a process gently; return what it had yet to print."""
+    """Terminate a process; return its remaining output."""
     running.send_signal(signal.SIGTERM)
     out, err = running.communicate(timeout=60)
     assert os.name == "nt" or running.returncode == 0
@@ -252,25 +245,25 @@ def ended(running: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
-def test_in_a_terminal_it_says_what_the_address_is_for(tmp_path: Path) -> None:
-    seen, terminal = os.openpty()
+def test_terminal_shows_how_to_use_the_address(tmp_path: Path) -> None:
+    controller, terminal = os.openpty()
     with (
         process(tmp_path, command=(*SERVE, "--page"), stderr=terminal) as running,
-        os.fdopen(seen, "rb", buffering=0) as screen,
+        os.fdopen(controller, "rb", buffering=0) as screen,
     ):
         os.close(terminal)
         assert running.stdout is not None
         address = running.stdout.readline().strip()
-        said = ""
-        while not re.search(r"Press Ctrl-C .*\n", said):
-            said += screen.read(4096).decode().replace("\r\n", "\n")
-    assert f"In a browser, open {address.removesuffix('mcp')}.\nPress Ctrl-C" in said
+        output = ""
+        while not re.search(r"Press Ctrl-C .*\n", output):
+            output += screen.read(4096).decode().replace("\r\n", "\n")
+    assert f"In a browser, open {address.removesuffix('mcp')}.\nPress Ctrl-C" in output
 
 
 # ------------------------------------------------------------------ the page alone
 
 
-def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(
+def test_one_time_address_works_once_and_the_terminal_shows_the_next(
     tmp_path: Path,
 ) -> None:
     with process(tmp_path, "--json", command=PAGE) as running, httpx2.Client(timeout=60) as browser:
@@ -279,13 +272,13 @@ def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(
         once = json.loads(running.stdout.readline())["url"]
         base = once.partition("/sign-in")[0]
         assert browser.get(once).status_code == 303
-        # a screen does not wait long for words
+        # screens wait only briefly for the index
         assert until(
             lambda: "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text, 60
         )
         assert httpx2.get(once).status_code == 401
-        said, _, again = running.stderr.readline().strip().rpartition(" ")
-        assert (said, again.startswith(f"{base}/sign-in/"), again == once) == (
+        label, _, again = running.stderr.readline().strip().rpartition(" ")
+        assert (label, again.startswith(f"{base}/sign-in/"), again == once) == (
             "For another browser:",
             True,
             False,
@@ -297,7 +290,7 @@ def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
-def test_the_browser_is_given_a_file_that_only_its_user_can_read_instead_of_the_key(
+def test_browser_opens_a_private_file_instead_of_the_key(
     tmp_path: Path,
 ) -> None:
     program, opened = tmp_path / "browser", tmp_path / "opened"
@@ -307,7 +300,7 @@ def test_the_browser_is_given_a_file_that_only_its_user_can_read_instead_of_the_
     folder = tmp_path / "state" / "thumbindex" / "page"
     folder.mkdir(parents=True)
     (folder / "left.html").touch()
-    os.utime(folder / "left.html", (1, 1))  # by a page that was killed
+    os.utime(folder / "left.html", (1, 1))  # left by a killed process
     from_file = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     with (
         process(tmp_path, command=("page", "--port", "0"), browser=str(program)) as running,
@@ -316,14 +309,14 @@ def test_the_browser_is_given_a_file_that_only_its_user_can_read_instead_of_the_
         assert running.stdout is not None
         address = running.stdout.readline().strip()
         assert until(opened.exists, 30)
-        given = opened.read_text(encoding="utf-8")
-        file = Path(given.removeprefix("file://"))
-        assert address.rpartition("/")[2] not in given
+        url = opened.read_text(encoding="utf-8")
+        file = Path(url.removeprefix("file://"))
+        assert address.rpartition("/")[2] not in url
         assert f'content="0; url={address}"' in file.read_text(encoding="utf-8")
         assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
         assert list(folder.iterdir()) == [file]
         led = browser.get(address, headers=from_file)
-        # A redirect would be the file's own request: without the cookie, which is SameSite=Strict.
+        # An HTTP redirect would count as the file's request, without the SameSite=Strict cookie.
         assert (led.status_code, led.headers["refresh"]) == (200, "0; url=/")
         base = address.partition("/sign-in")[0]
         assert browser.get(base, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
@@ -333,7 +326,7 @@ def test_the_browser_is_given_a_file_that_only_its_user_can_read_instead_of_the_
     assert list(folder.iterdir()) == []
 
 
-def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(
+def test_page_uses_its_default_port_or_a_free_one(
     tmp_path: Path,
 ) -> None:
     ports = list[int]()
@@ -341,24 +334,22 @@ def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken
         process(tmp_path, command=("page", "--no-browser")) as first,
         process(tmp_path, command=("page", "--no-browser")) as second,
     ):
-        for each in (first, second):
-            assert each.stdout is not None
-            ports.append(int(each.stdout.readline().partition("/sign-in")[0].rpartition(":")[2]))
+        for page in (first, second):
+            assert page.stdout is not None
+            ports.append(int(page.stdout.readline().partition("/sign-in")[0].rpartition(":")[2]))
     assert len(set(ports)) == 2
     assert PAGE_PORT in ports or is_taken(PAGE_PORT)
 
 
 def is_taken(port: int) -> bool:
-    """Tell whether another program of this machine listens there."""
+    """Return whether another program listens on the port."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
-    """A terminal sends it to every process of the group: the server's child, which may still be
-    importing, too.
-    """
+def test_ctrl_c_prints_nothing(tmp_path: Path) -> None:
+    """A terminal also sends the signal to the server's child, which may still be importing."""
     with process(tmp_path, new_session=True) as running:
         assert running.stdout is not None
         assert running.stderr is not None
@@ -367,18 +358,18 @@ def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
         assert (running.stderr.read(), running.wait(60)) == ("", 0)
 
 
-def test_a_token_that_was_made_without_naming_a_file_is_asked_for(
+def test_default_token_file_makes_tokens_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    made = CliRunner().invoke(app, ["token", "alice"])
+    result = CliRunner().invoke(app, ["token", "alice"])
     file = default_token_file()
-    assert (file.is_relative_to(tmp_path), "From its next start" in made.stderr) == (True, True)
+    assert (file.is_relative_to(tmp_path), "From its next start" in result.stderr) == (True, True)
     assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600
     with process(tmp_path) as running:
         assert running.stdout is not None
         url = running.stdout.readline().strip()
-        with_token = {"Authorization": f"Bearer {made.stdout.strip()}"}
+        with_token = {"Authorization": f"Bearer {result.stdout.strip()}"}
         assert [
             ask(url, {"query": "apples"}).status_code,
             ask(url, {"query": "apples"}, **with_token).status_code,

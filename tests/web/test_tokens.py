@@ -1,6 +1,4 @@
-"""Tokens are shown once, kept as hashes, and refused from the moment at which their line is
-gone.
-"""
+"""Tokens are shown once, stored as hashes, and refused as soon as their line is deleted."""
 
 import hashlib
 import json
@@ -23,22 +21,22 @@ from thumbindex.web.token_file import TOKEN_PREFIX, add_token, read_hashes
 
 
 def verified(file: TokenFileVerifier, token: str) -> str | None:
-    found = anyio.run(file.verify_token, token)
-    return found.client_id if found else None
+    access = anyio.run(file.verify_token, token)
+    return access.client_id if access else None
 
 
-def test_a_token_is_in_no_file(tmp_path: Path) -> None:
+def test_token_file_stores_only_hashes(tmp_path: Path) -> None:
     path = tmp_path / "new" / "secrets" / "tokens"
     token = add_token(path, "alice")
     assert token.startswith(TOKEN_PREFIX)
     assert token.removeprefix(TOKEN_PREFIX) not in path.read_text(encoding="utf-8")
     assert read_hashes(path) == {"alice": hashlib.sha256(token.encode()).digest()}
-    assert sorted(each.name for each in path.parent.iterdir()) == [".tokens.lock", "tokens"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [".tokens.lock", "tokens"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such limit")
 @pytest.mark.parametrize("before", [None, "# ours"])
-def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, before: str | None) -> None:
+def test_full_disk_leaves_the_token_file_unchanged(tmp_path: Path, before: str | None) -> None:
     path = tmp_path / "tokens"
     if before is not None:
         path.write_text(before, encoding="utf-8")
@@ -49,17 +47,17 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, before: str | Non
     )
     assert (done.returncode, "Cannot write the token file" in done.stderr) == (2, True)
     assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
-    assert {each.name for each in tmp_path.iterdir()} <= {"tokens", ".tokens.lock"}
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"tokens", ".tokens.lock"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+def test_token_file_is_private(tmp_path: Path) -> None:
     add_token(tmp_path / "tokens", "alice")
     assert stat.S_IMODE((tmp_path / "tokens").stat().st_mode) == 0o600
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-def test_a_file_that_is_there_keeps_its_rights_and_a_symlink_its_place(tmp_path: Path) -> None:
+def test_existing_file_keeps_its_permissions_and_symlink(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "etc" / "tokens"
     link.parent.mkdir()
     real.write_text("# ours", encoding="utf-8")
@@ -77,7 +75,7 @@ def test_a_file_that_is_there_keeps_its_rights_and_a_symlink_its_place(tmp_path:
     assert real.read_text(encoding="utf-8").startswith("# ours\nalice sha256:")
 
 
-def test_no_token_is_lost_when_several_are_made_at_once(tmp_path: Path) -> None:
+def test_concurrent_additions_lose_no_token(tmp_path: Path) -> None:
     names = [f"user{number}" for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         tokens = dict(
@@ -93,7 +91,7 @@ def test_no_token_is_lost_when_several_are_made_at_once(tmp_path: Path) -> None:
     }
 
 
-def test_each_token_is_its_holders(tmp_path: Path) -> None:
+def test_each_token_belongs_to_its_name(tmp_path: Path) -> None:
     tokens = {name: add_token(tmp_path / "tokens", name) for name in ("alice", "bob", "carol")}
     file = TokenFileVerifier(tmp_path / "tokens")
     assert {name: verified(file, token) for name, token in tokens.items()} == {
@@ -112,24 +110,24 @@ def test_each_token_is_its_holders(tmp_path: Path) -> None:
     assert [verified(file, token) for token in wrong] == [None] * len(wrong)
 
 
-def test_a_line_that_is_deleted_revokes_its_token_at_once(tmp_path: Path) -> None:
+def test_deleted_line_revokes_its_token_at_once(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     tokens = [add_token(path, name) for name in ("alice", "bob")]
     file = TokenFileVerifier(path)
-    kept = [
+    remaining = [
         line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("bob")
     ]
-    path.write_text("\n".join(kept), encoding="utf-8")
+    path.write_text("\n".join(remaining), encoding="utf-8")
     assert [verified(file, token) for token in tokens] == ["alice", None]
 
 
 @pytest.mark.parametrize("text", [None, "alice plain-text-token\n", "alice sha256:abc\n"])
-def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
+def test_unreadable_token_file_refuses_all_tokens_and_is_logged(
     tmp_path: Path, text: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tokens"
     token = add_token(path, "alice")
-    kept = path.read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8")
     file = TokenFileVerifier(path)
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
     assert verified(file, token) is None
@@ -137,11 +135,11 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_so(
         f"{path}:" in message and message.endswith(". Until then, all tokens are refused.")
         for message in caplog.messages
     ] == [True]
-    path.write_text(kept, encoding="utf-8")
+    path.write_text(content, encoding="utf-8")
     assert verified(file, token) == "alice"
 
 
-def test_a_token_in_the_file_itself_is_refused_and_not_shown(tmp_path: Path) -> None:
+def test_plain_token_in_the_file_is_refused_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("# mine\nalice hunter2\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"tokens:2: expected `NAME sha256:HASH`") as caught:
         TokenFileVerifier(tmp_path / "tokens")
@@ -149,19 +147,19 @@ def test_a_token_in_the_file_itself_is_refused_and_not_shown(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["", "group:finance", "*", "a" * 65, "a\nb"])
-def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
+def test_invalid_token_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="not a valid token name"):
         add_token(tmp_path / "tokens", name)
 
 
-def test_the_command_prints_the_token_and_nothing_else(tmp_path: Path) -> None:
-    made = CliRunner().invoke(app, ["token", "alice", "--token-file", str(tmp_path / "tokens")])
+def test_command_prints_only_the_token(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["token", "alice", "--token-file", str(tmp_path / "tokens")])
     as_json = CliRunner().invoke(
         app, ["token", "bob", "--token-file", str(tmp_path / "tokens"), "--json"]
     )
     again = CliRunner().invoke(app, ["token", "bob", "--token-file", str(tmp_path / "tokens")])
     file = TokenFileVerifier(tmp_path / "tokens")
-    assert verified(file, made.stdout.strip()) == "alice"
+    assert verified(file, result.stdout.strip()) == "alice"
     assert verified(file, json.loads(as_json.stdout)["token"]) == "bob"
     assert (again.exit_code, "already has a token named 'bob'" in again.stderr) == (2, True)
 
@@ -170,7 +168,7 @@ def test_the_command_prints_the_token_and_nothing_else(tmp_path: Path) -> None:
     "shown",
     ["", "Bearer", "Basic YTpi", "Bearer ti_" + "x" * 43, "Bearer " + "x.y.z"],
 )
-def test_without_a_token_there_is_nothing_but_health(running: Any, shown: str) -> None:
+def test_only_health_works_without_a_token(running: Any, shown: str) -> None:
     headers = {"Authorization": shown} if shown else {}
     paths = {"/mcp": 401, "/metrics": 401, "/health": 200, "/ready": 200}
     assert {path: running.ask(path, headers=headers).status_code for path in paths} == paths
