@@ -214,7 +214,7 @@ async def test_read_returns_a_document_a_heading_or_lines(server: Server) -> Non
 
 
 @pytest.fixture
-def crowded(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterator[Server]:
+def long_document(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterator[Server]:
     """Serve one document with 402 headings and unusual line ends, within a small budget."""
     (tmp_path / "notes").mkdir()
     text = "# Long\n\n" + "".join(
@@ -231,22 +231,24 @@ def crowded(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iter
         )
 
 
-async def test_cut_reading_continues_at_the_next_line(crowded: Server) -> None:
-    text, part = await call(crowded, "read", path="long.md")
-    _, next_line = await call(crowded, "read", path="long.md", lines=str(part["end_line"] + 1))
+async def test_cut_reading_continues_at_the_next_line(long_document: Server) -> None:
+    text, part = await call(long_document, "read", path="long.md")
+    _, next_line = await call(
+        long_document, "read", path="long.md", lines=str(part["end_line"] + 1)
+    )
     assert f"continue with lines {part['end_line'] + 1}-" in text
-    first_lines = (await call(crowded, "read", path="long.md", lines=f"1-{part['end_line']}"))[1][
-        "text"
-    ]
+    first_lines = (
+        await call(long_document, "read", path="long.md", lines=f"1-{part['end_line']}")
+    )[1]["text"]
     assert (part["text"], next_line["text"]) == (first_lines, next_line["text"])
     assert len(part["text"].split("\n")) == part["end_line"]
 
 
 async def test_several_documents_are_read_in_order_within_the_budget(
-    crowded: Server, library: Library
+    long_document: Server, library: Library
 ) -> None:
     parts = ["long.md:1-3", "nowhere.md", "long.md", "long.md#Heading number 7"]
-    text, reading = await call(crowded, "read", path=parts)
+    text, reading = await call(long_document, "read", path=parts)
     first, second = reading["notes"]
     assert (first["start_line"], first["end_line"], "rest" in first) == (1, 3, False)
     assert second["rest"] == {"start_line": second["end_line"] + 1, "end_line": 1606}
@@ -343,7 +345,7 @@ async def test_prompt_contains_the_question(server: Server) -> None:
 
 
 @pytest.fixture
-def edited(
+def stale_folder(
     tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> Iterator[tuple[Server, Library, Path]]:
     """Serve a folder with seven files newer than its index; also return a writer."""
@@ -364,15 +366,15 @@ def edited(
 
 
 async def test_answer_after_a_timed_out_wait_names_the_stale_folder(
-    edited: tuple[Server, Library, Path],
+    stale_folder: tuple[Server, Library, Path],
 ) -> None:
-    text, answer = await call(edited[0], "query", query="known for long", wait_fresh=0.2)
+    text, answer = await call(stale_folder[0], "query", query="known for long", wait_fresh=0.2)
     assert "The last changes in notes may not be indexed yet." in text
     assert (answer["index"]["fresh"], answer["index"]["behind"]) == (False, ["notes"])
 
 
-async def test_missing_folder_is_reported(edited: tuple[Server, Library, Path]) -> None:
-    server, _, root = edited
+async def test_missing_folder_is_reported(stale_folder: tuple[Server, Library, Path]) -> None:
+    server, _, root = stale_folder
     root.rename(root.with_name("elsewhere"))
     text, answer = await call(server, "query", query="known for long", wait_fresh=20)
     assert "Missing now: notes; answers use the notes as last indexed." in text
@@ -388,9 +390,9 @@ async def test_missing_folder_is_reported(edited: tuple[Server, Library, Path]) 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_waiting_reports_growing_progress(
-    edited: tuple[Server, Library, Path], mode: str
+    stale_folder: tuple[Server, Library, Path], mode: str
 ) -> None:
-    server, writer, _ = edited
+    server, writer, _ = stale_folder
     reports: list[tuple[float, float | None, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -411,13 +413,13 @@ async def test_waiting_reports_growing_progress(
 
 
 async def test_answers_and_status_report_indexing_progress(
-    edited: tuple[Server, Library, Path],
+    stale_folder: tuple[Server, Library, Path],
 ) -> None:
     class AtWork(LibraryHost):
         def progress(self) -> tuple[Progress, ...]:
             return (Progress("notes", "words", 300, 1000),)
 
-    server, writer, root = edited
+    server, writer, root = stale_folder
     server = build_server(
         AtWork(OpenOptions(), lambda opening: writer, command=[]), [("notes", root)]
     )

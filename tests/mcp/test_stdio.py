@@ -98,21 +98,21 @@ def started(command: list[str], environment: dict[str, str]) -> Iterator[subproc
         encoding="utf-8",
     ) as process:
         try:
-            tell(process, INITIALIZE)
-            assert ask_line(process)["result"]["serverInfo"]["name"] == "thumbindex"
-            tell(process, INITIALIZED)
+            send(process, INITIALIZE)
+            assert receive(process)["result"]["serverInfo"]["name"] == "thumbindex"
+            send(process, INITIALIZED)
             yield process
         finally:
             process.kill()
 
 
-def tell(process: subprocess.Popen[str], message: dict[str, Any]) -> None:
+def send(process: subprocess.Popen[str], message: dict[str, Any]) -> None:
     assert process.stdin
     process.stdin.write(json.dumps(message) + "\n")
     process.stdin.flush()
 
 
-def ask_line(process: subprocess.Popen[str]) -> Any:
+def receive(process: subprocess.Popen[str]) -> Any:
     assert process.stdout
     return json.loads(process.stdout.readline())
 
@@ -142,9 +142,9 @@ async def test_sdk_client_queries_a_server_process(
 
 @pytest.mark.anyio
 async def test_server_answers_from_index_until_its_missing_folder_returns(
-    living: tuple[list[str], Path], environment: dict[str, str]
+    editable: tuple[list[str], Path], environment: dict[str, str]
 ) -> None:
-    command, root = living
+    command, root = editable
     async with Client(
         StdioServerParameters(command=command[0], args=command[1:], env=environment)
     ) as client:
@@ -179,7 +179,7 @@ def test_stdout_carries_only_the_protocol(
         "from thumbindex.__main__ import main\nmain()\n",
     )
     with started([sys.executable, str(noisy), *command[3:]], environment) as process:
-        tell(
+        send(
             process,
             {
                 "jsonrpc": "2.0",
@@ -188,7 +188,7 @@ def test_stdout_carries_only_the_protocol(
                 "params": {"name": "status", "arguments": {}},
             },
         )
-        assert ask_line(process)["id"] == 3
+        assert receive(process)["id"] == 3
         assert process.stdin
         process.stdin.close()
         assert process.stdout
@@ -206,7 +206,7 @@ WAIT = {
 
 
 @pytest.fixture
-def living(vault: Path, tmp_path: Path, command: list[str]) -> tuple[list[str], Path]:
+def editable(vault: Path, tmp_path: Path, command: list[str]) -> tuple[list[str], Path]:
     """Copy the vault, to edit it; return the command that serves the copy, and its path."""
     root = tmp_path / "living"
     shutil.copytree(vault, root)
@@ -216,9 +216,9 @@ def living(vault: Path, tmp_path: Path, command: list[str]) -> tuple[list[str], 
 @pytest.mark.anyio
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 async def test_subscriber_is_notified_of_an_edit(
-    living: tuple[list[str], Path], environment: dict[str, str]
+    editable: tuple[list[str], Path], environment: dict[str, str]
 ) -> None:
-    command, root = living
+    command, root = editable
     uri, notified = "thumbindex://living/sync.md", anyio.Event()
 
     async def on_message(message: Any) -> None:
@@ -240,11 +240,11 @@ async def test_subscriber_is_notified_of_an_edit(
 @pytest.mark.alone
 @pytest.mark.parametrize("end", ["stdin", "SIGTERM"])
 def test_closed_stdin_or_signal_ends_a_busy_server_within_two_seconds(
-    living: tuple[list[str], Path], environment: dict[str, str], end: str
+    editable: tuple[list[str], Path], environment: dict[str, str], end: str
 ) -> None:
-    command, root = living
+    command, root = editable
     with started(command, environment) as process:
-        tell(
+        send(
             process,
             {
                 "jsonrpc": "2.0",
@@ -253,8 +253,8 @@ def test_closed_stdin_or_signal_ends_a_busy_server_within_two_seconds(
                 "params": {"uri": "thumbindex://living/sync.md"},
             },
         )
-        assert ask_line(process)["result"] == {}
-        tell(
+        assert receive(process)["result"] == {}
+        send(
             process,
             {
                 "jsonrpc": "2.0",
@@ -263,16 +263,16 @@ def test_closed_stdin_or_signal_ends_a_busy_server_within_two_seconds(
                 "params": {"name": "query", "arguments": {"query": "button"}},
             },
         )
-        while ask_line(process).get("id") != 4:
+        while receive(process).get("id") != 4:
             pass
         children = children_of(process.pid)
         index = Path(command[command.index("--index") + 1])
         with FileLock(next(index.rglob("writer.lock"))):  # the child cannot index the edit
             write(root / "more.md", "# More\n")
-            tell(process, WAIT)
+            send(process, WAIT)
             time.sleep(0.7)
             started_at = time.monotonic()
-            leave(process, end)
+            end_server(process, end)
             process.wait(2)
             assert until_gone(children, started_at + 2) == []
         assert process.stdout
@@ -280,7 +280,7 @@ def test_closed_stdin_or_signal_ends_a_busy_server_within_two_seconds(
         assert not any('"id":9' in line and '"result"' in line for line in process.stdout)
 
 
-def leave(process: subprocess.Popen[str], end: str) -> None:
+def end_server(process: subprocess.Popen[str], end: str) -> None:
     """Close the server's standard input, or send it a signal."""
     if end == "stdin":
         assert process.stdin

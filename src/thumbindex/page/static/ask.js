@@ -116,7 +116,7 @@ document.addEventListener("change", (event) => {
 /** Return a card's text without scores and line numbers, whose changes do not matter to the reader. */
 function words(card) {
   const copy = card.cloneNode(true);
-  for (const each of copy.querySelectorAll("meter, .where, summary, .actions, .judging")) each.remove();
+  for (const part of copy.querySelectorAll("meter, .where, summary, .actions, .judging")) part.remove();
   return copy.textContent.replace(/\s+/g, " ");
 }
 

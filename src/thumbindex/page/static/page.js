@@ -50,12 +50,12 @@ const FIELDS = "input:not([type=hidden]), textarea, select";
 
 /** Return a key that identifies a field across reloads of a page: its form, the form's subject, its name. */
 const keyOf = (field) => {
-  const hidden = [...(field.form?.querySelectorAll("input[type=hidden]:not([name=next])") ?? [])].map((each) => [each.name, each.value]);
+  const hidden = [...(field.form?.querySelectorAll("input[type=hidden]:not([name=next])") ?? [])].map((input) => [input.name, input.value]);
   return JSON.stringify([field.form?.getAttribute("action"), hidden, field.name || field.id, field.type === "checkbox" && field.value]);
 };
 const isTouched = (field) => field.type === "checkbox"
   ? field.checked !== field.defaultChecked
-  : field.options ? [...field.options].some((each) => each.selected !== each.defaultSelected) : field.value !== field.defaultValue;
+  : field.options ? [...field.options].some((option) => option.selected !== option.defaultSelected) : field.value !== field.defaultValue;
 
 /** Copy unsent input to the page's new version; return the new version of the focused field. */
 function copyInput(before, fresh) {
@@ -91,9 +91,9 @@ async function replace(address, push, part) {
     return false;
   }
   const active = document.activeElement;
-  const opened = new Set([...document.querySelectorAll("details[open][id]")].map((each) => each.id));
+  const opened = new Set([...document.querySelectorAll("details[open][id]")].map((details) => details.id));
   const fresh = document.adoptNode(content);
-  for (const each of fresh.querySelectorAll("details[id]")) if (opened.has(each.id)) each.open = true;
+  for (const details of fresh.querySelectorAll("details[id]")) if (opened.has(details.id)) details.open = true;
   const before = document.getElementById(part);
   const caret = [active?.selectionStart, active?.selectionEnd];
   const field = push ? undefined : copyInput(before, fresh);
@@ -181,7 +181,7 @@ document.addEventListener("click", async (event) => {
     announce("Your browser does not allow copying.");
   }
 });
-shown(() => { for (const each of document.querySelectorAll("button[data-copy]")) each.hidden = !navigator.clipboard; });
+shown(() => { for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = !navigator.clipboard; });
 
 // ------------------------------------------------------------------ notes by name
 
@@ -251,7 +251,7 @@ function palette() {
   help.append(make("summary", "Keys"), keyTable());
   dialog.append(label, field, list, help);
   document.body.append(dialog);
-  const screens = [...document.querySelectorAll(".top nav a")].map((each) => [each.textContent, each.getAttribute("href")]);
+  const screens = [...document.querySelectorAll(".top nav a")].map((link) => [link.textContent, link.getAttribute("href")]);
   const entry = (text, href) => { const item = make("li", ""); item.append(make("a", text, { href })); return item; };
   const setting = (text, act) => { const item = make("li", ""); const button = make("button", text, { type: "button" }); button.addEventListener("click", act); item.append(button); return item; };
   let fills = 0;
