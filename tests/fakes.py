@@ -153,7 +153,9 @@ class MemoryCatalog:
     """Catalog over parsed documents, sorted by folder and path."""
 
     def __init__(self, documents: Sequence[ParsedDocument]) -> None:
-        self.parsed = sorted(documents, key=lambda each: (each.document.folder, each.document.path))
+        self.parsed = sorted(
+            documents, key=lambda parsed: (parsed.document.folder, parsed.document.path)
+        )
         self.documents = tuple(parsed.document for parsed in self.parsed)
         self._all = [
             (DocumentId(n), chunk)
@@ -585,9 +587,7 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
         "body": "\n".join(strip_markup(chunk.text) for chunk in chunks),
     }
     names = [name for chunk in chunks for name in identifiers(chunk.text)]
-    code = [
-        each for full_name, parts in names for each in (full_name, *parts) if each not in STOP_WORDS
-    ]
+    code = [word for name, parts in names for word in (name, *parts) if word not in STOP_WORDS]
     # single CJK characters follow the words, so that no phrase runs into them
     characters = {
         name: [word for word in words_with_positions(text)[0] if len(word) == 1 and has_cjk(word)]

@@ -342,9 +342,9 @@ def test_hostile_draft_is_verified_in_seconds(library: Library, text: str) -> No
     st.data(),
 )
 def test_every_line_of_a_note_is_found_as_a_quotation(
-    written: list[str], data: st.DataObject
+    words: list[str], data: st.DataObject
 ) -> None:
-    lines = [" ".join(written[at : at + 5]) for at in range(0, len(written), 5)]
+    lines = [" ".join(words[at : at + 5]) for at in range(0, len(words), 5)]
     at = data.draw(st.integers(0, len(lines) - 1))
     note, parts = tokenize_note("\n\n".join(lines)), quotation_parts(lines[at])
     spans = {note.span_lines(span) for span in find_quotation(parts, note)}
@@ -362,7 +362,7 @@ def test_verify_accepts_any_text(library: Library, text: str) -> None:
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Iterator[Library]:
+def two_folders(tmp_path: Path) -> Iterator[Library]:
     """Two folders with a note at the same path; only the second note contains the quotation."""
     kites = "# Kites\n\nA kite needs wind, a string and a field without trees.\n"
     boats = "# Boats\n\nThe boat leaves the harbor at nine in the morning, rain or shine.\n"
@@ -384,26 +384,26 @@ QUOTED = '"The boat leaves the harbor at nine in the morning" '
     ],
 )
 def test_quotation_selects_among_notes_with_the_same_path(
-    two: Library, cited: str, state: str
+    two_folders: Library, cited: str, state: str
 ) -> None:
-    (check,) = two.verify(QUOTED + cited).citations
+    (check,) = two_folders.verify(QUOTED + cited).citations
     assert (check.state, check.folder) == (state, "b")
 
 
 @pytest.mark.parametrize("scheme", ["file://{root}/x.md", "vscode://file{root}/x.md:3"])
 def test_editor_link_is_resolved_only_for_local_callers(
-    two: Library, tmp_path: Path, scheme: str
+    two_folders: Library, tmp_path: Path, scheme: str
 ) -> None:
     link = scheme.format(root=(tmp_path / "b").as_posix())
     (local,), (remote,) = (
-        two.verify(QUOTED + link).citations,
-        two.without_local_paths().verify(f"See {link} for kites.").citations,
+        two_folders.verify(QUOTED + link).citations,
+        two_folders.without_local_paths().verify(f"See {link} for kites.").citations,
     )
     assert (local.state, local.folder, remote.state) == ("there", "b", "never_there")
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "example",
     [
         "`[[Document#page=3]]`",
         "```md\n[[Document]]\n```",
@@ -413,14 +413,14 @@ def test_editor_link_is_resolved_only_for_local_callers(
         "[a](https://example.org/x.md) `c.py:12`",
     ],
 )
-def test_example_links_and_attachments_are_not_citations(library: Library, shown: str) -> None:
-    assert library.verify(f"Write it like this:\n\n{shown}\n").citations == ()
+def test_example_links_and_attachments_are_not_citations(library: Library, example: str) -> None:
+    assert library.verify(f"Write it like this:\n\n{example}\n").citations == ()
 
 
-def test_remote_caller_learns_no_directory_names(two: Library, tmp_path: Path) -> None:
+def test_remote_caller_learns_no_directory_names(two_folders: Library, tmp_path: Path) -> None:
     for vault in (tmp_path.parent.name, "no such directory"):
         link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
-        checks = two.without_local_paths().verify(f"See {link} for it.").citations
+        checks = two_folders.without_local_paths().verify(f"See {link} for it.").citations
         assert [check.state for check in checks] == ["never_there"]
 
 

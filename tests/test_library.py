@@ -387,7 +387,7 @@ def test_forget_during_a_write_deletes_the_index_until_the_next_run(
     batches_of_eight.index()
     with open_library(vault, tmp_path / "fresh") as fresh:
         fresh.index()
-        batches_of_eight.status(), fresh.status()  # opens what is there now
+        batches_of_eight.status(), fresh.status()  # opens the current index
         assert dump(batches_of_eight) == dump(fresh)
 
 
@@ -404,7 +404,7 @@ def test_rebuild_during_embedding_keeps_vectors_with_their_texts(batches_of_eigh
 
     report = batches_of_eight.index(progress=rebuild)
     assert len(rebuilt) == 1
-    batches_of_eight.status()  # opens what is there now
+    batches_of_eight.status()  # opens the current index
     with open_library(vault, tmp_path / "fresh") as fresh:
         chunks = fresh.index().embedded
         assert dump(batches_of_eight) == dump(fresh)

@@ -88,7 +88,7 @@ def test_fresh_query_waits_for_a_writer_only_until_its_deadline(
 
 
 @pytest.mark.parametrize(
-    ("work", "words_only", "gone"),
+    ("run", "words_only", "interrupted"),
     [
         (RunProgress(os.getpid(), 1), False, False),
         (RunProgress(OTHER, 1, "vectors", 5, 9), True, False),
@@ -97,14 +97,14 @@ def test_fresh_query_waits_for_a_writer_only_until_its_deadline(
     ids=["same process", "only embedding", "interrupted"],
 )
 def test_unrelated_or_interrupted_run_is_not_waited_for(
-    library: Library, work: RunProgress, words_only: bool, gone: bool
+    library: Library, run: RunProgress, words_only: bool, interrupted: bool
 ) -> None:
     library.index()
     with publish_run(index_folder(library)):
-        fake_run(index_folder(library), work)
+        fake_run(index_folder(library), run)
         wait_for_other_run(
             library.opened[0],
-            lambda told: pytest.fail(f"waits for {told}"),
-            lambda: gone,
+            lambda progress: pytest.fail(f"waits for {progress}"),
+            lambda: interrupted,
             words_only=words_only,
         )
