@@ -525,7 +525,6 @@ class _RequireSignIn:
         self._app, self._sessions, self._settings = app, sessions, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if self._sessions is None:
             await self._app(scope, receive, send)
         elif user := await signed_in_user(scope, self._sessions, self._settings):
@@ -606,8 +605,6 @@ class _PageHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)

@@ -227,7 +227,6 @@ class _SessionsByFolders:
             self._group.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         folders = self._rights.visible_to(token_names(scope))
         if not folders:
             await error_response(
@@ -413,7 +412,6 @@ class HttpApp:
             yield
 
     async def _health(self, request: Request) -> Response:
-        """Report that the process responds."""
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
@@ -613,7 +611,6 @@ def _with_http_settings(config: Config, **settings: Any) -> Config:
 
 
 def _serve(site: HttpApp, settings: HttpSettings, on_listening: Callable[[str], object]) -> None:
-    """Serve until a signal."""
     limit_numeric_threads()  # inherited by the indexing child
     return_freed_memory()
     switch_threads_often()
