@@ -23,7 +23,7 @@ def environment() -> Mapping[str, str]:
 
 
 class RemoteCommand(NamedTuple):
-    """A command that this process runs for another: its current directory, terminal and output."""
+    """A command that this process runs for another process: its directory, terminal and output."""
 
     folder: str
     terminal: Mapping[str, str]
@@ -89,7 +89,7 @@ def raise_file_limit(files: int) -> int:
         return most
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    except (OSError, ValueError):  # macOS has a lower limit of its own
+    except (OSError, ValueError):  # macOS has another, lower limit
         return soft
     return most
 
@@ -100,13 +100,13 @@ def count_cores() -> int:
 
 
 _SWITCH_SECONDS = 0.001
-"""Switch interval of threads. At Python's default of 5 ms, a busy thread delays a query by that
-after each read.
+"""Thread switch interval. At Python's default, a query waits 5 ms after each read while another
+thread is busy.
 """
 
 
 def switch_threads_often() -> None:
-    """Shorten the interval at which threads of this process take turns."""
+    """Shorten the thread switch interval of this process."""
     sys.setswitchinterval(_SWITCH_SECONDS)
 
 
@@ -132,7 +132,7 @@ def resume_garbage_collection() -> None:
 
 
 _TRIM_BYTES = 1 << 20
-"""Free bytes at the end of the heap, or in one block, that are returned at once."""
+"""Minimum free bytes, at the end of the heap or in one block, that glibc returns to the system."""
 
 
 def return_freed_memory() -> None:

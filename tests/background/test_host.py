@@ -85,7 +85,7 @@ def test_answer_names_the_folder_without_an_index_and_the_reason(
         index_failures=background.index_failures(),
     )
     assert "sync.md" in answer.text
-    assert "other: changes wait (The index folder cannot be written.)" in answer.text
+    assert "other: cannot index changes (The index folder cannot be written.)" in answer.text
     background.stop()
 
 

@@ -197,7 +197,7 @@ def test_error_in_one_folder_stops_no_other_and_is_retried(loop: Loop) -> None:
     loop.save("one")
     loop.save("two")
     assert ("words", "two") in loop.run()
-    assert loop.notes == [Message("one", "words", "one: changes wait (The disk is full.)")]
+    assert loop.notes == [Message("one", "words", "one: cannot index changes (The disk is full.)")]
     loop.work.failures.clear()
     assert ("words", "one") in loop.run(10)
     assert loop.notes[-1] == Message("one", "words", "")

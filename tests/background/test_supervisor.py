@@ -76,5 +76,5 @@ def test_unwritable_index_folder_is_reported(start: Start, folders: tuple[Folder
     indexer, names = start()
     assert names == [["two"]]
     (note,) = indexer.notes({"one"})
-    assert note.startswith(f"one: changes wait (Cannot write {folder}")
+    assert note.startswith(f"one: cannot index changes (Cannot write {folder}")
     assert (indexer.write_failures({"one"}), indexer.notes({"two"})) == ((note,), ())

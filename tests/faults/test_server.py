@@ -189,12 +189,12 @@ def test_server_with_a_full_disk_answers_and_indexes_edits_later(
             (vault.root / "a/note 0.md").write_text(
                 "# Note 0\n\nQuinces are hard and yellow.\n", encoding="utf-8"
             )
-            assert until(lambda: "changes wait" in status(server), 60)
+            assert until(lambda: "cannot index changes" in status(server), 60)
             text = status(server)
             assert any(hint in text for hint in ("free some space", "and free space")), text
             for _ in range(20):
                 assert server.call("query", query="apple cellar")["results"]
                 time.sleep(0.05)
         assert until(lambda: is_found(server.call, "Quinces are hard"), 60)
-        assert until(lambda: "changes wait" not in status(server), 60)
+        assert until(lambda: "cannot index changes" not in status(server), 60)
         assert children(server) == [child]  # the child has not crashed

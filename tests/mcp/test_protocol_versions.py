@@ -44,7 +44,7 @@ async def test_cancelled_query_stops_waiting(
         def await_words(
             self,
             seconds: float = 20.0,
-            tell: Any = None,
+            on_progress: Any = None,
             interrupted: Callable[[], bool] = lambda: False,
         ) -> None:
             while not interrupted():

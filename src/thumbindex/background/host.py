@@ -37,7 +37,7 @@ POLL_SECONDS = 0.25
 
 _LONGEST_PAUSE_SECONDS = 60.0
 """Maximum pause between checks. The follower pauses as long as the last check took, so that opening
-large indexes leaves time for queries; a check that includes a suspend appears long.
+large indexes leaves time for queries. The limit matters after the machine was suspended.
 """
 
 Listener = Callable[[Mapping[str, Changes]], None]
@@ -75,11 +75,11 @@ class IndexFollower:
         return f"{self._started_at}-{total}"
 
     def start(self, library: Library) -> None:
-        """Follow in a new thread."""
+        """Run `follow` in a new thread."""
         threading.Thread(target=self.follow, args=(library,), name="follower", daemon=True).start()
 
     def follow(self, library: Library) -> None:
-        """Follow until `stop`."""
+        """Poll the indexes until `stop`."""
         changes = library.track_changes()
         while not self._stopped.is_set():
             began = time.monotonic()
@@ -256,7 +256,7 @@ class LibraryHost:
     def await_words(
         self,
         seconds: float = WORDS_WAIT_SECONDS,
-        tell: Callable[[Progress], None] = ignore_progress,
+        on_progress: Callable[[Progress], None] = ignore_progress,
         interrupted: Callable[[], bool] = never,
     ) -> None:
         """Wait for a keyword index, up to `seconds` or until `interrupted()`; report progress.
@@ -268,7 +268,7 @@ class LibraryHost:
             if interrupted():
                 return
             for progress in self.progress():
-                tell(progress)
+                on_progress(progress)
             time.sleep(_POLL_SECONDS)
         index_failures = self.index_failures()
         if index_failures and not any(state.documents for state in library.index_states().values()):
@@ -306,7 +306,7 @@ class LibraryHost:
         ask: Callable[[], _Result],
         interrupted: Callable[[], bool] = never,
     ) -> _Result:
-        """Run a query; if the index is damaged, request a repair and retry until time is up.
+        """Call `ask`; if the index is damaged, request a repair and retry until time is up.
 
         Raises the last error.
         """

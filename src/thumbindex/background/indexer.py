@@ -323,7 +323,7 @@ def run_indexer(arguments: Sequence[str]) -> int:
 def keep_up_to_date(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:
     """Keep indexes up to date until standard input closes; index once without `serve.watch`."""
     threading.Thread(target=_exit_with_server, name="server watch", daemon=True).start()
-    # Opened after that, so that the child exits even if the server dies meanwhile.
+    # Opened after that, so that this process exits even if the server dies during the opening.
     library = open_it()
     resume_garbage_collection()
     # nothing needs cleaning up
@@ -337,7 +337,7 @@ def keep_up_to_date(open_it: Callable[[], Library], only: Collection[str] = ()) 
 
 
 def _send(note: Message) -> None:
-    with suppress(OSError):  # the server is about to be gone
+    with suppress(OSError):  # the server has ended
         sys.stderr.write(note.line())
         sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""Run the child process that indexes: one of a folder's servers has one."""
+"""Run the indexer, a child process. Among several servers of a folder, only one runs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MessageKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"
 _STOPPED = (
     "Indexing stopped{}; answers come from the existing index. Indexing restarts automatically."
 )
-"""Note with a reason; users who see only some folders get none, as it may name another folder."""
+"""Note with a reason, except for users who see only some folders: it may name another."""
 
 _LOCK_SECONDS = 0.5
 """Interval between attempts to take a lock that another server holds."""
@@ -59,7 +59,7 @@ def read_message(line: str) -> Message | None:
 
 def postponed_message(folder: str, error: Exception) -> str:
     """Return the text of a "words" message."""
-    return f"{folder}: changes wait ({error})"
+    return f"{folder}: cannot index changes ({error})"
 
 
 class IndexerProcess:

@@ -159,8 +159,8 @@ class Watch:
     def _check_watch_limit(self, observer: BaseObserver) -> None:
         """Raise OSError if the system has no watch left.
 
-        On Linux each subfolder needs one, and watchdog ignores failures. So try to watch one more
-        folder.
+        On Linux each subfolder needs a watch, and watchdog ignores failures. So watch one more
+        folder as a test.
         """
         if sys.platform == "linux":
             observer.unschedule(

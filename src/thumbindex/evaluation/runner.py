@@ -24,7 +24,7 @@ RANKED_PASSAGES = 50
 """Default number of passages in a ranking, usually enough for ten documents."""
 
 _CUTOFF_SETTING = "query.confidence.minimum_relevance"
-"""Setting of the cutoff for weak passages, which is off in an evaluation unless set."""
+"""Key of the cutoff for weak passages; an evaluation disables it unless this key is set."""
 
 _ShowProgress = Callable[[Progress], None]
 

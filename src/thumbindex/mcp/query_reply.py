@@ -384,7 +384,7 @@ def reply_when_ready(
     is_local: bool = True,
 ) -> Reply:
     """Answer a query; first wait, up to the time limits, for the index and the model."""
-    library_host.await_words(tell=tell, interrupted=interrupted)
+    library_host.await_words(on_progress=tell, interrupted=interrupted)
     library_host.await_model(interrupted)
     return reply_query(
         library_host.library() if is_local else library_host.library().without_local_paths(),

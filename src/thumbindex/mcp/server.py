@@ -444,7 +444,7 @@ class _Requests:
         """Make a tool wait for the index, and mention indexing if a path is unknown."""
 
         def reply_when_indexed(arguments: Mapping[str, Any], call: _CallState) -> Reply:
-            self._library_host.await_words(tell=call.report, interrupted=call.is_cancelled)
+            self._library_host.await_words(on_progress=call.report, interrupted=call.is_cancelled)
             try:
                 return reply(self._library, arguments)
             except UnknownPathError as error:

@@ -110,7 +110,7 @@ LAG_QUERY = (
     " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) "
     "END)::float8, pg_is_in_recovery()"
 )
-"""Returns an upper bound on the replication lag in seconds, and whether the server is a standby.
+"""SQL for the maximum replication lag in seconds, and for whether the server is a standby.
 
 A disconnected standby reports the age of its last replayed transaction.
 """

@@ -39,10 +39,10 @@ from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
 from thumbindex.text import text_digest
 
 STORE_ID = "store_id"
-"""The meta key that identifies a store: a rebuilt one uses the same row ids for other rows."""
+"""Meta key of a store's id, which changes with a rebuild: row ids then refer to other rows."""
 
 CONFIRM_SECONDS = 1.0
-"""Interval at which a builder confirms that its publication is current."""
+"""Interval between a builder's confirmations that its publication is current."""
 
 DROP_MILLISECONDS = 200
 """Lock timeout for dropping a partition; waiting blocks all partitions of its table."""
@@ -83,7 +83,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class _PublishedRows:
-    """A folder's published rows, to find the changes."""
+    """Digests and ids of a folder's published rows, which reveal changes."""
 
     row_digests: Mapping[int, str] = field(default_factory=dict)  # by document row
     tombstones: Mapping[str, bytes] = field(default_factory=dict)  # by segment

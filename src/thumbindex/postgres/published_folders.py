@@ -492,9 +492,7 @@ def _format_age(seconds: float) -> str:
 def _check_vectors(session: DatabaseSession, folder: FolderSummary) -> DatabaseCheck:
     name = f"vectors of {folder.name}"
     if folder.vectors <= MAX_EXACT_VECTORS:
-        return DatabaseCheck(
-            name, True, f"{folder.vectors:,}, few enough for exact search without an index"
-        )
+        return DatabaseCheck(name, True, f"{folder.vectors:,}, searched exactly without an index")
     sql = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
     if not session.fetch(sql, (f"vectors_{folder.folder}_hnsw",)):
         return DatabaseCheck(
@@ -502,4 +500,4 @@ def _check_vectors(session: DatabaseSession, folder: FolderSummary) -> DatabaseC
             False,
             f"{folder.vectors:,} without an index: the next `thumbindex engine publish` creates it",
         )
-    return DatabaseCheck(name, True, f"{folder.vectors:,} in an index")
+    return DatabaseCheck(name, True, f"{folder.vectors:,}, searched with an HNSW index")
