@@ -96,6 +96,7 @@ def test_judgments_of_newly_private_notes_are_deleted(page, vault):
         "---\nprivate: true\n---\n# Sync\n", encoding="utf-8"
     )
     assert "sync.md" not in page.get("/judge").text
+    assert "sync.md" not in mark(page, "2", path="other.md", heading="").text
     vault.index()
     assert "sync.md" not in vault.opened[0].index_paths.judged.read_text(encoding="utf-8")
     assert "other.md" in vault.opened[0].index_paths.judged.read_text(encoding="utf-8")

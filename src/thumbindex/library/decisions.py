@@ -317,16 +317,25 @@ class Judgments:
 
     def all(self) -> Mapping[str, tuple[JudgedQuery, ...]]:
         """Return all judgments about visible notes by folder, oldest first."""
-        return {name: _visible_judgments(reader) for name, reader in self._readers.items()}
+        return {
+            name: _visible_judgments(reader, read_judgments(reader.folder.index_paths))
+            for name, reader in self._readers.items()
+        }
 
     def of(self, query: str) -> Mapping[str, JudgedQuery]:
-        """Return a query's judgments by folder. Raises StorageError."""
+        """Return a query's judgments about visible notes by folder. Raises StorageError."""
         id_ = query_id(query)
         return {
-            name: judgment
+            name: judged_query
             for name, reader in self._readers.items()
-            for judgment in read_judgments(reader.folder.index_paths)
-            if query_id(judgment.query) == id_
+            for judged_query in _visible_judgments(
+                reader,
+                [
+                    judged_query
+                    for judged_query in read_judgments(reader.folder.index_paths)
+                    if query_id(judged_query.query) == id_
+                ],
+            )
         }
 
     def judge(
@@ -334,7 +343,8 @@ class Judgments:
     ) -> JudgedQuery:
         """Grade a passage for a query: 2 answers it, 1 helps, 0 does not; None removes the grade.
 
-        Returns the query's judgments. Raises UnknownPathError for a hidden or unknown note.
+        Returns the query's judgments about visible notes. Raises UnknownPathError for a hidden or
+        unknown note.
         """
         reader = self._reader_of(folder)
         if grade is not None and grade not in _GRADES:
@@ -354,7 +364,10 @@ class Judgments:
             now = datetime.now().astimezone().isoformat(timespec="seconds")
             return [*other_queries, replace(judged_query, judgments=tuple(judgments), made=now)]
 
-        return _split_by_query(change_judgments(reader.folder.index_paths, change), query, kind)[0]
+        judged = _split_by_query(change_judgments(reader.folder.index_paths, change), query, kind)[
+            0
+        ]
+        return next(iter(_visible_judgments(reader, [judged])), replace(judged, judgments=()))
 
     def remove(self, query: str, *, folder: str) -> None:
         """Remove a query and its judgments."""
@@ -369,9 +382,8 @@ class Judgments:
         return self._readers[folder]
 
 
-def _visible_judgments(reader: Reader) -> tuple[JudgedQuery, ...]:
-    """Return a folder's judgments about visible notes."""
-    judged = read_judgments(reader.folder.index_paths)
+def _visible_judgments(reader: Reader, judged: Sequence[JudgedQuery]) -> tuple[JudgedQuery, ...]:
+    """Return the judgments about visible notes, without queries that have none."""
     paths = {judgment.path for query in judged for judgment in query.judgments}
     indexed = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
     hidden = hidden_paths(indexed, reader)
