@@ -16,7 +16,7 @@ SECTIONS = dict(re.findall(r"^### (.+)\n\n((?:(?!^##).*\n)+)", PAGE, re.M))
 COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_snippets_equal_what_install_writes(client: Client) -> None:
     snippet = re.search(r"```(json|toml)\n(.*?)```", SECTIONS[client.title], re.S)
     assert snippet is not None
@@ -27,7 +27,7 @@ def test_snippets_equal_what_install_writes(client: Client) -> None:
     assert parse(snippet[2]) == expected
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_sections_name_the_command_and_the_next_step(client: Client) -> None:
     text = re.sub(r"\s+", " ", SECTIONS[client.title])
     assert f"`thumbindex install {client.name}`" in text

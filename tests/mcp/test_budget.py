@@ -26,7 +26,7 @@ def passage(
 def parsed(text: str, match: str) -> Passage:
     """Return a document's only section as a passage that matched the chunk with `match`."""
     parts = parse_document("a.md", text.encode(), CorpusSettings())
-    (section,), chunk = parts.sections, next(each for each in parts.chunks if match in each.text)
+    (section,), chunk = parts.sections, next(c for c in parts.chunks if match in c.text)
     lines = (section.start_line, section.end_line, chunk.start_line, chunk.end_line)
     return Passage(1, "f", "a.md", "A", ("A",), *lines, 1.0, section.text, match=chunk.text)
 
@@ -52,7 +52,7 @@ def fit(
 
 def cut(section: Passage, characters: int) -> Passage:
     """Return a passage with as much of its text as fits."""
-    (shown,) = fit_passages([section], characters, lambda each: 0, len)
+    (shown,) = fit_passages([section], characters, lambda item: 0, len)
     return shown.passage
 
 

@@ -90,10 +90,10 @@ def test_first_page_is_small_and_needs_four_requests(browser, tags_of):
         and (link := attributes.get("src") or attributes["href"]).startswith("/")
     ]
     sizes = [
-        len(gzip.compress(each))
-        for each in (
+        len(gzip.compress(body))
+        for body in (
             page.content,
-            *(browser.get(each, Accept_Encoding="identity").content for each in loaded),
+            *(browser.get(path, Accept_Encoding="identity").content for path in loaded),
         )
     ]
     assert len(loaded) <= 3

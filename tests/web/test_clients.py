@@ -75,11 +75,11 @@ def test_waiting_requests_do_not_delay_other_clients(
 ) -> None:
     """Many requests wait for indexing; another client is answered at once."""
     (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
-    places = next(each.index_paths for each in library.opened if each.name == "handbook")
+    paths = next(index.index_paths for index in library.opened if index.name == "handbook")
     try:
         with serve() as running:
-            with FileLock(places.watch):
-                waiting = [
+            with FileLock(paths.watch):
+                threads = [
                     threading.Thread(
                         target=running.call,
                         args=("tools/call", running.token("alice")),
@@ -87,19 +87,19 @@ def test_waiting_requests_do_not_delay_other_clients(
                     )
                     for _ in range(48)
                 ]
-                for each in waiting:
-                    each.start()
+                for thread in threads:
+                    thread.start()
                 time.sleep(0.5)
                 answer = running.call(
                     "tools/call", running.token("bob"), name="query", arguments={"query": "tickets"}
                 ).json()
-                still = sum(each.is_alive() for each in waiting)
-            for each in waiting:
-                each.join()
+                waiting = sum(thread.is_alive() for thread in threads)
+            for thread in threads:
+                thread.join()
     finally:
         (place / "handbook" / "unread.md").unlink()
     assert answer["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
-    assert still == 48  # they wait for a minute
+    assert waiting == 48  # they wait for a minute
 
 
 WAIT = {"query": "tickets", "wait_fresh": 60}
@@ -156,8 +156,8 @@ async def test_changes_are_sent_only_to_clients_that_may_see_the_folder(
             group.start_soon(listen, name, ready)
             await ready.wait()
         await anyio.sleep(0.6)
-        for each in heard.values():
-            each.clear()  # events from the previous test
+        for events in heard.values():
+            events.clear()  # from the previous test
         for folder in ("salaries", "handbook"):
             path = place / folder / f"new-{mode}.md"
             path.write_text("# New\n\nNew.\n", encoding="utf-8")
@@ -174,10 +174,10 @@ async def test_changes_are_sent_only_to_clients_that_may_see_the_folder(
 
 def test_session_belongs_to_its_token(running: Any) -> None:
     session = running.greet(running.token("alice")).headers["mcp-session-id"]
-    others = running.greet({**running.token("bob"), "Mcp-Session-Id": session})
-    nobodys = running.greet({**running.token("bob"), "Mcp-Session-Id": "0" * 32})
-    assert (others.status_code, others.content) == (nobodys.status_code, nobodys.content)
-    assert others.status_code == 404
+    foreign = running.greet({**running.token("bob"), "Mcp-Session-Id": session})
+    unknown = running.greet({**running.token("bob"), "Mcp-Session-Id": "0" * 32})
+    assert (foreign.status_code, foreign.content) == (unknown.status_code, unknown.content)
+    assert foreign.status_code == 404
 
 
 def test_number_of_sessions_is_limited(serve: Callable[..., Any]) -> None:
@@ -186,5 +186,5 @@ def test_number_of_sessions_is_limited(serve: Callable[..., Any]) -> None:
         session = {"Mcp-Session-Id": opened[0].headers["mcp-session-id"]}
         ended = running.ask(method="DELETE", headers={**running.token("bob"), **session})
         again = running.greet(running.token("bob"))
-    assert [each.status_code for each in opened] == [200, 200, 200, 200, 503]
+    assert [response.status_code for response in opened] == [200, 200, 200, 200, 503]
     assert (ended.status_code, again.status_code) == (200, 200)
