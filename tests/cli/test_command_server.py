@@ -80,11 +80,11 @@ def ask(folder: Path, *arguments: str, client: str = PATIENT, **around: str) -> 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Make a private runtime directory, with a path short enough for sockets."""
-    with tempfile.TemporaryDirectory(prefix="ti") as made:
+    with tempfile.TemporaryDirectory(prefix="ti") as directory:
         for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
-            (Path(made) / name).mkdir()
-            monkeypatch.setenv(name, str(Path(made) / name))
-        yield Path(made) / "XDG_RUNTIME_DIR"
+            (Path(directory) / name).mkdir()
+            monkeypatch.setenv(name, str(Path(directory) / name))
+        yield Path(directory) / "XDG_RUNTIME_DIR"
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def settled(library: Library) -> Library:
 
 def settle(library: Library) -> None:
     """Index until nothing is left to do."""
-    newest = max(each.stat().st_mtime for _, root in library.folders for each in root.rglob("*.md"))
+    newest = max(note.stat().st_mtime for _, root in library.folders for note in root.rglob("*.md"))
     time.sleep(max(0.0, newest + TRUSTED_SECONDS - time.time()))
     for _ in range(2):
         library.index()
@@ -188,9 +188,9 @@ def test_paths_are_relative_to_the_clients_directory(
     indexes: Path,
     alone: Callable[..., Printed],
 ):
-    found = ask(vault / inside, *arguments, "--index", str(indexes))
-    assert found.code == 0
-    assert found == alone(vault / inside, *arguments, "--index", str(indexes))
+    result = ask(vault / inside, *arguments, "--index", str(indexes))
+    assert result.code == 0
+    assert result == alone(vault / inside, *arguments, "--index", str(indexes))
 
 
 def test_server_answers_after_its_own_directory_is_deleted(
@@ -204,12 +204,12 @@ def test_server_answers_after_its_own_directory_is_deleted(
 ):
     (tmp_path / "gone").mkdir()
     local = CommandServer(settled, PROGRAM, open_fake)
-    with monkeypatch.context() as there:
-        there.chdir(tmp_path / "gone")
+    with monkeypatch.context() as patch:
+        patch.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
-        found = ask(vault / "plugins", *CASES["query"], "--folder", "..", "--index", str(indexes))
+        result = ask(vault / "plugins", *CASES["query"], "--folder", "..", "--index", str(indexes))
     local.close()
-    assert found.code == 0
+    assert result.code == 0
 
 
 @pytest.mark.parametrize(
@@ -251,9 +251,9 @@ def test_command_is_not_served_while_a_change_is_not_indexed(
     settle(settled)
     indexed = ask_here(*question)
     (vault / "new.md").unlink()
-    gone = ask_here(*question)
+    deleted = ask_here(*question)
     settle(settled)
-    assert [not_indexed.code, indexed.code, gone.code] == [NOBODY, 0, NOBODY]
+    assert [not_indexed.code, indexed.code, deleted.code] == [NOBODY, 0, NOBODY]
     assert b"new.md" in indexed.stdout
 
 
@@ -292,17 +292,17 @@ def test_unreadable_server_file_is_skipped(
 def test_two_folders_are_served_together_and_separately(
     runtime: Path, open_fake: Open, vault: Path, tmp_path: Path, alone: Callable[..., Printed]
 ):
-    other = tmp_path / "other"
-    write(other / "tea.md", "# Tea\n\nA green button on the kettle.\n")
-    with open_fake(OpenOptions((str(vault), str(other)), tmp_path / "indexes")) as library:
+    second = tmp_path / "other"
+    write(second / "tea.md", "# Tea\n\nA green button on the kettle.\n")
+    with open_fake(OpenOptions((str(vault), str(second)), tmp_path / "indexes")) as library:
         settle(library)
         local = CommandServer(library, PROGRAM, open_fake)
-        for folders in ((vault, other), (other,), (vault,)):
-            named = [f"--folder={folder}" for folder in folders]
-            arguments = ("query", "green button", *named, f"--index={tmp_path / 'indexes'}")
-            found = ask(tmp_path, *arguments)
-            assert found.code == 0
-            assert found == alone(tmp_path, *arguments)
+        for folders in ((vault, second), (second,), (vault,)):
+            options = [f"--folder={folder}" for folder in folders]
+            arguments = ("query", "green button", *options, f"--index={tmp_path / 'indexes'}")
+            result = ask(tmp_path, *arguments)
+            assert result.code == 0
+            assert result == alone(tmp_path, *arguments)
         local.close()
 
 
@@ -310,8 +310,8 @@ def test_two_folders_are_served_together_and_separately(
 
 
 def endpoint(local: CommandServer) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(local.path.read_text(encoding="utf-8"))
-    return read
+    content: dict[str, Any] = json.loads(local.path.read_text(encoding="utf-8"))
+    return content
 
 
 def address(local: CommandServer) -> Path:
@@ -319,14 +319,14 @@ def address(local: CommandServer) -> Path:
     return local.path.with_suffix(".sock")
 
 
-def state(local: CommandServer, **other: Any) -> None:
+def state(local: CommandServer, **changes: Any) -> None:
     """Change the file in which a server states its key."""
-    local.path.write_text(json.dumps({**endpoint(local), **other}), encoding="utf-8")
+    local.path.write_text(json.dumps({**endpoint(local), **changes}), encoding="utf-8")
 
 
 def test_socket_and_key_are_private_to_the_user(served: CommandServer) -> None:
     folder, places = served.path.parent, [served.path, address(served)]
-    assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, *places)] == [
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, *places)] == [
         0o700,
         0o600,
         0o600,
@@ -392,9 +392,9 @@ def test_silent_client_does_not_block_others(
         assert ask_here("query", "green button").code == 0
 
 
-@pytest.mark.parametrize("said", [None, b"", ACCEPTED])
+@pytest.mark.parametrize("reply", [None, b"", ACCEPTED])
 def test_server_that_hangs_or_ends_delays_a_command_only_briefly(
-    said: bytes | None,
+    reply: bytes | None,
     served: CommandServer,
     ask_here: Callable[..., Printed],
     tmp_path_factory: pytest.TempPathFactory,
@@ -407,14 +407,14 @@ def test_server_that_hangs_or_ends_delays_a_command_only_briefly(
 
         def serve() -> None:
             with listener.accept() as connection:
-                if said is None:
+                if reply is None:
                     connection.poll(5)
                     time.sleep(5)
                     return
                 deliver_challenge(connection, key)
                 answer_challenge(connection, key)
                 connection.recv_bytes()
-                connection.send_bytes(said)
+                connection.send_bytes(reply)
 
         threading.Thread(target=serve, daemon=True).start()
         began = time.monotonic()
@@ -432,10 +432,10 @@ def test_answer_of_megabytes_arrives_complete(
         local = CommandServer(library, PROGRAM, open_fake)
         arguments = ("read", "large.md", "--folder", str(folder), "--index")
         arguments = (*arguments, str(tmp_path / "indexes"))
-        asked = ask(tmp_path, *arguments)
+        result = ask(tmp_path, *arguments)
         local.close()
-    assert asked == alone(tmp_path, *arguments)
-    assert len(asked.stdout) > 1_000_000
+    assert result == alone(tmp_path, *arguments)
+    assert len(result.stdout) > 1_000_000
 
 
 def test_command_that_warns_is_not_served(
@@ -452,9 +452,9 @@ def test_command_that_warns_is_not_served(
         return open_fake(opening)
 
     local = CommandServer(settled, PROGRAM, open_loudly)
-    found = ask(vault, "list", f"--folder={vault}", f"--index={indexes}")
+    result = ask(vault, "list", f"--folder={vault}", f"--index={indexes}")
     local.close()
-    assert found == (NOBODY, b"", b"")
+    assert result == (NOBODY, b"", b"")
 
 
 def test_files_of_a_killed_server_are_skipped_and_deleted(
@@ -469,7 +469,7 @@ def test_files_of_a_killed_server_are_skipped_and_deleted(
     served.path.rename(served.path.with_name("later.json"))
     address(served).rename(served.path.with_name("later.sock"))
     assert ask_here("query", "green button").code == 0
-    assert {each.name for each in folder.iterdir()} == {"later.json", "later.sock"}
+    assert {path.name for path in folder.iterdir()} == {"later.json", "later.sock"}
 
 
 def test_closed_server_leaves_no_files(runtime: Path, settled: Library, open_fake: Open) -> None:
@@ -514,6 +514,8 @@ def test_server_never_repairs_an_index_for_a_command(
     damaged.__class__ = Damaged
     local = CommandServer(damaged, PROGRAM, open_fake)
     place = (f"--folder={vault}", f"--index={indexes}")
-    codes = [ask(vault, *asked, *place).code for asked in (("list",), ("query", "green button"))]
+    codes = [
+        ask(vault, *command, *place).code for command in (("list",), ("query", "green button"))
+    ]
     local.close()
     assert codes == [0, NOBODY]

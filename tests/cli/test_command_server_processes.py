@@ -68,8 +68,8 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.vault, self.here = root / "vault", root / "elsewhere"
         self.options = [f"--folder={self.vault}", f"--index={root / 'index'}"]
-        for each in (self.vault, self.here, root / "run", root / "home", root / "nobody"):
-            each.mkdir(mode=0o700)
+        for directory in (self.vault, self.here, root / "run", root / "home", root / "nobody"):
+            directory.mkdir(mode=0o700)
         for name, text in NOTES.items():
             write(self.vault / name, text)
         self.said = root / "said"
@@ -88,7 +88,7 @@ class Place:
 
     def sockets(self) -> list[str]:
         folder = Path(self.around["XDG_RUNTIME_DIR"], "thumbindex", "run")
-        return sorted(str(each) for each in folder.glob("*.json")) if folder.is_dir() else []
+        return sorted(str(path) for path in folder.glob("*.json")) if folder.is_dir() else []
 
     def await_socket(self) -> None:
         """Wait until a server answers commands."""
@@ -120,28 +120,28 @@ class Place:
             command, env=around, cwd=self.here, stdin=theirs, stdout=theirs, stderr=theirs
         ) as process:
             os.close(theirs)
-            shown = b""
+            output = b""
             with suppress(OSError):  # Linux reports the end of output so
                 while select.select([ours], [], [], 60)[0] and (part := os.read(ours, 10_000)):
-                    shown += part
+                    output += part
         os.close(ours)
-        return self.said.read_text(), process.returncode, TIMES.sub(b"", LINK_IDS.sub(b"", shown))
+        return self.said.read_text(), process.returncode, TIMES.sub(b"", LINK_IDS.sub(b"", output))
 
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
     """Make a Place with a short path, and index it."""
     with tempfile.TemporaryDirectory(prefix="ti") as root:
-        made = Place(Path(root))
+        directory = Place(Path(root))
         time.sleep(TRUSTED_SECONDS)
         for _ in range(2):
             subprocess.run(
-                [*THUMBINDEX, "index", *made.options],
-                env=made.around,
+                [*THUMBINDEX, "index", *directory.options],
+                env=directory.around,
                 check=True,
                 capture_output=True,
             )
-        yield made
+        yield directory
 
 
 @contextmanager
@@ -169,11 +169,12 @@ def test_command_prints_the_same_with_and_without_a_server(
 ):
     run: Command = getattr(place, where)
     # a busy machine may be slow
-    asked = next(
-        (found for _ in range(5) if (found := run(CASES[case], place.around))[0] == "server"), None
+    served = next(
+        (result for _ in range(5) if (result := run(CASES[case], place.around))[0] == "server"),
+        None,
     )
-    assert asked is not None
-    assert asked[1:] == run(CASES[case], place.alone)[1:]
+    assert served is not None
+    assert served[1:] == run(CASES[case], place.alone)[1:]
 
 
 @pytest.mark.parametrize(
@@ -187,12 +188,12 @@ def test_command_prints_the_same_with_and_without_a_server(
 def test_every_kind_of_terminal_shows_the_same(
     around: Mapping[str, str], place: Place, server: ServerProcess
 ):
-    asked, alone = (
+    served, alone = (
         place.in_terminal(CASES["query"], {**kind, **around})
         for kind in (place.around, place.alone)
     )
-    assert asked[1:] == alone[1:]
-    assert asked[0] == "server"
+    assert served[1:] == alone[1:]
+    assert served[0] == "server"
 
 
 def test_only_protocol_messages_are_written_to_stdout(place: Place, server: ServerProcess):

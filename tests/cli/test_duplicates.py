@@ -43,21 +43,23 @@ def listed(run: Run) -> Any:
 
 
 def grey_id(run: Run) -> str:
-    return str(next(each["id"] for each in listed(run)["clusters"] if each["zone"] == "grey"))
+    return str(
+        next(cluster["id"] for cluster in listed(run)["clusters"] if cluster["zone"] == "grey")
+    )
 
 
 def test_duplicates_json_fits_its_schema(run: Run) -> None:
-    found = listed(run)
-    assert [each["zone"] for each in found["clusters"]] == ["same", "grey"]
-    assert (found["merged"], found["flagged"], found["share"]) == (2, 2, 1.0)
+    report = listed(run)
+    assert [cluster["zone"] for cluster in report["clusters"]] == ["same", "grey"]
+    assert (report["merged"], report["flagged"], report["share"]) == (2, 2, 1.0)
 
 
 def test_texts_are_shown_side_by_side_with_differences_marked(run: Run) -> None:
-    shown = run("--grey").stdout
-    assert "[30] days" in shown
-    assert "[90] days" in shown
-    assert "these disagree: " in shown
-    assert "old.md:3-3" in shown
+    output = run("--grey").stdout
+    assert "[30] days" in output
+    assert "[90] days" in output
+    assert "these disagree: " in output
+    assert "old.md:3-3" in output
 
 
 def test_decision_is_saved_shown_and_undone(run: Run) -> None:
@@ -66,7 +68,7 @@ def test_decision_is_saved_shown_and_undone(run: Run) -> None:
         "; decided: apart (two policies)"
         in run("decide", name, "apart", "--note", "two policies").stdout
     )
-    assert [each["note"] for each in listed(run)["clusters"]] == ["", "two policies"]
+    assert [cluster["note"] for cluster in listed(run)["clusters"]] == ["", "two policies"]
     assert run("undo", name).exit_code == 0
     assert run("undo", name).exit_code == 2
 
@@ -79,20 +81,20 @@ def test_wrong_decision_or_cluster_is_explained(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "verdict", "told"),
+    ("typed", "verdict", "decided"),
     [("s\n", "same", 1), ("x\na\n", "apart", 1), ("k\n", None, 0), ("", None, 0)],
 )
 def test_review_reads_keys_line_by_line_without_a_terminal(
-    run: Run, typed: str, verdict: str | None, told: int
+    run: Run, typed: str, verdict: str | None, decided: int
 ) -> None:
-    assert f"{told} of 1 decided" in run("review", stdin=typed).stdout
-    assert [each["verdict"] for each in listed(run)["clusters"]] == [None, verdict]
+    assert f"{decided} of 1 decided" in run("review", stdin=typed).stdout
+    assert [cluster["verdict"] for cluster in listed(run)["clusters"]] == [None, verdict]
 
 
 def test_outdated_decisions_are_listed_with_their_former_places(run: Run, tmp_path: Path) -> None:
     run("decide", grey_id(run), "apart")
     write(tmp_path / "vault" / "new.md", "# Retention\n\nAsk the office.\n")
-    assert {tuple(sorted(each["places"])) for each in listed(run)["outdated_decisions"]} == {
-        ("new.md:3", "old.md:3")
-    }
+    assert {
+        tuple(sorted(decision["places"])) for decision in listed(run)["outdated_decisions"]
+    } == {("new.md:3", "old.md:3")}
     assert "one of the texts no longer exists" in run().stdout

@@ -82,25 +82,25 @@ def backups(tmp_path_factory: pytest.TempPathFactory) -> Library:
 def found(library: Library) -> dict[str, Any]:
     payload = answer_payload(library.query("server copies all files every night"))
     check(payload, "query")
-    return {each["path"]: each for each in payload["results"]}
+    return {result["path"]: result for result in payload["results"]}
 
 
 def test_merged_text_appears_once_with_cautious_metadata(backups: Library) -> None:
     results = found(backups)
-    (kept,) = (each for path, each in results.items() if path != "new.md")
-    assert kept["dedup"] == {"is_duplicate": False, "cluster_size": 2}
-    assert (kept["created"], kept["status"], kept["owner"]) == ("2024-01-01", "draft", "Bo")
-    assert len(kept["also_in"]) == 1
+    (merged,) = (result for path, result in results.items() if path != "new.md")
+    assert merged["dedup"] == {"is_duplicate": False, "cluster_size": 2}
+    assert (merged["created"], merged["status"], merged["owner"]) == ("2024-01-01", "draft", "Bo")
+    assert len(merged["also_in"]) == 1
 
 
 def test_contradicting_texts_name_each_other_with_date_and_words(backups: Library) -> None:
     results = found(backups)
-    (other,) = results["new.md"]["disagrees"]
-    assert (other["path"], other["differs"]) == (
+    (contradiction,) = results["new.md"]["disagrees"]
+    assert (contradiction["path"], contradiction["differs"]) == (
         next(path for path in results if path != "new.md"),
         "`90 day` against `30 day`",
     )
-    assert other["date"] in {"2024-01-01", "2025-01-01"}
+    assert contradiction["date"] in {"2024-01-01", "2025-01-01"}
 
 
 @pytest.mark.parametrize("language", {**DENIED, **UNKNOWN})
@@ -120,12 +120,12 @@ def test_negation_is_reported_as_a_contradiction(denied: Library, language: str)
     passages = {
         passage.path: passage for passage in denied.query(text, path=[f"{language} *.md"]).passages
     }
-    (here,), (there,) = (
+    (first,), (second,) = (
         passages[f"{language} {place}.md"].disagrees for place in ("office", "branch")
     )
-    assert (here.path, there.path) == (f"{language} branch.md", f"{language} office.md")
-    assert f"nothing against `{word}`" in here.differs
-    assert f"`{word}` against nothing" in there.differs
+    assert (first.path, second.path) == (f"{language} branch.md", f"{language} office.md")
+    assert f"nothing against `{word}`" in first.differs
+    assert f"`{word}` against nothing" in second.differs
 
 
 def test_tool_text_lists_copies_with_their_lines(
@@ -154,7 +154,7 @@ def test_tool_text_reports_contradictions(backups: Library) -> None:
 
 
 def test_copies_are_current_limited_and_listed_once(tmp_path: Path) -> None:
-    root, other = (
+    root, unrelated = (
         tmp_path / "notes",
         "Trees grow in spring, when rain is warm and birds come back to the garden.",
     )
@@ -163,7 +163,7 @@ def test_copies_are_current_limited_and_listed_once(tmp_path: Path) -> None:
         write(root / f"{name}.md", f"# Note\n\n{TEXT.format(30)}\n")
     write(
         root / "twice.md",
-        f"# Note\n\n{TEXT.format(30)}\n\n{other}\n\n## Again\n\n{TEXT.format(30)}\n",
+        f"# Note\n\n{TEXT.format(30)}\n\n{unrelated}\n\n## Again\n\n{TEXT.format(30)}\n",
     )
     with Library.open([root], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
         library.index()
@@ -180,6 +180,6 @@ def test_copies_are_current_limited_and_listed_once(tmp_path: Path) -> None:
         3,
         7,
     )
-    places = [each.path for each in (passage, *passage.also_in)]
+    places = [copy.path for copy in (passage, *passage.also_in)]
     assert sorted(places) == ["a.md", "b.md", "f.md", "twice.md"]
     assert passage.cluster_size == 4

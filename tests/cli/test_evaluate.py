@@ -45,16 +45,17 @@ def label(name: str, id_: str, query: str, path: str, **more: object) -> None:
 
 def test_set_runs_on_the_folder_of_its_name_or_else_on_all(run: Run) -> None:
     sets = ("cats.manual.jsonl", "dogs.manual.jsonl", "pets.manual.jsonl")
-    found = checked(run(*sets, "--json"), "eval")
+    report = checked(run(*sets, "--json"), "eval")
     folders = {
-        each["name"]: (each["folders"], each["index"]["documents"]) for each in found["sets"]
+        query_set["name"]: (query_set["folders"], query_set["index"]["documents"])
+        for query_set in report["sets"]
     }
     assert folders == {
         "cats.manual": (["cats"], 1),
         "dogs.manual": (["dogs"], 1),
         "pets.manual": (["cats", "dogs"], 2),
     }
-    assert (found["queries"], found["scores"]["ALL"]["nDCG@10"]) == (3, 1.0)
+    assert (report["queries"], report["scores"]["ALL"]["nDCG@10"]) == (3, 1.0)
     assert "cats.manual" in run(*sets).stdout
 
 
@@ -62,19 +63,17 @@ def test_earlier_report_works_as_a_baseline(run: Run) -> None:
     write(Path("before.json"), run("cats.manual.jsonl", "--json").stdout)
     baseline = ("--baseline", "before.json", "--set", "query.limit=1")
     again = checked(run("cats.manual.jsonl", *baseline, "--json"), "eval")
-    assert [(each["name"], each["difference"]) for each in again["baseline"]] == [
-        ("cats.manual", 0.0)
-    ]
+    assert [(row["name"], row["difference"]) for row in again["baseline"]] == [("cats.manual", 0.0)]
     assert again["sets"][0]["settings"] == {"query.limit": 1}
 
 
 def test_rewordings_are_compared_with_queries_as_typed(run: Run) -> None:
-    given = {"also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
-    label("pets.client", "c1", "feline contentment", "cats.md", **given)
-    asked = ("pets.client.jsonl", "--run", "run.jsonl", "--json")
-    write(Path("typed.json"), run(*asked, "--as-typed").stdout)
-    found = checked(run(*asked, "--baseline", "typed.json"), "eval")
-    assert [(each["before"], each["after"]) for each in found["baseline"]] == [(0.0, 1.0)]
+    rewordings = {"also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
+    label("pets.client", "c1", "feline contentment", "cats.md", **rewordings)
+    options = ("pets.client.jsonl", "--run", "run.jsonl", "--json")
+    write(Path("typed.json"), run(*options, "--as-typed").stdout)
+    report = checked(run(*options, "--baseline", "typed.json"), "eval")
+    assert [(each["before"], each["after"]) for each in report["baseline"]] == [(0.0, 1.0)]
     rows = [json.loads(line) for line in Path("run.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["id"], row["results"][0]["path"]) for row in rows] == [("c1", "cats.md")]
 

@@ -25,8 +25,8 @@ def vault(tmp_path: Path) -> Path:
 def test_vault_is_evaluated_with_its_own_links(
     vault: Path, tmp_path: Path, run_in: Callable[..., Result]
 ) -> None:
-    written = tmp_path / "q.jsonl"
-    result = run_in(vault, "eval", "--from-links", "--write-queries", str(written), "--json")
+    queries = tmp_path / "q.jsonl"
+    result = run_in(vault, "eval", "--from-links", "--write-queries", str(queries), "--json")
     assert set(checked(result, "eval")["scores"]) == {"ALL", "link", "description"}
-    assert len(written.read_text(encoding="utf-8").splitlines()) == 32
-    assert checked(run_in(vault, "eval", str(written), "--json"), "eval")["queries"] == 32
+    assert len(queries.read_text(encoding="utf-8").splitlines()) == 32
+    assert checked(run_in(vault, "eval", str(queries), "--json"), "eval")["queries"] == 32

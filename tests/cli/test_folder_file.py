@@ -16,17 +16,17 @@ WORDS = ["--set=serve.watch.reconcile_seconds=0.5", "--set=serve.watch.debounce_
 OWN = '[corpus.private]\nglobs = ["diary*.md"]\n'
 
 
-def answered(server: ServerProcess, wanted: set[str], query: str = "apples") -> set[str]:
+def answered(server: ServerProcess, expected: set[str], query: str = "apples") -> set[str]:
     """Query until these notes are in the answer, or time is up."""
-    found = set[str]()
+    paths = set[str]()
 
     def are_found() -> bool:
         results = server.call("query", query=query, limit=20, wait_fresh=1)["results"]
-        found.update(result["path"] for result in results)
-        return wanted <= found
+        paths.update(result["path"] for result in results)
+        return expected <= paths
 
     until(are_found, 60)
-    return found
+    return paths
 
 
 @pytest.mark.parametrize("hostile", [f"x = {'[' * 5_000}", "[query.fuse]\nlimit = 1000000000\n"])
@@ -62,8 +62,8 @@ def test_hostile_folder_file_stops_no_server_and_reveals_no_private_note(
         }
         status = server.call("status")
         wrong = {
-            each["folder"]: [problem["path"].partition(":")[0] for problem in each["skipped"]]
-            for each in status["folders"]
+            folder["folder"]: [problem["path"].partition(":")[0] for problem in folder["skipped"]]
+            for folder in status["folders"]
         }
         assert wrong == {"mine": [], "strange": ["thumbindex.toml"]}
         assert any(

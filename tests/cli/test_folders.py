@@ -49,8 +49,8 @@ def run(home: Path, config: Path, open_fake: Callable[[OpenOptions], Library]) -
 
 
 def listed(result: Result) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = checked(result, "folders")["folders"]
-    return found
+    folders: list[dict[str, Any]] = checked(result, "folders")["folders"]
+    return folders
 
 
 def test_added_folder_is_listed_and_served_by_name(run: Run, home: Path, config: Path) -> None:
@@ -76,9 +76,9 @@ def test_added_folder_is_listed_and_served_by_name(run: Run, home: Path, config:
         False,
         1,
     )
-    found = load_config(config_file=config)
+    config_read = load_config(config_file=config)
     assert (
-        server_instructions(resolve_folders(found), about=found.about).splitlines()[-1]
+        server_instructions(resolve_folders(config_read), about=config_read.about).splitlines()[-1]
         == "- handbook: How project one is built. guides"
     )
 
@@ -97,8 +97,8 @@ def test_added_folder_is_listed_and_served_by_name(run: Run, home: Path, config:
 def test_rest_of_the_file_is_unchanged(run: Run, home: Path, config: Path, text: str) -> None:
     config.write_bytes(text.encode())
     assert run("add", str(home / "two/docs"), "--about", "Two.").exit_code == 0
-    kept = config.read_bytes().decode()
-    assert (kept.startswith(text), load_config(config_file=config).about) == (
+    remaining = config.read_bytes().decode()
+    assert (remaining.startswith(text), load_config(config_file=config).about) == (
         True,
         {"docs": "Two."},
     )
@@ -114,7 +114,7 @@ def test_rest_of_the_file_is_unchanged(run: Run, home: Path, config: Path, text:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("add", "{home}/nowhere"), "there is no folder"),
         (("add", "{home}/one/docs"), "is already named docs"),
@@ -127,15 +127,15 @@ def test_rest_of_the_file_is_unchanged(run: Run, home: Path, config: Path, text:
     ],
 )
 def test_invalid_arguments_are_refused_and_nothing_is_written(
-    run: Run, home: Path, config: Path, arguments: tuple[str, ...], said: str
+    run: Run, home: Path, config: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     write(config, f"[folders]\ndocs = '{home}/one/docs'\n")
     before = config.read_bytes()
-    command, *rest = (argument.replace("{home}", str(home)) for argument in arguments)
-    result = run(command, *rest)
+    command, *options = (argument.replace("{home}", str(home)) for argument in arguments)
+    result = run(command, *options)
     assert (
         result.exit_code,
-        said.replace("{home}", str(home)) in result.stderr,
+        message.replace("{home}", str(home)) in result.stderr,
         config.read_bytes() == before,
     ) == (2, True, True)
 
@@ -161,14 +161,14 @@ def test_command_inside_an_indexed_folder_uses_and_reports_it(
     monkeypatch.chdir(home / "one/docs")
     at = run("query", "project one", "--json")
     assert [
-        [each["path"] for each in json.loads(found.stdout)["results"]] for found in (inside, at)
+        [entry["path"] for entry in json.loads(result.stdout)["results"]] for result in (inside, at)
     ] == [["one.md"], ["one.md"]]
     assert f"Using the index of docs ({home / 'one/docs'})" in inside.stderr
     assert "Using the index" not in at.stderr
     assert [
-        each.name.partition("-")[0]
-        for each in (home / "indexes").iterdir()
-        if each.name != "vectors"
+        entry.name.partition("-")[0]
+        for entry in (home / "indexes").iterdir()
+        if entry.name != "vectors"
     ] == ["docs"]
 
 
@@ -184,8 +184,8 @@ def test_a_command_uses_the_configured_folder_it_runs_in_else_all(
     monkeypatch.chdir(home)
     outside = run("query", "all about project", "--json")
     assert [
-        {each["folder"] for each in json.loads(found.stdout)["results"]}
-        for found in (inside, outside)
+        {passage["folder"] for passage in json.loads(result.stdout)["results"]}
+        for result in (inside, outside)
     ] == [{"two"}, {"one", "two"}]
 
 

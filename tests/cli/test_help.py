@@ -24,7 +24,8 @@ def commands() -> Iterator[tuple[str, ...]]:
         path, command = waiting.pop(0)
         yield path
         waiting += [
-            ((*path, name), each) for name, each in getattr(command, "commands", {}).items()
+            ((*path, name), subcommand)
+            for name, subcommand in getattr(command, "commands", {}).items()
         ]
 
 
@@ -35,16 +36,16 @@ def run(*arguments: str) -> Result:
 def read(arguments: list[str]) -> None:
     """Parse a command line without running it."""
     command, ctx = ROOT, ROOT.make_context("thumbindex", list(arguments))
-    while rest := [*ctx._protected_args, *ctx.args] if hasattr(command, "commands") else []:
-        command = command.commands[rest[0]]
-        ctx = command.make_context(rest[0], rest[1:], parent=ctx)
+    while remaining := [*ctx._protected_args, *ctx.args] if hasattr(command, "commands") else []:
+        command = command.commands[remaining[0]]
+        ctx = command.make_context(remaining[0], remaining[1:], parent=ctx)
 
 
 @pytest.mark.parametrize("path", list(commands()), ids=" ".join)
 def test_every_help_ends_with_valid_examples(path: tuple[str, ...]) -> None:
-    shown = run(*path, "--help")
-    assert (shown.exit_code, shown.stderr) == (0, "")
-    _, _, examples = shown.stdout.partition("\n  Examples:\n")
+    result = run(*path, "--help")
+    assert (result.exit_code, result.stderr) == (0, "")
+    _, _, examples = result.stdout.partition("\n  Examples:\n")
     assert examples
     for line in examples.splitlines():
         words = shlex.split(line)
@@ -56,12 +57,12 @@ def test_every_help_ends_with_valid_examples(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", [path for path in commands() if path], ids=" ".join)
 def test_documentation_names_every_command(path: tuple[str, ...]) -> None:
     pages = [PAGES / "README.md", *sorted((PAGES / "docs").glob("*.md"))]
-    written = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages)
-    assert f"`{' '.join(path)}" in written or f"thumbindex {' '.join(path)}" in written
+    documentation = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages)
+    assert f"`{' '.join(path)}" in documentation or f"thumbindex {' '.join(path)}" in documentation
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("arguments", "message"),
     [
         ("qurey tea", "No such command 'qurey'. Did you mean 'query'?"),
         ("index --foldr x", "No such option: --foldr (Possible options: --folder)"),
@@ -70,13 +71,13 @@ def test_documentation_names_every_command(path: tuple[str, ...]) -> None:
         ("query tea -sugar", "Try 'thumbindex query --help' for help."),
     ],
 )
-def test_wrong_usage_is_explained_and_exits_with_code_2(given: str, says: str) -> None:
-    result = run(*given.split())
-    assert (result.exit_code, result.stdout, says in result.stderr) == (2, "", True)
+def test_wrong_usage_is_explained_and_exits_with_code_2(arguments: str, message: str) -> None:
+    result = run(*arguments.split())
+    assert (result.exit_code, result.stdout, message in result.stderr) == (2, "", True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion_script_is_printed(monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    shown = run("--show-completion", shell)
-    assert (shown.exit_code, "_THUMBINDEX_COMPLETE" in shown.stdout) == (0, True)
+    result = run("--show-completion", shell)
+    assert (result.exit_code, "_THUMBINDEX_COMPLETE" in result.stdout) == (0, True)

@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("hostile")
     root = place / ROOT
     root.mkdir()
-    quoted = "".join(f"\\U{ord(each):08x}" for each in HOSTILE)
+    quoted = "".join(f"\\U{ord(character):08x}" for character in HOSTILE)
     head = f'---\ntitle: "T{quoted}"\nstatus: "s{quoted}"\ntags: ["g{quoted}"]\n---\n'
     for name, words in {
         NOTE: "",
@@ -82,9 +82,9 @@ def say(
     monkeypatch.chdir(place / ROOT)
 
     def say(*command: str) -> tuple[int, str]:
-        where = ["--folder", str(place / ROOT), "--index", str(place / "index")]
-        own = [] if command[0] in {"add", "folders", "open", "remove"} else where
-        result = CliRunner().invoke(app, [*command, *own], obj=open_fake)
+        folders = ["--folder", str(place / ROOT), "--index", str(place / "index")]
+        options = [] if command[0] in {"add", "folders", "open", "remove"} else folders
+        result = CliRunner().invoke(app, [*command, *options], obj=open_fake)
         return result.exit_code, result.output
 
     return say
@@ -124,21 +124,21 @@ def test_names_never_break_or_reverse_printed_lines(
 ) -> None:
     if form and "--files" in command:
         pytest.skip("--files and --json exclude each other")
-    code, said = say(*command, *form)
+    code, output = say(*command, *form)
     is_exact = form or "--files" in command
-    wrong = (TURNS if is_exact else UNSEEN).findall(said)
-    assert (code in {0, 1, 2}, wrong, "Unexpected" in said) == (True, [], False), said
-    assert [line for line in said.splitlines() if line.lstrip().startswith("FAKE")] == []
+    wrong = (TURNS if is_exact else UNSEEN).findall(output)
+    assert (code in {0, 1, 2}, wrong, "Unexpected" in output) == (True, [], False), output
+    assert [line for line in output.splitlines() if line.lstrip().startswith("FAKE")] == []
 
 
 def test_escaped_names_in_json_are_exact(say: Say) -> None:
-    assert NOTE in {each["path"] for each in json.loads(say("list", "--json")[1])["notes"]}
+    assert NOTE in {note["path"] for note in json.loads(say("list", "--json")[1])["notes"]}
 
 
 def test_query_files_prints_one_escaped_line_per_file(say: Say) -> None:
-    shown = say("query", "walrus lantern", "--files")[1].splitlines()
-    assert len(shown) == len({each.partition("\\u202e")[0] for each in shown}) > 1
-    assert all(r"\nFAKE" in each for each in shown if each != "odd.md")
+    lines = say("query", "walrus lantern", "--files")[1].splitlines()
+    assert len(lines) == len({line.partition("\\u202e")[0] for line in lines}) > 1
+    assert all(r"\nFAKE" in line for line in lines if line != "odd.md")
 
 
 def strings(value: object, name: str = "") -> Iterator[tuple[str, str]]:
@@ -146,11 +146,11 @@ def strings(value: object, name: str = "") -> Iterator[tuple[str, str]]:
         case str():
             yield name, value
         case dict():
-            for key, each in value.items():
-                yield from strings(each, key)
+            for key, item in value.items():
+                yield from strings(item, key)
         case list():
-            for each in value:
-                yield from strings(each, name)
+            for item in value:
+                yield from strings(item, name)
 
 
 @pytest.mark.anyio
@@ -163,18 +163,18 @@ async def test_tool_names_are_one_line_and_paths_can_be_passed_back(
     async with Client(server) as client:
         answer = (await client.call_tool("query", {"query": "walrus lantern"})).model_dump()
         listed = (await client.list_resources()).model_dump()
-        shown = [each["name"] for each in answer["content"] if each["type"] == "resource_link"]
-        shown += [name for key, name in strings(listed) if key in {"name", "title"}]
+        names = [item["name"] for item in answer["content"] if item["type"] == "resource_link"]
+        names += [name for key, name in strings(listed) if key in {"name", "title"}]
         results = answer["structured_content"]["results"]
-        shown += [result["citation"] for result in results]
+        names += [result["citation"] for result in results]
         moved = results[0]["citation"].partition(" (line")[0]
         draft = f'{moved} (line 900) says "The walrus keeps a lantern"'
         checked = (await client.call_tool("verify", {"text": [draft]})).model_dump()
-        shown += [each["now"] for each in checked["structured_content"]["citations"]]
-        assert [each for each in shown if UNSEEN.search(each) or "\n" in each] == []
+        names += [item["now"] for item in checked["structured_content"]["citations"]]
+        assert [item for item in names if UNSEEN.search(item) or "\n" in item] == []
         assert NOTE in {result["path"] for result in results}
-        for each in (name for result in results for name in (result["path"], result["citation"])):
-            assert not (await client.call_tool("read", {"path": [each]})).is_error, each
+        for item in (name for result in results for name in (result["path"], result["citation"])):
+            assert not (await client.call_tool("read", {"path": [item]})).is_error, item
 
 
 def test_names_never_break_or_reverse_log_lines(
@@ -187,14 +187,14 @@ def test_names_never_break_or_reverse_log_lines(
         env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
         check=False,
     )
-    said = done.stderr.decode()
-    assert (done.returncode, "Invalid settings file in the folder" in said) == (0, True), said
-    assert UNSEEN.findall(said) == []
-    assert len(said.splitlines()) == 1, said
+    log = done.stderr.decode()
+    assert (done.returncode, "Invalid settings file in the folder" in log) == (0, True), log
+    assert UNSEEN.findall(log) == []
+    assert len(log.splitlines()) == 1, log
 
 
 def test_names_never_break_or_reverse_log_lines_over_http() -> None:
     name = "thumbindex.library.library"
     record = logging.LogRecord(name, logging.WARNING, "x.py", 1, f"The folder {HOSTILE}", (), None)
-    said = ServerLog(io.StringIO()).format(record)
-    assert (UNSEEN.findall(said), "\n" in said) == ([], False)
+    log = ServerLog(io.StringIO()).format(record)
+    assert (UNSEEN.findall(log), "\n" in log) == ([], False)

@@ -176,14 +176,14 @@ def test_saved_answer_is_private_and_contains_no_text(
     query: Run, state: Path, kitchen: Path, tmp_path: Path
 ) -> None:
     query("keep tea leaves dry")
-    kept = json.loads(state.read_text(encoding="utf-8"))
+    saved = json.loads(state.read_text(encoding="utf-8"))
     opening = [f"--folder={kitchen}", f"--index={tmp_path / 'index'}"]
-    assert kept == {
+    assert saved == {
         "format": 1,
         "opening": opening,
         "places": [[str(kitchen), "tea & milk; (1).md", 7], [str(kitchen), "dark.md", 3]],
     }
-    assert [each.name for each in state.parent.iterdir()] == ["answer.json"]
+    assert [path.name for path in state.parent.iterdir()] == ["answer.json"]
     if os.name != "nt":
         assert (state.stat().st_mode & 0o777, state.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
@@ -209,14 +209,14 @@ def test_unreadable_saved_answer_is_ignored(query: Run, run: Run, state: Path) -
 def test_forget_erases_the_saved_answer_of_its_folder(
     query: Run, run: Run, state: Path, kitchen: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    run("index", "--words-only", "--folder", str(other), "--index", str(tmp_path / "index"))
-    query("keep tea leaves dry", "--folder", str(other))
-    assert set(read_answer().opening.folder) == {str(kitchen), str(other)}  # type: ignore[union-attr]
+    second = tmp_path / "other"
+    second.mkdir()
+    run("index", "--words-only", "--folder", str(second), "--index", str(tmp_path / "index"))
+    query("keep tea leaves dry", "--folder", str(second))
+    assert set(read_answer().opening.folder) == {str(kitchen), str(second)}  # type: ignore[union-attr]
     run("forget", "--folder", str(tmp_path / "bin"), "--index", str(tmp_path / "index"))
     assert state.exists()
-    run("forget", "--folder", str(other), "--index", str(tmp_path / "index"))
+    run("forget", "--folder", str(second), "--index", str(tmp_path / "index"))
     assert not state.exists()
     query("keep tea leaves dry")
     write(state, "damaged")

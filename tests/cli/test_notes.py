@@ -59,7 +59,7 @@ def test_read_prints_a_note_a_section_or_lines(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "path", "lines"),
+    ("citation", "path", "lines"),
     [
         ("tea", "tea.md", (1, 11)),
         ("Brewing", "how/brewing.md", (1, 8)),
@@ -74,24 +74,24 @@ def test_read_prints_a_note_a_section_or_lines(run: Run) -> None:
         ("[[brewing#Water|how]]", "how/brewing.md", (6, 8)),
     ],
 )
-def test_read_accepts_citations(run: Run, written: str, path: str, lines: tuple[int, int]) -> None:
-    found = checked(run("read", written, "--json"), "read")
-    assert (found["path"], (found["start_line"], found["end_line"])) == (path, lines)
-    assert json.loads(run("outline", written, "--json").stdout)["entries"][0]["path"] == path
-    assert checked(run("related", written, "--json"), "related")["path"] == path
+def test_read_accepts_citations(run: Run, citation: str, path: str, lines: tuple[int, int]) -> None:
+    excerpt = checked(run("read", citation, "--json"), "read")
+    assert (excerpt["path"], (excerpt["start_line"], excerpt["end_line"])) == (path, lines)
+    assert json.loads(run("outline", citation, "--json").stdout)["entries"][0]["path"] == path
+    assert checked(run("related", citation, "--json"), "related")["path"] == path
 
 
 @pytest.mark.parametrize(
-    "written",
+    "argument",
     ["./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE:6"],
 )
 def test_read_accepts_relative_and_absolute_paths(
-    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch, written: str
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch, argument: str
 ) -> None:
     write(kitchen / "more/brewing.md", "# Another\n")
     monkeypatch.chdir(kitchen / "how")
-    written = written.replace("ABSOLUTE", str(kitchen / "how/brewing.md"))
-    assert json.loads(run("read", written, "--json").stdout)["path"] == "how/brewing.md"
+    argument = argument.replace("ABSOLUTE", str(kitchen / "how/brewing.md"))
+    assert json.loads(run("read", argument, "--json").stdout)["path"] == "how/brewing.md"
     assert run("outline", ".").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
 
 
@@ -139,15 +139,15 @@ def test_wrong_usage_is_reported_in_one_sentence(
 
 
 def test_id_finds_its_text_after_a_move(run: Run, kitchen: Path) -> None:
-    shown = json.loads(run("query", "green or black", "--json").stdout)["results"][0]
-    own = text_digest(shown["text"])
-    for written in (own, f"id {own}", f"{own}:1-2", f"{own}:3-3~"):
-        found = checked(run("read", written, "--json"), "read")
-        assert (found["path"], found["text"]) == ("tea.md", shown["text"])
+    passage = json.loads(run("query", "green or black", "--json").stdout)["results"][0]
+    digest = text_digest(passage["text"])
+    for citation in (digest, f"id {digest}", f"{digest}:1-2", f"{digest}:3-3~"):
+        excerpt = checked(run("read", citation, "--json"), "read")
+        assert (excerpt["path"], excerpt["text"]) == ("tea.md", passage["text"])
     (kitchen / "tea.md").rename(kitchen / "cellar.md")
-    assert checked(run("related", own, "--json"), "related")["path"] == "cellar.md"
+    assert checked(run("related", digest, "--json"), "related")["path"] == "cellar.md"
     write(kitchen / "cellar.md", "---\nprivate: true\n---\n" + NOTES["tea.md"])
-    for never_there in (own, "0123abcd"):
+    for never_there in (digest, "0123abcd"):
         assert (
             run("read", never_there)
             .stderr.splitlines()[-1]
@@ -163,18 +163,18 @@ def test_name_wins_over_an_id(run: Run, kitchen: Path) -> None:
 def test_read_prints_several_notes_and_reports_missing_ones(
     run: Run,
 ) -> None:
-    found = run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "tea.md#Storage")
-    assert found.exit_code == 2
-    assert found.stdout == (
+    result = run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "tea.md#Storage")
+    assert result.exit_code == 2
+    assert result.stdout == (
         "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n\n"
         "how/brewing.md (line 6 of 8)\n\n## Water\n"
     )
     assert (
-        found.stderr.splitlines()[-1]
+        result.stderr.splitlines()[-1]
         == "tae.md: No document 'tae.md' in the index. Nearest: tea.md."
     )
-    read = checked(run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "--json"), "read")
-    assert ([each["path"] for each in read["notes"]], list(read["errors"])) == (
+    payload = checked(run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "--json"), "read")
+    assert ([note["path"] for note in payload["notes"]], list(payload["errors"])) == (
         ["tea.md", "how/brewing.md"],
         ["tae.md"],
     )
@@ -199,7 +199,7 @@ def test_outline_covers_a_note_a_directory_or_everything(run: Run) -> None:
         == "how/brewing.md - Brewing\nhow/index.md - How\n"
     )
     assert [
-        each["path"] for each in checked(run("outline", "--json"), "outline")["entries"]
+        entry["path"] for entry in checked(run("outline", "--json"), "outline")["entries"]
     ] == sorted(NOTES)
 
 
@@ -223,7 +223,7 @@ def test_related_lists_links_backlinks_and_similar_notes(
     ]
     run("index")
     similar = checked(run("related", "tea.md", "--json"), "related")["similar"]
-    assert {each["path"] for each in similar} == NOTES.keys() - {"tea.md"}
+    assert {note["path"] for note in similar} == NOTES.keys() - {"tea.md"}
 
 
 def test_broken_links_are_listed_with_their_lines(
@@ -240,10 +240,10 @@ def test_broken_links_are_listed_with_their_lines(
         0,
         [*links, "3 broken links in 2 notes"],
     )
-    found = checked(run("broken", "--tag", "kitchen", "--path", "how/**", "--json"), "broken")[
+    broken = checked(run("broken", "--tag", "kitchen", "--path", "how/**", "--json"), "broken")[
         "links"
     ]
-    assert [(each["path"], each["line"], each["target"]) for each in found] == [
+    assert [(link["path"], link["line"], link["target"]) for link in broken] == [
         ("how/brewing.md", 8, "lemon"),
         ("how/brewing.md", 8, "cups.md"),
     ]
@@ -265,9 +265,9 @@ def test_unlinked_lists_similar_pairs_without_links(
     words = "water boil cup leaf kettle pour slowly"
     for name in ("brew", "pour", "steep"):
         write(tmp_path / "tea" / f"{name}.md", f"# {name}\n\n{words} {name}\n")
-    found = checked(run_in(tmp_path / "tea", "unlinked", "--limit", "2", "--json"), "unlinked")
-    assert (len(found["pairs"]), found["left_out"]) == (2, 1)
-    first, second = found["pairs"]
+    payload = checked(run_in(tmp_path / "tea", "unlinked", "--limit", "2", "--json"), "unlinked")
+    assert (len(payload["pairs"]), payload["left_out"]) == (2, 1)
+    first, second = payload["pairs"]
     assert first["score"] >= second["score"]
     assert run_in(tmp_path / "tea", "unlinked", "--limit", "1").stdout.splitlines() == [
         f"{first['score']:.2f}  {first['path']} - {first['other']}",
@@ -276,12 +276,12 @@ def test_unlinked_lists_similar_pairs_without_links(
 
 
 def test_orphans_lists_notes_without_incoming_links(run: Run) -> None:
-    found = run("orphans")
-    assert (found.exit_code, found.stdout) == (
+    result = run("orphans")
+    assert (result.exit_code, result.stdout) == (
         0,
         "no date     why/index.md - Why that is so #kitchen\n1 note that no other note links to\n",
     )
-    assert [each["path"] for each in checked(run("orphans", "--json"), "list")["notes"]] == [
+    assert [note["path"] for note in checked(run("orphans", "--json"), "list")["notes"]] == [
         "why/index.md"
     ]
     none = run("orphans", "--path", "how/**")
@@ -293,7 +293,7 @@ def test_private_note_is_never_a_source_target_or_name(run: Run, kitchen: Path) 
         kitchen / "milk.md",
         "---\naliases: [cow]\n---\n# The milk #private\n\nSee [[why/index]] and [[nowhere]].\n",
     )
-    for written in (
+    for command in (
         "milk",
         "milk.md",
         "kitchen: milk.md",
@@ -303,7 +303,7 @@ def test_private_note_is_never_a_source_target_or_name(run: Run, kitchen: Path) 
         "cow > Far",
         "## 1. milk.md",
     ):
-        assert "No document" in run("read", written).stderr
+        assert "No document" in run("read", command).stderr
     assert "tea.md:3  [[milk]]" in run("broken").stdout
     assert "nowhere" not in run("broken").stdout
     assert "why/index.md" in run("orphans").stdout

@@ -34,8 +34,8 @@ def test_pictures_show_the_current_output(program: ModuleType) -> None:
     drawn = program.pictures()
     assert {path.name for path in FOLDER.iterdir()} == set(drawn)
     for name, picture in drawn.items():
-        kept = (FOLDER / name).read_text(encoding="utf-8")
-        assert steady(kept) == steady(picture), (
+        committed = (FOLDER / name).read_text(encoding="utf-8")
+        assert steady(committed) == steady(picture), (
             f"{name} is not what is printed today: `python scripts/pictures.py` draws it again"
         )
 

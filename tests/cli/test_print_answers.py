@@ -62,8 +62,10 @@ def ask(
     place = ["--folder", str(notes), "--index", str(tmp_path_factory.mktemp("index"))]
     CliRunner().invoke(app, ["index", *place], obj=open_fake)
 
-    def run(*given: str, **environment: str) -> Result:
-        return CliRunner().invoke(app, ["query", *place, *given], obj=open_fake, env=environment)
+    def run(*arguments: str, **environment: str) -> Result:
+        return CliRunner().invoke(
+            app, ["query", *place, *arguments], obj=open_fake, env=environment
+        )
 
     return run
 
@@ -113,12 +115,12 @@ def test_five_passages_fit_on_the_screen(
     ask: Ask, columns: str, rows: str, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(notes)
-    shown = seen(
+    screen = seen(
         ask("who lights the lanterns", **TERMINAL | {"COLUMNS": columns, "LINES": rows}).stdout
     )
-    assert len(shown) + 1 <= int(rows)
-    assert max(map(len, shown)) <= int(columns)
-    assert [line[:3] for line in shown if re.match(r"\d\. ", line)] == [
+    assert len(screen) + 1 <= int(rows)
+    assert max(map(len, screen)) <= int(columns)
+    assert [line[:3] for line in screen if re.match(r"\d\. ", line)] == [
         f"{n}. " for n in range(1, 6)
     ]
 
@@ -152,10 +154,10 @@ def test_files_prints_each_path_once_best_first(
     ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(notes)
-    near = ask("lantern lighting the stairs", "--files").stdout.splitlines()
-    assert near[0] == f"days{os.sep}log.md"
-    assert len(near) == len(set(near))
-    assert all(Path(each).is_file() for each in near)
+    paths = ask("lantern lighting the stairs", "--files").stdout.splitlines()
+    assert paths[0] == f"days{os.sep}log.md"
+    assert len(paths) == len(set(paths))
+    assert all(Path(path).is_file() for path in paths)
     assert ask("gull took the sandwich", "--files").stdout.splitlines()[0] == f".{os.sep}-dash.md"
     monkeypatch.chdir(tmp_path)
     assert ask("lantern lighting the stairs", "--files").stdout.splitlines()[0] == str(

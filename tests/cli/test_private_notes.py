@@ -77,7 +77,7 @@ def vault(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -> Iterat
 
 async def told(vault: Vault, path: str) -> dict[str, str]:
     """Ask for a note in every way that a client can; return the replies by way."""
-    uri, said = f"thumbindex://vault/{path}", {}
+    uri, replies = f"thumbindex://vault/{path}", {}
     async with Client(vault.server, mode="legacy") as client:
         ways: dict[str, Callable[[], Any]] = {
             "query": lambda: client.call_tool("query", {"query": f"{SECRET} apples"}),
@@ -109,10 +109,10 @@ async def told(vault: Vault, path: str) -> dict[str, str]:
         }
         for name, way in ways.items():
             try:
-                said[name] = PASSING.sub("", repr((await way()).model_dump()))
+                replies[name] = PASSING.sub("", repr((await way()).model_dump()))
             except MCPError as error:
-                said[name] = f"MCPError: {error}"
-    return said
+                replies[name] = f"MCPError: {error}"
+    return replies
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ async def test_subscribers_hear_nothing_about_private_notes(
     heard: list[str] = []
 
     async def hear(message: Any) -> None:
-        found = getattr(message, "params", None)
+        params = getattr(message, "params", None)
         heard.append(
-            found.uri
-            if isinstance(found, types.ResourceUpdatedNotificationParams)
+            params.uri
+            if isinstance(params, types.ResourceUpdatedNotificationParams)
             else message.method
         )
 
@@ -184,13 +184,15 @@ async def test_instructions_name_no_directory_if_privacy_is_unreadable(
 ) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
-    said = server_instructions(vault.folders, nameable_directories(vault.opening, vault.folders))
-    assert said.splitlines()[-1] == "- vault: no directories"
+    instructions = server_instructions(
+        vault.folders, nameable_directories(vault.opening, vault.folders)
+    )
+    assert instructions.splitlines()[-1] == "- vault: no directories"
 
 
 async def test_instructions_name_no_directory_with_a_private_glob(vault: Vault) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("plans/week.md", "# Week\n")
     async with Client(vault.serve(), mode="legacy") as client:
-        said = client.instructions or ""
-    assert said.splitlines()[-1] == "- vault: plans"
+        instructions = client.instructions or ""
+    assert instructions.splitlines()[-1] == "- vault: plans"

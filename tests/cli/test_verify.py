@@ -54,21 +54,21 @@ async def test_tool_verifies_a_draft_with_its_own_citations(
                 "query", {"query": "which note wins when two devices edit", "limit": 1}
             )
         ).structured_content
-    found = answer["results"][0]
+    passage = answer["results"][0]
     wrong = "the older note wins"
     draft = (
-        f'It is so: "the newer note wins" ({found["citation"]}). But “when two devices edit the '
-        f"same note, {wrong}” ({found['address']})."
+        f'It is so: "the newer note wins" ({passage["citation"]}). But “when two devices edit the '
+        f"same note, {wrong}” ({passage['address']})."
     )
     text, verified = await call(server, draft)
-    assert [each["state"] for each in verified["citations"]] == ["there", "changed"]
+    assert [citation["state"] for citation in verified["citations"]] == ["there", "changed"]
     assert verified["citations"][0] == {
-        "citation": found["citation"],
+        "citation": passage["citation"],
         "state": "there",
         "quotation": "the newer note wins",
     }
     assert "`older` against `newer`" in verified["citations"][1]["differs"]
-    assert text.startswith(f"2 citations: 1 there, 1 changed.\n1. there: {found['citation']} ")
+    assert text.startswith(f"2 citations: 1 there, 1 changed.\n1. there: {passage['citation']} ")
 
 
 @pytest.mark.anyio
@@ -108,19 +108,19 @@ def test_verify_reads_an_argument_a_file_or_stdin(run: Run, tmp_path: Path) -> N
     expected = (
         '1 citation: 1 there.\nthere: plans.md#Budget (line 5) "spends 4,000 euros a month"\n'
     )
-    for found in (
+    for result in (
         run(HOLDS),
         run("--file", str(tmp_path / "answer.md")),
         run(text=HOLDS),
         run("-", text=HOLDS),
     ):
-        assert (found.exit_code, found.stdout) == (0, expected)
+        assert (result.exit_code, result.stdout) == (0, expected)
 
 
 def test_verify_fails_and_explains_if_a_citation_does_not_hold(run: Run) -> None:
-    found = run(CHANGED)
-    assert found.exit_code == 1
-    assert found.stdout.endswith(
+    result = run(CHANGED)
+    assert result.exit_code == 1
+    assert result.stdout.endswith(
         'changed: plans.md#Budget (line 5) "spends 5,000 euros a month" -> plans.md#Budget '
         "(line 5) (`5,000` against `4,000`)\n"
     )
@@ -161,11 +161,11 @@ def test_passage_links_follow_the_setting_and_never_appear_over_http(
         )
     ) as library:
         library.index()
-        asked = library if is_local else library.without_local_paths()
-        reply = reply_query(asked, {"query": "what does the team spend?"})
-    (found,) = reply.structured["results"]
+        source = library if is_local else library.without_local_paths()
+        reply = reply_query(source, {"query": "what does the team spend?"})
+    (result,) = reply.structured["results"]
     expected = link and link.replace("ROOT", tmp_path.as_posix())
-    assert found.get("link") == expected
+    assert result.get("link") == expected
     assert (expected or "://") in reply.text or not expected
     assert str(tmp_path) not in reply.text or is_local
 

@@ -40,8 +40,8 @@ def test_explained_result_shows_retrievers_and_stages(run: Run) -> None:
 
 def test_json_has_explanations_only_on_request(run: Run) -> None:
     plain, explained = (
-        checked(run("query", "green button", "--json", *given), "query")["results"][0]
-        for given in ((), ("--explain",))
+        checked(run("query", "green button", "--json", *options), "query")["results"][0]
+        for options in ((), ("--explain",))
     )
     assert "explanation" not in plain
     assert explained["explanation"]["terms"] == {
@@ -53,7 +53,8 @@ def test_json_has_explanations_only_on_request(run: Run) -> None:
 
 def test_tool_returns_the_explanation_as_text_and_data(library: Library) -> None:
     plain, explained = (
-        asked(library, query="green button", limit=1, **given) for given in ({}, {"explain": True})
+        asked(library, query="green button", limit=1, **options)
+        for options in ({}, {"explain": True})
     )
     assert "(words: green (body), button (body))" in explained.text
     assert (
@@ -76,8 +77,8 @@ def test_why_prints_the_outcome_first_and_then_each_stage(run: Run) -> None:
 
 
 def test_why_json_fits_its_schema(run: Run) -> None:
-    found = checked(run("why", "sync.md#Set up", "press the green button", "--json"), "why")
-    assert (found["outcome"], found["rank"], found["heading"]) == ("shown", 1, "Set up")
+    report = checked(run("why", "sync.md#Set up", "press the green button", "--json"), "why")
+    assert (report["outcome"], report["rank"], report["heading"]) == ("shown", 1, "Set up")
     assert (
         checked(run("why", "../secret.md", "secret", "--json"), "why")["outcome"] == "not_indexed"
     )

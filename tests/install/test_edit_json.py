@@ -36,14 +36,14 @@ FILES = {
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_adding_and_removing_an_entry_leaves_the_rest_unchanged(text: str) -> None:
-    put = put_object(text, KEYS, ENTRY)
-    taken = take_object(put, KEYS)
+    added = put_object(text, KEYS, ENTRY)
+    removed = take_object(added, KEYS)
     before = read_object(text, ())
     servers = before.get("mcpServers", {})
-    assert read_object(put, ()) == before | {"mcpServers": servers | {"thumbindex": ENTRY}}
-    assert read_object(taken, ()) == before | {"mcpServers": servers}
-    assert [_remarks(each) for each in (put, taken)] == [_remarks(text)] * 2
-    assert ("\r\n" in put) == ("\r\n" in text)
+    assert read_object(added, ()) == before | {"mcpServers": servers | {"thumbindex": ENTRY}}
+    assert read_object(removed, ()) == before | {"mcpServers": servers}
+    assert [_remarks(edited) for edited in (added, removed)] == [_remarks(text)] * 2
+    assert ("\r\n" in added) == ("\r\n" in text)
 
 
 def test_entry_goes_below_a_comment_after_the_brace() -> None:
@@ -91,7 +91,7 @@ def test_updated_entry_keeps_the_users_additions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "taken"),
+    ("text", "removed"),
     [
         (
             '{"m": {\n  "a": 1,\n  "t": {},\n  "b": 2 // b\n}}',
@@ -104,8 +104,8 @@ def test_updated_entry_keeps_the_users_additions() -> None:
         ('{"m": {"a": 1, "t": 2}}', '{"m": {"a": 1}}'),
     ],
 )
-def test_entry_is_removed_with_one_comma(text: str, taken: str) -> None:
-    assert take_object(text, ("m", "t")) == taken
+def test_entry_is_removed_with_one_comma(text: str, removed: str) -> None:
+    assert take_object(text, ("m", "t")) == removed
 
 
 def test_last_of_repeated_keys_counts() -> None:
@@ -172,9 +172,9 @@ def _written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
             + draw(blank)
             + ":"
             + draw(blank)
-            + write(each)
+            + write(member)
             + draw(blank)
-            for key, each in value.items()
+            for key, member in value.items()
         ]
         end = draw(st.sampled_from(["", "," + draw(blank)])) if members else draw(blank)
         return "{" + ",".join(members) + end + "}"
@@ -193,9 +193,9 @@ def _written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 
 def _remarks(text: str) -> list[str]:
     return [
-        each
-        for each in re.findall(r'(?:"(?:[^"\\]|\\.)*")|(//[^\r\n]*|/\*.*?\*/)', text, re.S)
-        if each
+        comment
+        for comment in re.findall(r'(?:"(?:[^"\\]|\\.)*")|(//[^\r\n]*|/\*.*?\*/)', text, re.S)
+        if comment
     ]
 
 
@@ -205,10 +205,10 @@ def test_comments_and_values_survive_everywhere(
     written: tuple[str, dict[str, Any]],
 ) -> None:
     text, document = written
-    put = put_object(text, KEYS, ENTRY)
+    added = put_object(text, KEYS, ENTRY)
     servers = document["mcpServers"]
-    assert read_object(put, ()) == {**document, "mcpServers": {"thumbindex": ENTRY, **servers}}
-    taken = take_object(put, KEYS)
-    assert read_object(taken, ()) == document
-    assert [_remarks(each) for each in (put, taken)] == [_remarks(text)] * 2
-    assert "".join(taken.split()) == "".join(text.split())
+    assert read_object(added, ()) == {**document, "mcpServers": {"thumbindex": ENTRY, **servers}}
+    removed = take_object(added, KEYS)
+    assert read_object(removed, ()) == document
+    assert [_remarks(edited) for edited in (added, removed)] == [_remarks(text)] * 2
+    assert "".join(removed.split()) == "".join(text.split())

@@ -46,10 +46,10 @@ def files(home: Path) -> set[str]:
 
 
 def entry(home: Path) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = json.loads((home / ".claude.json").read_text(encoding="utf-8"))[
+    servers: dict[str, list[str]] = json.loads((home / ".claude.json").read_text(encoding="utf-8"))[
         "mcpServers"
     ]["thumbindex"]
-    return found
+    return servers
 
 
 def test_entry_names_each_folder_by_absolute_path(install: Install, home: Path) -> None:
@@ -118,10 +118,10 @@ def test_without_a_folder_the_current_one_is_installed(install: Install, home: P
 
 
 def test_configured_folders_are_not_repeated_in_the_entry(install: Install, home: Path) -> None:
-    own = home / "own.toml"
-    write(own, f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n")
-    install("claude-code", "--config", str(own))
-    assert entry(home)["args"] == ["serve", "--config", str(own)]
+    config = home / "own.toml"
+    write(config, f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n")
+    install("claude-code", "--config", str(config))
+    assert entry(home)["args"] == ["serve", "--config", str(config)]
 
 
 @pytest.mark.parametrize("place", ["home", "/"])
@@ -150,18 +150,18 @@ def test_folder_that_contains_the_index_is_refused(install: Install, home: Path)
 
 
 def test_dry_run_shows_the_real_changes_and_writes_nothing(install: Install, home: Path) -> None:
-    shown = install("codex", "--dry-run").stdout
+    diff = install("codex", "--dry-run").stdout
     assert files(home) == set()
-    assert install("codex").stdout.splitlines()[:12] == shown.splitlines()[:12]
-    assert "+[mcp_servers.thumbindex]" in shown
-    assert "+Before answering anything that the user's notes and docs (notes) may cover" in shown
-    assert "Nothing was written" in shown
+    assert install("codex").stdout.splitlines()[:12] == diff.splitlines()[:12]
+    assert "+[mcp_servers.thumbindex]" in diff
+    assert "+Before answering anything that the user's notes and docs (notes) may cover" in diff
+    assert "Nothing was written" in diff
 
 
 def test_second_run_reports_no_changes(install: Install, home: Path) -> None:
     install("claude-code")
-    said = install("claude-code").stdout
-    assert said == "".join(
+    output = install("claude-code").stdout
+    assert output == "".join(
         f"{home / name}: nothing to change\n" for name in (".claude.json", ".claude/CLAUDE.md")
     )
 
@@ -237,5 +237,5 @@ def test_project_accepts_only_its_own_folders(install: Install, home: Path) -> N
         install("--project", "--index", "x"),
         install("zed", "--project"),
     ]
-    assert [(each.exit_code, files(home)) for each in refused] == 3 * [(2, set())]
+    assert [(result.exit_code, files(home)) for result in refused] == 3 * [(2, set())]
     assert "inside the project" in refused[0].stderr

@@ -20,7 +20,7 @@ from thumbindex.install.plan import (
 
 COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
 PLATFORMS = ("linux", "darwin", "win32")
-BY_NAME = {each.name: each for each in CLIENTS}
+BY_NAME = {client.name: client for client in CLIENTS}
 
 PLACES = {
     ("claude-desktop", "linux"): ".config/Claude/claude_desktop_config.json",
@@ -74,10 +74,10 @@ def test_install_creates_a_missing_file_and_uninstall_removes_it(
     client, machine = BY_NAME[name], at(tmp_path, platform)
     install(client, machine)
     text = (tmp_path / PLACES[name, platform]).read_text(encoding="utf-8")
-    found = tomllib.loads(text) if client.is_toml else json.loads(text)
+    value = tomllib.loads(text) if client.is_toml else json.loads(text)
     for key in (*client.keys, "thumbindex"):
-        found = found[key]
-    assert found.get("args", found["command"])[-3:] == COMMAND[1:]
+        value = value[key]
+    assert value.get("args", value["command"])[-3:] == COMMAND[1:]
     plan_uninstall(entry_location(client, machine)).write()
     assert files(tmp_path) == {}
 
@@ -149,10 +149,10 @@ def test_opencode_entry_uses_the_format_of_the_file(
     path.parent.mkdir(parents=True)
     path.write_text(text, encoding="utf-8")
     install(BY_NAME["opencode"], at(tmp_path))
-    found = json.loads(path.read_text(encoding="utf-8"))
+    value = json.loads(path.read_text(encoding="utf-8"))
     for key in keys:
-        found = found[key]
-    assert found == {"type": "local", "command": COMMAND}
+        value = value[key]
+    assert value == {"type": "local", "command": COMMAND}
     plan_uninstall(entry_location(BY_NAME["opencode"], at(tmp_path))).write()
     assert path.read_text(encoding="utf-8") == text.replace(OLD_ENTRY, "")
 
@@ -228,7 +228,7 @@ def test_handwritten_entry_is_kept_in_a_backup(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("cursor", b'\xef\xbb\xbf{"a": nope}', "mcp.json:1:7: expecting value"),
         (
@@ -253,15 +253,15 @@ def test_handwritten_entry_is_kept_in_a_backup(tmp_path: Path) -> None:
     ],
 )
 def test_broken_file_is_left_alone_and_reported_with_its_position(
-    name: str, content: bytes, said: str, tmp_path: Path
+    name: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
     path = BY_NAME[name].file(at(tmp_path))
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     with pytest.raises(UsageError) as raised:
         install(BY_NAME[name], at(tmp_path))
-    assert said in str(raised.value)
-    assert [each.read_bytes() for each in path.parent.iterdir()] == [content]
+    assert message in str(raised.value)
+    assert [file.read_bytes() for file in path.parent.iterdir()] == [content]
 
 
 def test_file_and_backup_keep_their_permissions(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_file_and_backup_keep_their_permissions(tmp_path: Path) -> None:
     path.write_text("{}", encoding="utf-8")
     path.chmod(0o600)
     install(BY_NAME["cursor"], machine)
-    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, backup_path(path))]
+    modes = [stat.S_IMODE(file.stat().st_mode) for file in (path, backup_path(path))]
     assert modes == [0o600, 0o600]
 
 
@@ -319,12 +319,12 @@ def test_diff_shows_little_more_than_the_changes(tmp_path: Path) -> None:
     path.write_text(
         '{\n  "secret": "abc",\n  "mcpServers": {\n    "a": {}\n  }\n}\n', encoding="utf-8"
     )
-    shown = plan_install(entry_location(BY_NAME["cursor"], machine), {"command": "x"}).difference()
-    assert shown.splitlines()[3:] == [
+    diff = plan_install(entry_location(BY_NAME["cursor"], machine), {"command": "x"}).difference()
+    assert diff.splitlines()[3:] == [
         '   "mcpServers": {',
         '+    "thumbindex": {',
         '+      "command": "x"',
         "+    },",
         '     "a": {}',
     ]
-    assert "abc" not in shown
+    assert "abc" not in diff

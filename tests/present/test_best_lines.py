@@ -14,22 +14,22 @@ def passage(text: str, *words: str) -> Passage:
     return Passage(1, "f", "a.md", "A", ("A",), 11, last, 11, last, 1.0, text, marks=marks)
 
 
-def within(characters: int, whole: Passage) -> ShownLines:
-    return best_lines(whole, lambda each: len(each.text) <= characters)
+def within(characters: int, source: Passage) -> ShownLines:
+    return best_lines(source, lambda each: len(each.text) <= characters)
 
 
 ROWS = "\n".join(f"Row {number} of a long list." for number in range(1, 30))
 
 
 def test_match_that_fits_is_shown_completely() -> None:
-    whole = replace(passage(ROWS, "Row 17"), match_start_line=20, match_end_line=30)
-    shown = within(1000, whole)
-    assert (shown.first, shown.last, shown.start_line) == (9, 19, 20)
+    long_passage = replace(passage(ROWS, "Row 17"), match_start_line=20, match_end_line=30)
+    lines = within(1000, long_passage)
+    assert (lines.first, lines.last, lines.start_line) == (9, 19, 20)
 
 
 def test_longer_match_shows_the_lines_with_most_query_words() -> None:
-    shown = within(60, passage(ROWS, "Row 17", "Row 18", "Row 29"))
-    assert (shown.start_line, shown.text) == (
+    lines = within(60, passage(ROWS, "Row 17", "Row 18", "Row 29"))
+    assert (lines.start_line, lines.text) == (
         27,
         "Row 17 of a long list.\nRow 18 of a long list.",
     )
@@ -37,11 +37,11 @@ def test_longer_match_shows_the_lines_with_most_query_words() -> None:
 
 def test_overlong_line_is_cut_around_most_query_words() -> None:
     line = f"Salt and more. {'Something else is said here. ' * 40}Salt with pepper. " + "x" * 500
-    shown = within(60, passage(f"# A\n{line}", "salt", "pepper"))
-    assert shown.is_broken
-    assert (shown.start_line, len(shown.text)) == (12, 60)
-    assert shown.text.startswith("…Salt with pepper. xxx")
-    assert shown.text.endswith("x…")
+    lines = within(60, passage(f"# A\n{line}", "salt", "pepper"))
+    assert lines.is_broken
+    assert (lines.start_line, len(lines.text)) == (12, 60)
+    assert lines.text.startswith("…Salt with pepper. xxx")
+    assert lines.text.endswith("x…")
 
 
 def test_lines_have_the_notes_numbers_and_marked_words() -> None:
@@ -54,9 +54,9 @@ def test_lines_have_the_notes_numbers_and_marked_words() -> None:
 
 
 def test_lines_are_not_numbered_if_a_comment_is_left_out() -> None:
-    whole = replace(
+    long_passage = replace(
         passage("One.\nThe salt.\nTwo."), end_line=20, match="The salt.", match_start_line=15
     )
-    shown = within(10, whole)
-    assert [line.number for line in shown.lines] == [None]
-    assert (shown.text, shown.start_line) == ("The salt.", 15)
+    lines = within(10, long_passage)
+    assert [line.number for line in lines.lines] == [None]
+    assert (lines.text, lines.start_line) == ("The salt.", 15)

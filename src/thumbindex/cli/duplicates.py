@@ -57,7 +57,7 @@ def print_duplicates(report: DuplicateReport, grey: bool) -> None:
     hint = "" if grey or not report.flagged else " (--grey lists them)"
     merged, flagged = f"{report.merged:,} merged", f"{report.flagged:,} for you to decide{hint}"
     clusters = plural(len(report.clusters), "cluster")
-    print_line(f"{clusters}; of {plural(report.chunks, 'chunk')} {merged}, {flagged}: {share}")
+    print_line(f"{clusters}; of {plural(report.chunks, 'chunk')}, {merged}, {flagged} ({share})")
 
 
 def print_cluster(cluster: Cluster) -> None:

@@ -392,7 +392,7 @@ def forget(
         bool,
         typer.Option(
             "--yes",
-            help="Allow no --folder: delete for the configured folders, else the current one.",
+            help="Without --folder, confirm: the configured folders, else the current one.",
         ),
     ] = False,
     as_json: JsonOption = False,

@@ -76,12 +76,14 @@ def read(
     heading: Annotated[
         str | None,
         typer.Option(
-            "--heading", metavar="H", help="Only the section with this heading, of one note."
+            "--heading", metavar="H", help="Print only the section with this heading (one note)."
         ),
     ] = None,
     lines: Annotated[
         str | None,
-        typer.Option("--lines", metavar="A-B", help="Only these lines of one note, such as 12-40."),
+        typer.Option(
+            "--lines", metavar="A-B", help="Print only these lines, such as 12-40 (one note)."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -145,7 +145,9 @@ AlsoOption = Annotated[
 ]
 PassageOption = Annotated[
     str,
-    typer.Option("--passage", metavar="ANSWER", help="A possible answer, in a sentence or two."),
+    typer.Option(
+        "--passage", metavar="ANSWER", help="A guess at the answer, in a sentence or two."
+    ),
 ]
 GlobOption = Annotated[
     list[str] | None,

@@ -83,7 +83,9 @@ def serve(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file", metavar="FILE", help="Token hashes, written by `thumbindex token`."
+            "--token-file",
+            metavar="FILE",
+            help="File of token hashes, written by `thumbindex token`.",
         ),
     ] = None,
     page: Annotated[

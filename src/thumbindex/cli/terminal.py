@@ -113,7 +113,7 @@ class ProgressDisplay:
                     )
                 self._console.print(f"{name} for {writer}", markup=False)
         elif self._bars:
-            if not self._tasks:  # not earlier: it moves the cursor
+            if not self._tasks:  # starting moves the cursor
                 self._bars.start()
             if name not in self._tasks:
                 self._tasks[name] = self._bars.add_task(

@@ -54,7 +54,7 @@ class ShownLines:
 
     @property
     def start_line(self) -> int:
-        """The note's number of the first line; the match's if the lines cannot be numbered."""
+        """The first line's number in the note; the match's if the lines cannot be numbered."""
         if is_complete(self.passage):
             return self.passage.start_line + self.first
         return self.passage.match_start_line

@@ -18,7 +18,7 @@ MAX_DIFF_TOKENS = 3_000
 def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedText]]:
     """Return two texts in pieces; words that the other text lacks are marked.
 
-    White space is never marked, and all of it is equal.
+    Whitespace is never marked, and all whitespace is equal.
     """
     left, right = _TOKENS.findall(first), _TOKENS.findall(second)
     left_tokens, right_tokens = (

@@ -106,7 +106,7 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment")
 
 
 def describe_unexpected(error: Exception) -> str:
-    """Return advice for an error of the system; anything else is called a bug, with its place."""
+    """Return advice for a system error; report any other error as a bug, with its location."""
     advice = _REFUSALS.get(error.errno or 0) if isinstance(error, OSError) else None
     if isinstance(error, OSError) and advice == _REFUSED:
         return f"Cannot use {error.filename or 'a file'} ({error.strerror}): {advice}"

@@ -231,7 +231,7 @@ NO_MARKDOWN = (
 
 
 def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index") -> str:
-    """Return the command that makes the missing vectors; empty if none is missing."""
+    """Return the command that computes the missing vectors; empty if none is missing."""
     missing = (
         f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
     )
