@@ -320,7 +320,7 @@ def address(local: CommandServer) -> Path:
 
 
 def state(local: CommandServer, **changes: Any) -> None:
-    """Change the file in which a server states its key."""
+    """Change the file that states a server's key."""
     local.path.write_text(json.dumps({**endpoint(local), **changes}), encoding="utf-8")
 
 

@@ -41,7 +41,7 @@ def kitchen(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where the last answer is kept; no editor is set, and the configuration is nobody's."""
+    """Return the file of the last answer; neither an editor nor a configuration is set."""
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -63,7 +63,7 @@ def query(run: Run, kitchen: Path, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Return what puts a program of a name on the path, which writes down what it is run with."""
+    """Return a function that adds a program to PATH, which records its arguments in a file."""
 
     def make(name: str, code: int = 0) -> Path:
         (tmp_path / "bin").mkdir(exist_ok=True)

@@ -23,9 +23,7 @@ def program() -> ModuleType:
 
 
 def steady(drawn: str) -> str:
-    """Leave out what a processor's arithmetic may change: the figures of confidence, and what their
-    lengths move.
-    """
+    """Replace confidence figures, whose last digits depend on the processor."""
     return re.sub(r"0\.\d\d", "0.…", drawn)
 
 

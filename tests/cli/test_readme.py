@@ -1,6 +1,4 @@
-"""The commands of the README print the output that it shows, where … stands for a figure or lines
-that depend on the machine.
-"""
+"""The README's commands print the output that it shows; … replaces output of this machine."""
 
 import re
 import shlex

@@ -172,13 +172,13 @@ def _sources(
                     f"{name}.from-links", library, read_own_queries(library), from_notes=True
                 )
             )
-        for each in sets:
-            folder = each.folder if each.folder in folders else ""
+        for query_set in sets:
+            folder = query_set.folder if query_set.folder in folders else ""
             if folder not in libraries:
                 libraries[folder] = ready(
                     OpenOptions((str(folders[folder]),)).over(opening) if folder else opening
                 )
-            sources.append(QuerySource(each.name, libraries[folder], each.queries))
+            sources.append(QuerySource(query_set.name, libraries[folder], query_set.queries))
         for source in sources:
             if missing := check_labels(source):
                 print_error(

@@ -238,7 +238,7 @@ def _indexed(opening: OpenOptions, roots: Mapping[str, Path]) -> dict[Path, Fold
     if not indexed:
         return {}
     with library.Library.open(indexed, index=opening.index, config=opening.load()) as opened:
-        return {Path(each.root): each for each in opened.status()}
+        return {Path(folder_status.root): folder_status for folder_status in opened.status()}
 
 
 def _facts(name: str, root: Path, config: Config, status: FolderStatus | None) -> dict[str, Any]:
@@ -392,7 +392,7 @@ def forget(
         bool,
         typer.Option(
             "--yes",
-            help="Without --folder, confirm: the configured folders, else the current one.",
+            help="Allow deletion without --folder (configured folders, else the current one).",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -410,8 +410,8 @@ def forget(
                 f"Nothing was deleted: a server watches {', '.join(watched)} and would rebuild "
                 "the index. Stop it first."
             )
-        if running := [each.progress for each in opened.status() if each.progress]:
-            runs = ", ".join(f"process {each.pid} is indexing {each.folder}" for each in running)
+        if running := [folder.progress for folder in opened.status() if folder.progress]:
+            runs = ", ".join(f"process {run.pid} is indexing {run.folder}" for run in running)
             raise IndexBusyError(
                 f"Nothing was deleted: {runs} and would rebuild the index. Stop it, or wait until "
                 "it is done."

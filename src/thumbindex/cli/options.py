@@ -80,7 +80,7 @@ def _with_options(command: Callable[..., Any], options: dict[str, Any]) -> Calla
     @functools.wraps(command)
     def run(ctx: typer.Context, **arguments: Any) -> Any:
         folder, index, config, overrides, *engine = (arguments.pop(name) for name in options)
-        named = OpenOptions(
+        options_given = OpenOptions(
             tuple(folder or ()),
             index,
             config,
@@ -93,7 +93,7 @@ def _with_options(command: Callable[..., Any], options: dict[str, Any]) -> Calla
                 "This command works on the machine that indexes the folders, not on a database: "
                 "omit --engine."
             )
-        opening = ctx.meta[_GROUP] = named.over(group)
+        opening = ctx.meta[_GROUP] = options_given.over(group)
         return command(ctx, opening, **arguments)
 
     ctx, _, *parameters = signature.parameters.values()

@@ -183,12 +183,12 @@ def _lead(
     day = passage.updated or passage.created
     warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
     lines = [
-        *((each, "") for each in copy_lines(passage)),
+        *((text, "") for text in copy_lines(passage)),
         *((warning, WARNING) for warning in warnings),
     ]
     below = [
-        Text(_INDENT) + _cut(Text(printable_line(each), style), width - len(_INDENT))
-        for each, style in lines
+        Text(_INDENT) + _cut(Text(printable_line(text), style), width - len(_INDENT))
+        for text, style in lines
     ]
     return _above(passage, roots, width, line, f"({day})" if day else ""), below
 
@@ -202,8 +202,8 @@ def _above(
     """
     place, names = _place(passage, roots, line), _headings(passage)
     forms = [
-        Text.assemble((each, "bold"), f" {more}" if each and more else more)
-        for each in (" > ".join(names), *names[-1:])
+        Text.assemble((heading, "bold"), f" {more}" if heading and more else more)
+        for heading in (" > ".join(names), *names[-1:])
     ]
     room = width - place.cell_len - 2
     if not forms[0].plain:
@@ -223,7 +223,7 @@ def location_line(passage: Passage) -> int:
 def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
     """Return the number of the first line shown of a passage, and the rows."""
     room, console = width - len(_INDENT), stdout_console()
-    lines = best_lines(passage, lambda each: len(_rows(each, console, room)) <= rows)
+    lines = best_lines(passage, lambda shown: len(_rows(shown, console, room)) <= rows)
     return lines.start_line, [Text(_INDENT) + row for row in _rows(lines, console, room)]
 
 
@@ -288,12 +288,12 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
         console.print(head, soft_wrap=True)
     warnings = (*passage_flag_lines(passage), *disagreement_lines(passage))
     remarks = [
-        Text(printable_line(each), style=WARNING if each in warnings else "")
-        for each in (*passage_flag_lines(passage), *passage_context_lines(passage))
+        Text(printable_line(text), style=WARNING if text in warnings else "")
+        for text in (*passage_flag_lines(passage), *passage_context_lines(passage))
     ]
     for indent, line in (
-        *(("", _line_text(each)) for each in all_lines(passage).lines),
-        *((_INDENT, each) for each in remarks),
+        *(("", _line_text(line)) for line in all_lines(passage).lines),
+        *((_INDENT, remark) for remark in remarks),
     ):
         rows = list(line.wrap(console, width - len(indent))) if console.is_terminal else []
         for row in rows or [line]:

@@ -37,7 +37,7 @@ from thumbindex.opening import OpenOptions
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code
 from thumbindex.text import one_line, redact_passwords
 
-_CLIENT_HELP = f"One of {', '.join(each.name for each in CLIENTS)}."
+_CLIENT_HELP = f"One of {', '.join(client.name for client in CLIENTS)}."
 
 
 @exits_with_code
@@ -132,10 +132,10 @@ def _dropped_folders(
 ) -> list[str]:
     """Return a remark about folders in the existing entry that the new command leaves out."""
     served = [*option_values(command, "--folder")] or [*map(str, configured)]
-    roots = {real_folder(each) for each in served}
+    roots = {real_folder(folder) for folder in served}
     present = option_values(entry_command(read_entry(location)), "--folder")
     dropped = [
-        f"--folder {shlex.quote(each)}" for each in present if real_folder(each) not in roots
+        f"--folder {shlex.quote(folder)}" for folder in present if real_folder(folder) not in roots
     ]
     if not dropped:
         return []

@@ -163,7 +163,7 @@ CLIENTS: tuple[Client, ...] = (
         lambda machine: (_zed(machine) / "settings.json",),
         keys=("context_servers",),
         instructions=lambda machine: _zed(machine) / "AGENTS.md",
-        restart="It takes that up by itself.",
+        restart="It notices the change by itself.",
     ),
     Client(
         "codex",

@@ -125,8 +125,8 @@ def check_client(client: Client, machine: Machine) -> Check | None:
         return None
     again, file = f"Run `thumbindex install {client.name} --folder DIR`.", client.file(machine)
 
-    def check(state: State, found: str, remedy: str = "") -> Check:
-        return Check(subject, state, f"{file}: {found}", remedy)
+    def check(state: State, finding: str, remedy: str = "") -> Check:
+        return Check(subject, state, f"{file}: {finding}", remedy)
 
     command = entry_command(entry)
     if not command:
@@ -139,10 +139,12 @@ def check_client(client: Client, machine: Machine) -> Check | None:
         return check("fail", f"{program} is not an executable file", again)
     if entry.get("disabled") is True or entry.get("enabled") is False:
         return check("warn", "the entry is disabled", f"Enable it in {client.title}.")
-    missing = [each for each in option_values(command, "--folder") if not Path(each).is_dir()]
+    missing = [folder for folder in option_values(command, "--folder") if not Path(folder).is_dir()]
     if missing:
         return check(
-            "warn", f"missing folders: {', '.join(missing)}", f"Mount them, or correct it: {again}"
+            "warn",
+            f"missing folders: {', '.join(missing)}",
+            f"Mount them, or correct the entry. {again}",
         )
     return check("ok", " ".join(command))
 
@@ -227,7 +229,7 @@ def run_checks(
         Check(
             "clients",
             "warn",
-            "none starts thumbindex",
+            "no client starts thumbindex",
             "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.",
         )
     ]

@@ -83,8 +83,8 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
 
 def list_payload(notes: NoteList, limit: int | None) -> dict[str, Any]:
     """Return the JSON of `list`."""
-    shown = replace(notes, notes=notes.notes[:limit])
-    return {**as_json(shown), "left_out": len(notes.notes) - len(shown.notes)}
+    limited = replace(notes, notes=notes.notes[:limit])
+    return {**as_json(limited), "left_out": len(notes.notes) - len(limited.notes)}
 
 
 def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def _part_of_line(passage: Passage, number: int, fits: _Fits) -> ShownLines:
     first = part(match if line.start <= match < line.stop else line.start)
     length = first.stop - first.start
     parts = [first, *(ShownLines(passage, at, min(at + length, line.stop)) for at in starts)]
-    return part(max(parts, key=lambda each: len(each.words)).start)
+    return part(max(parts, key=lambda shown: len(shown.words)).start)
 
 
 def _largest_fitting(most: int, fits: Callable[[int], bool]) -> int:

@@ -54,11 +54,11 @@ def by_priority(clusters: Sequence[Cluster]) -> list[Cluster]:
     """
     return sorted(
         clusters,
-        key=lambda each: (
-            not each.differs,
-            each.zone == "same",
-            -len(each.texts),
-            -each.cosine,
-            each.id,
+        key=lambda cluster: (
+            not cluster.differs,
+            cluster.zone == "same",
+            -len(cluster.texts),
+            -cluster.cosine,
+            cluster.id,
         ),
     )

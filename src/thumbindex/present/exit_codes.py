@@ -112,7 +112,7 @@ def describe_unexpected(error: Exception) -> str:
         return f"Cannot use {error.filename or 'a file'} ({error.strerror}): {advice}"
     if advice:
         return advice
-    if isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY):
+    if isinstance(error, MemoryError) or any(phrase in str(error) for phrase in _NO_MEMORY):
         return (
             f"Not enough memory ({error}): free some, or raise the limit (`ulimit -v`), and run it "
             "again."

@@ -94,7 +94,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
 
     `narrowed` are the filters of the command.
     """
-    narrowed = (*narrowed, *(f"`{_filter_as_typed(each)}`" for each in answer.filters))
+    narrowed = (*narrowed, *(f"`{_filter_as_typed(condition)}`" for condition in answer.filters))
     if answer.listed:
         match = "matches" if answer.listed == 1 else "match"
         shown = f", the newest first; shown: {len(answer.passages)}" if answer.listed > 1 else ""
@@ -105,11 +105,11 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         restriction = (
             f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         )
-        is_unmet = any(not each.as_words for each in answer.unmet)  # filter_lines names the filters
-        several = len({each.folder for each in answer.nearest}) > 1
-        places = [f"{each.path}:{each.start_line}" for each in answer.nearest]
+        is_unmet = any(not unmet.as_words for unmet in answer.unmet)  # filter_lines names them
+        several = len({near.folder for near in answer.nearest}) > 1
+        places = [f"{near.path}:{near.start_line}" for near in answer.nearest]
         if several:
-            places = [f"{each.folder}: {each.path}:{each.start_line}" for each in answer.nearest]
+            places = [f"{near.folder}: {near.path}:{near.start_line}" for near in answer.nearest]
         places_text = one_line(", ".join(places))
         nearest = f" Nearest, but probably no answer: {places_text}." if places_text else ""
         reason = (
@@ -157,14 +157,16 @@ def filter_lines(
     of notes without a date.
     """
     lines = [f"Filters: {' '.join(map(_filter_as_typed, filters))}"] if filters else []
-    for each in unmet:
-        mark = "#" if each.field == "tag" else ""
-        nearest = ", ".join(f"{mark}{name}" for name in each.nearest)
+    for condition in unmet:
+        mark = "#" if condition.field == "tag" else ""
+        nearest = ", ".join(f"{mark}{name}" for name in condition.nearest)
         suggestion = (
-            f": nearest {'is' if len(each.nearest) == 1 else 'are'} {nearest}." if nearest else "."
+            f": nearest {'is' if len(condition.nearest) == 1 else 'are'} {nearest}."
+            if nearest
+            else "."
         )
-        as_words = " It was searched for as words." if each.as_words else ""
-        lines.append(f"{_UNMET[each.field].format(each.value)}{suggestion}{as_words}")
+        as_words = " It was searched for as words." if condition.as_words else ""
+        lines.append(f"{_UNMET[condition.field].format(condition.value)}{suggestion}{as_words}")
     if undated:
         notes = f"{undated:,} notes have no date of their own"
         if undated == 1:
@@ -202,7 +204,7 @@ def related_groups(related: RelatedNotes, limit: int) -> list[tuple[str, list[st
         ("Links to", related.links),
         ("Linked from", related.backlinks),
         ("Links that lead nowhere", related.dangling),
-        (SIMILAR_TITLE, [f"{each.path} ({each.score:.2f})" for each in related.similar]),
+        (SIMILAR_TITLE, [f"{note.path} ({note.score:.2f})" for note in related.similar]),
     )
     more = {
         title: [f"… and {len(names) - limit:,} more"] if len(names) > limit else []
@@ -434,10 +436,9 @@ def progress_sentence(progress: Progress) -> str:
 
 def indexing_sentence(progress: Sequence[Progress]) -> str:
     """Return the progress of all indexing runs; empty if there are none."""
-    several = len({each.folder for each in progress}) > 1
+    several = len({run.folder for run in progress}) > 1
     return "; ".join(
-        f"{f'{each.folder}: ' if several else ''}{progress_sentence(each)} so far"
-        for each in progress
+        f"{f'{run.folder}: ' if several else ''}{progress_sentence(run)} so far" for run in progress
     )
 
 
@@ -504,9 +505,10 @@ _MAX_EDGES = 3
 
 def explanation_lines(explanation: Explanation) -> list[str]:
     """Return evidence, ranks and details of a passage's position."""
-    stages = " → ".join(f"{each.stage} {each.rank}" for each in explanation.rank_by_stage)
+    stages = " → ".join(f"{stage.stage} {stage.rank}" for stage in explanation.rank_by_stage)
     evidence = "; ".join(
-        f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in explanation.evidence
+        f"{evidence_item.retriever} rank {evidence_item.rank} ({evidence_item.score:.2f})"
+        for evidence_item in explanation.evidence
     )
     sentences = (
         evidence,
@@ -527,7 +529,7 @@ def explanation_details(explanation: Explanation) -> list[str]:
         f"{copy.stage} removed {copy.path}:{copy.line}: {copy.reason}"
         for copy in explanation.copies
     ]
-    similarity = "; ".join(each for each in (cosine, reranked) if each)
+    similarity = "; ".join(part for part in (cosine, reranked) if part)
     sentences = [
         name_match,
         _matched_terms_sentence(explanation.terms),
@@ -582,7 +584,7 @@ def why_details(report: WhyReport) -> list[str]:
     cosine = f"best cosine {report.cosine:.2f}" if report.cosine is not None else ""
     sentences = [
         f"searched for: {report.corrected}" if report.corrected else "",
-        "; ".join(each for each in (_matched_terms_sentence(report.terms), cosine) if each),
+        "; ".join(part for part in (_matched_terms_sentence(report.terms), cosine) if part),
         lacking if report.without_vector else "",
         *report.notes,
     ]
