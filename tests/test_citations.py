@@ -152,10 +152,10 @@ def test_whitespace_emphasis_case_and_ellipsis_do_not_change_a_quotation(
 @pytest.mark.parametrize(
     ("quotation", "differs"),
     [
-        ("The team spends 5,000 euros a month on servers.", "`5,000` against `4,000`"),
-        ("It is allowed to spend more without asking Maria.", "nothing against `not`"),
-        ("The team spends 4,000 euros a year on servers.", "`year` against `month`"),
-        ("The team spends -4,000 euros a month on servers", "`-4,000` against `4,000`"),
+        ("The team spends 5,000 euros a month on servers.", "`5,000` vs. `4,000`"),
+        ("It is allowed to spend more without asking Maria.", "nothing vs. `not`"),
+        ("The team spends 4,000 euros a year on servers.", "`year` vs. `month`"),
+        ("The team spends -4,000 euros a month on servers", "`-4,000` vs. `4,000`"),
     ],
 )
 def test_changed_quotation_reports_the_words_that_differ(

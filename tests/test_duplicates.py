@@ -61,7 +61,7 @@ def test_cluster_reports_rule_difference_places_and_dates(library: Library) -> N
     same, grey = clusters(library).values()
     assert (same.zone, same.rule, same.differs, same.verdict) == (
         "same",
-        "equal except for markup",
+        "identical except for markup",
         "",
         None,
     )
@@ -69,7 +69,7 @@ def test_cluster_reports_rule_difference_places_and_dates(library: Library) -> N
         ("b.md", 6, "2025-01-01"),
         ("a.md", 6, "2024-01-01"),
     ]
-    assert set(grey.differs.split(" against ")) == {"`30 day`", "`90 day`"}
+    assert set(grey.differs.split(" vs. ")) == {"`30 day`", "`90 day`"}
 
 
 def test_release_notes_are_grey_without_a_difference(library: Library, vault: Path) -> None:

@@ -66,7 +66,7 @@ def outcome_and_reason(report: WhyReport) -> tuple[str, str]:
             "its folder .trash is hidden: its name begins with a dot "
             "(set corpus.hidden to include it)",
         ),
-        ("list.txt", "it is not Markdown: corpus.extensions names .md, .markdown, .mdx"),
+        ("list.txt", "it is not Markdown: corpus.extensions lists .md, .markdown, .mdx"),
         ("./drafts/plums.md#Plums", "its folder drafts is ignored by .gitignore, line 2: drafts/"),
     ],
 )

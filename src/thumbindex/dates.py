@@ -44,20 +44,20 @@ _MONTH_AND_YEAR = re.compile(
 )
 """A month with its year.
 
-A month name that is also a word counts after a year only if no word follows: `RFC 2026 may change`
-has no month.
+After a year, the name of a month that is also another word counts only if no word follows it:
+`RFC 2026 may change` has no month.
 """
 
 _PAIRED = re.compile(
     r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$"
 )
-"""A day that shares the month of the date behind it: `between 5 and 7 January 2026`."""
+"""A day before a date that shares the month of the date: `between 5 and 7 January 2026`."""
 
 
 def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
     """Yield the dates in a folded text with their matches.
 
-    In a name, a date that begins with the year is skipped: it may be a release.
+    With `is_name`, a date that begins with the year is skipped, because it may be a release number.
     """
     for match in DATE.finditer(text):
         if (day := date_of_match(match)) and not (is_name and (match["y1"] or match["y2"])):
@@ -65,7 +65,7 @@ def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[s
 
 
 def date_of_match(match: re.Match[str]) -> date | None:
-    """Return the date of a match; None if it does not exist or is ambiguous (03/04/2026)."""
+    """Return the date of a match; None if the date is invalid or ambiguous (03/04/2026)."""
     parts = match.groupdict()
     if not parts:
         year, month, day, *_ = (int(group) for group in match.groups() if group and group.isdigit())
@@ -92,7 +92,7 @@ def date_of_match(match: re.Match[str]) -> date | None:
 
 
 def find_months(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (year, month) for each month of a folded text that has a year but no day."""
+    """Yield (year, month) for each month with a year but no day in a folded text."""
     for match in _MONTH_AND_YEAR.finditer(DATE.sub(" | ", text)):
         year = int(match["y1"] or match["y2"] or match["y3"])
         if 1970 <= year <= 2100:
@@ -103,7 +103,10 @@ def find_months(text: str) -> Iterator[tuple[int, int]]:
 
 
 def single_day(text: str) -> tuple[date, str] | None:
-    """Return the only date in a folded text and its spelling; None if there are more or a month."""
+    """Return the date in a folded text, and how it is spelled there.
+
+    Returns None if the text has no date, more than one date, or a month without a day.
+    """
     dates = list(find_dates(text))
     if (
         len({day for _, day in dates}) != 1
@@ -115,18 +118,21 @@ def single_day(text: str) -> tuple[date, str] | None:
 
 
 def single_month(text: str) -> tuple[int, int] | None:
-    """Return (year, month) of the only month in a folded text; None if there are more or a day."""
+    """Return (year, month) of the month in a folded text.
+
+    Returns None if the text has no month, more than one month, or a full date.
+    """
     months = set(find_months(text))
     return months.pop() if len(months) == 1 and not any(find_dates(text)) else None
 
 
 def without_dates(text: str) -> str:
-    """Return a folded text without its dates and months."""
+    """Return a folded text without its dates, and without months that have a year."""
     return _MONTH_AND_YEAR.sub(" ", DATE.sub(" | ", text))
 
 
 def month_spellings(year: int, month: int) -> Iterator[str]:
-    """Yield a month's spellings in names, in all supported languages: `2026-01`, `Jan 2026`."""
+    """Yield how names may spell a month, in all supported languages: `2026-01`, `jan 2026`."""
     yield from (f"{year}{sign}{month:02}" for sign in ("-", "_", ".", ""))
     for name in (name for name, number in _MONTHS.items() if number == month):
         yield from (f"{name} {year}", f"{year} {name}")
@@ -179,7 +185,7 @@ _PART_SEPARATOR = re.compile(r" ?[|;·•] ?| [—–-] ")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 
 _FIRST_LINES = 10
-"""Nonblank lines of a note that are searched for a date."""
+"""How many nonblank lines at the start of a note are searched for a date."""
 
 _MAX_LINE, _MAX_BODY = 200, 8_000
 
@@ -189,8 +195,8 @@ def note_dates(
 ) -> tuple[str, str]:
     """Return the ISO dates of a note's last update (or publication) and creation; empty if unknown.
 
-    Front matter comes first, then the path, then the first lines. `values_of` takes a front matter
-    key in lower case.
+    The front matter takes precedence over the path, and the path over the first lines. `values_of`
+    returns the values of a front matter key, which is given in lower case.
     """
     names = {re.sub(r"[\W_]", "", key.lower()): key.lower() for key in reversed([*keys])}
     updated, written, created = (
@@ -209,7 +215,10 @@ def _date_in_values(values: Iterable[Sequence[str]]) -> date | None:
 
 
 def _leading_date(text: str) -> date | None:
-    """Return the date at the beginning of a value, as in `[[2026-01-31]]` or `202601311530`."""
+    """Return the date at the beginning of a value, or else the first date in it.
+
+    Examples: `[[2026-01-31]]`, `202601311530`.
+    """
     text = fold_line(text).strip("[]\"' ")
     match = (
         DATE.match(text)
@@ -220,7 +229,7 @@ def _leading_date(text: str) -> date | None:
 
 
 def _date_in_path(path: str) -> date | None:
-    """Return the date in a file's name, or else in its nearest folder.
+    """Return the date in the name of a file, or else in the name of the nearest folder.
 
     Examples: `2026-01-31 x.md`, `Jan 31st, 2026.md`, `2026/01/31.md`.
     """
@@ -236,15 +245,15 @@ def _date_in_path(path: str) -> date | None:
 
 
 def _dates_in_lines(body: str) -> tuple[date | None, date | None]:
-    """Return the dates of update and of writing in the first lines.
+    """Return the date of the last update and the date of writing from the first lines of a note.
 
-    A date counts after a label such as `Released on` or `Last updated:`, alone on the first line or
-    on the line below a first heading, and at either end of a first heading. A date in a sentence
-    never counts.
+    A date counts if it follows a label such as `Released on` or `Last updated:`, if it is alone on
+    the first line or on the line below a first heading, or if it is at either end of a first
+    heading. A date in a sentence never counts.
     """
     lines = [line for line in body[:_MAX_BODY].split("\n") if line.strip()][:_FIRST_LINES]
     updated = written = None
-    is_bare = True  # only a first heading precedes the line
+    is_bare = True  # nothing precedes the line, or only a first heading
     for number, line in enumerate(lines):
         if _FENCE.match(line):
             break

@@ -14,10 +14,10 @@ from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 GlobRules = GitIgnoreSpec
-"""Git's ignore rules in order; the last match decides."""
+"""Git's ignore rules in order. The last rule that matches a path decides."""
 
 _SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
-"""A backslash that escapes nothing: a folder separator, as on Windows."""
+"""A backslash that escapes nothing, so it separates folders as on Windows."""
 
 _NEGATED = re.compile(r"(?<!\\)\[\^(\]?)(?!/\])")
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
@@ -26,23 +26,23 @@ _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[
 
 
 def read_rules(lines: Iterable[str]) -> GlobRules:
-    """Parse git's ignore rules, one a line; invalid lines match nothing."""
+    """Parse git's ignore rules, one per line. An invalid line matches nothing."""
     return GlobRules.from_lines(map(compose_accents, lines), _Rule)
 
 
 def compose_accents(text: str) -> str:
-    """Return a text in NFC, the form of rules; macOS may return names in NFD."""
+    """Return a text in NFC, the form in which rules are matched. macOS may return names in NFD."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 class _Rule(GitIgnoreSpecPattern):
-    """A rule with limited backtracking: the text behind a star matches at its first occurrence."""
+    """A rule with limited backtracking: the text after a star matches where it first occurs."""
 
     __slots__ = ()
 
     @classmethod
     def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
-        """Return a rule's regular expression, or None if it is invalid, and whether it excludes."""
+        """Return a rule's regular expression, and whether it excludes; (None, None) if invalid."""
         try:
             regex, leaves_out = super().pattern_to_regex(pattern)
             with warnings.catch_warnings():  # Python warns about `[[` in a set
@@ -53,7 +53,7 @@ class _Rule(GitIgnoreSpecPattern):
 
 
 def _without_retries(pattern: str) -> str:
-    """Make each star and each `**` atomic, except the last one."""
+    """Make each `*` and `**` atomic except the last, so that no other match is tried for it."""
     pattern = _NEGATED.sub(r"[^\1\\x2f", pattern)  # a set never matches a slash
     pattern = _STARS.sub("[^/]*", pattern)
     pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)
@@ -69,7 +69,7 @@ def _without_retries(pattern: str) -> str:
 
 
 def matches_glob(glob: str, path: str) -> bool:
-    """Return whether a glob matches a path, or a folder that contains it.
+    """Return whether a glob matches a path or a folder that contains the path.
 
     A glob that begins with a star and has no slash matches at any depth. Any other glob is anchored
     at the folder's root.

@@ -11,7 +11,7 @@ from thumbindex.text import STOP_WORDS, has_cjk, normalize_letters, words
 ENGLISH = "en"
 
 _SCRIPTS = (
-    ("ja", re.compile("[\u3040-\u30ff]")),  # before Chinese: Japanese uses its characters too
+    ("ja", re.compile("[\u3040-\u30ff]")),  # before Chinese, whose characters Japanese uses too
     ("ko", re.compile("[\uac00-\ud7af]")),
     ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")),
     ("ru", re.compile("[\u0400-\u04ff]")),
@@ -95,7 +95,7 @@ _QUESTION_WORDS = {
         ),
     }.items()
 }
-"""Function words of questions: rare in notes, so their document frequency is misleading."""
+"""Function words in questions. They are rare in notes, so their document frequency misleads."""
 
 FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_QUESTION_WORDS.values())
 """Function words of all supported languages."""
@@ -104,22 +104,29 @@ INFLECTED_LANGUAGES = frozenset(_QUESTION_WORDS)
 """Languages besides English that have a stemmer and question words."""
 
 UNCERTAIN_WEIGHT = 0.25
-"""Weight of a query's only function word in another language, and of Chinese particle pairs."""
+"""Weight of words that are probably function words.
+
+It applies to a query's only function word in a language other than English, and to character pairs
+with part of a Chinese function word.
+"""
 
 PARTICLE_WEIGHT = 0.5
-"""Weight of a character pair that includes part of a Japanese particle or ending."""
+"""Weight of a character pair with part of a Japanese particle or ending."""
 
 _MIN_FUNCTION_WORDS = 3
 """Minimum number of function words to detect a language."""
 
 _MIN_LEAD = 1.3
-"""Minimum ratio to the next language's function words; related languages share many."""
+"""Minimum ratio between the function words of the best language and those of the second best.
+
+Related languages share many function words.
+"""
 
 _MIN_SCRIPT_SHARE = 0.3
 """Minimum share of letters in non-Latin scripts to detect a language by its script."""
 
 _MIN_WORD_SHARE = 0.12
-"""Minimum share of function words in prose."""
+"""Minimum share of function words to detect the language of prose."""
 
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _JAPANESE_ENDING = re.compile(
@@ -129,7 +136,7 @@ _JAPANESE_ENDING = re.compile(
     "|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら"
     "|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])++"
 )
-"""Particles, auxiliaries and verb endings: a run of hiragana made of them has no subject.
+"""A run of hiragana that is made only of particles, auxiliaries and verb endings.
 
 `++` prevents backtracking.
 """
@@ -143,14 +150,17 @@ _CHINESE_FUNCTION_WORDS = re.compile(
     "|的时候|一个|一些|这个|那个|这些|那些|我们|你们|他们|以及|或者|还是|而且|但是|因为|所以|如果"
     "|没有|不能|无法|已经|关于|对于|有什么|[的吗呢吧把给与與我你您太很]|和(?!平)|了(?!解)"
 )
-"""Chinese question and function words; single characters only if they are rare in longer words."""
+"""Chinese question words and function words.
+
+Words of one character are listed only if the character is rare in longer words.
+"""
 
 _SPAN = re.compile(r"`[^`\n]*`")
 _MAX_CHARACTERS = 2000
-"""Maximum characters of a text that are examined."""
+"""Maximum characters of a text that are searched for function words."""
 
 _PROBE_LETTERS = 4
-"""Minimum letters of a probe word; an English vocabulary has shorter ones as parts of words."""
+"""Minimum letters of a probe word. Shorter ones are in English vocabularies as parts of words."""
 
 _PROBE_CHARACTERS = {
     "zh": "这说对还没经过时样给问让为个设开关么请该应们",
@@ -180,9 +190,9 @@ def language_of(text: str) -> str:
 
 
 def language_of_prose(texts: Iterable[str]) -> str:
-    """Return the language of prose without its code spans.
+    """Return the language of prose without its code spans, or an empty string if it is unclear.
 
-    Stricter than `language_of`: it needs several different function words of two letters or more.
+    Stricter than `language_of`: it requires several function words of two letters or more.
     """
     text = _SPAN.sub(" ", "\n".join(_truncated(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
@@ -219,7 +229,7 @@ def _language_by_words(text_words: Sequence[str]) -> tuple[str, int]:
 
 
 def blank_function_words(text: str) -> str:
-    """Replace Chinese and Japanese function words, particles and verb endings by spaces."""
+    """Replace Chinese and Japanese function words, particles and verb endings with spaces."""
     if not has_cjk(text):
         return text
     if not _SCRIPTS[0][1].search(text):
@@ -233,12 +243,13 @@ def blank_function_words(text: str) -> str:
 
 
 def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str, float]:
-    """Return the weights of a query's function words: 0 in English and in the query's language.
+    """Return the weight of each function word in a query.
 
-    The query's language is the one of `languages` with the most function words in the query, if
-    they outnumber the English ones. A single one keeps some weight, as it may be another word
-    (MIT). A character pair weighs little if it includes part of a Chinese function word or a
-    Japanese ending, unless the query has no other pairs.
+    Function words of English and of the query's language have the weight 0. The query's language is
+    the one of `languages` with the most function words in the query, if it has more than English.
+    If the query has only one such word, the word keeps some weight, because it may be another word
+    (MIT). A character pair with part of a Chinese function word or a Japanese ending has a low
+    weight, unless the query has no other pairs.
     """
     query_words = dict.fromkeys(words(text))
     content_words = (
@@ -274,7 +285,7 @@ def _stop_words_of(language: str) -> frozenset[str]:
 
 
 def probe_words(language: str) -> tuple[str, ...]:
-    """Return the function words to look up in a model's vocabulary; none if unsupported."""
+    """Return words of a language to look up in a model's vocabulary; none if it is unsupported."""
     return tuple(
         sorted(
             _PROBE_CHARACTERS.get(language)
@@ -284,10 +295,10 @@ def probe_words(language: str) -> tuple[str, ...]:
 
 
 def reads_language(language: str, knows: Callable[[str], bool]) -> bool:
-    """Return whether a model supports a language: its vocabulary has most function words.
+    """Return whether a model supports a language: its vocabulary has most of the probe words.
 
-    `knows` looks up a word in the vocabulary. English and unknown languages count as supported, and
-    so do all languages if the vocabulary lacks the English words too.
+    `knows` returns whether the vocabulary has a word. English and an unknown language ("") count as
+    supported. If the vocabulary lacks the English words too, all languages count as supported.
     """
     return (
         language in ("", ENGLISH)

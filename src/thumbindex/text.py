@@ -17,10 +17,10 @@ STOP_WORDS = frozenset(
     " your what which when why where who if not no there has have had will would should could into "
     "about than then so but any all".split()
 )
-"""English words without a subject; ignored in queries unless quoted or alone."""
+"""English function words. A query ignores them unless they are quoted or it has no others."""
 
 WORD_CACHE_SIZE = 1 << 14
-"""Entries of each cache of word forms; four times as many would take 90 MB."""
+"""Entries in each cache of word forms. Four times as many would take 90 MB."""
 
 _LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 """Control characters, Unicode line breaks and direction marks."""
@@ -29,7 +29,7 @@ CJK = (
     # iteration marks, kana, the long vowel; no middle dot
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
-    "\uac00-\ud7af"  # syllables of Korean
+    "\uac00-\ud7af"  # Korean syllables
 )
 
 _PASSWORDS = (
@@ -37,10 +37,10 @@ _PASSWORDS = (
     re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),
     re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&'\"`]+)", re.I),
 )
-"""User and password in a database address: before its host, or as a parameter."""
+"""The user and password in a database address: before the host, or as a parameter."""
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
-_LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a character of its own
+_LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a separate character
 _RAW_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
 _HAS_CJK = re.compile(rf"[{CJK}]")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
@@ -90,7 +90,7 @@ _SPACE = re.compile(r"[ \t]+")
 
 
 def strip_markup(markdown: str) -> str:
-    """Return Markdown as visible text: links as their text, no markers, white space folded."""
+    """Return the visible text of Markdown: no markup, no link targets, no extra spaces."""
     text = markdown
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text)
@@ -146,12 +146,12 @@ _NON_WORDS = re.compile(r"[^\w\n]+")
 
 
 def name_key(name: str) -> str:
-    """Return a name's folded letters and digits, for comparison with other names."""
+    """Return the folded letters and digits of a name, to compare it with other names."""
     return name_keys([name])[0]
 
 
 def name_keys(names: Sequence[str]) -> list[str]:
-    """Return the `name_key` of each name; ten times faster than separate calls."""
+    """Return the `name_key` of each name, ten times faster than separate calls do."""
     if not names:
         return []
     lines = "\n".join(name.replace("\n", " ") for name in names)
@@ -178,7 +178,7 @@ def normalize_letters(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the folded words of a text in order; CJK runs become overlapping character pairs."""
+    """Return the folded words of a text in order. CJK runs become overlapping character pairs."""
     text = normalize_letters(text)
     if has_cjk(text):
         return [part for word in _WORD.findall(text) for part in _word_or_pairs(word)]
@@ -192,7 +192,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def form_key(text: str) -> str:
-    """Return a name's folded words without the plural ending of the last one."""
+    """Return a name's folded words without the plural ending of the last word."""
     parts = words(text)
     if parts and len(parts[-1]) >= _MIN_PLURAL_LETTERS:
         parts[-1] = _PLURAL_ENDING.sub(lambda match: "y" if match[0] == "ies" else "", parts[-1])
@@ -202,7 +202,7 @@ def form_key(text: str) -> str:
 def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
     """Return the words to index and their positions.
 
-    The characters of a CJK pair are words too, at its position.
+    Each character of a CJK pair is a word too, at the position of the pair.
     """
     indexed = words(text)
     if text.isascii() or not any(map(has_cjk, indexed)):
@@ -216,7 +216,7 @@ def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
 
 
 def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each word of `words` with its start and end offsets in the text."""
+    """Yield each word that `words` returns, with its start and end offset in the text."""
     for match in _RAW_WORD.finditer(text):
         parts, is_split = _split_raw_word(match[0])
         start, end = match.span()
@@ -226,13 +226,16 @@ def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def _split_raw_word(text: str) -> tuple[tuple[str, ...], bool]:
-    """Return the words of a text without spaces; True if they are its overlapping pairs."""
+    """Split a text that has no spaces into words. The flag is True if they are CJK pairs."""
     parts = tuple(words(text))
     return parts, has_cjk(text) and len(parts) == max(1, len(text) - 1)
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:
-    """Return a word; for a CJK pair also its characters, except one that begins the next pair."""
+    """Return a word and, if it is a CJK pair, its characters.
+
+    The second character is left out if the next pair begins with it.
+    """
     if len(word) == 1 or not has_cjk(word):
         return (word,)
     return (word, word[0], *(() if following.startswith(word[1]) else word[1]))
@@ -275,7 +278,7 @@ def looks_like_code(token: str) -> bool:
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the folded code-like tokens of a text in order, each with its parts.
 
-    A plain word has no parts and equals the one that `words` returns.
+    A plain word has no parts, and it is the same as in the result of `words`.
     """
     return [identifier for token in code_tokens(text) for identifier in token_parts(token)]
 
@@ -288,7 +291,7 @@ def code_tokens(text: str) -> list[str]:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def token_parts(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the folded names in a token, usually one, each with its parts."""
+    """Return the folded names in a token (usually one), each with its parts."""
     if not token.isascii():
         return tuple((word, ()) for word in words(token))
     if _VERSION.match(token):
@@ -305,7 +308,7 @@ def token_parts(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 _MAX_HEADING_TOKENS = 85
-"""Maximum estimated tokens of a heading path when embedded: a third of the smallest window."""
+"""Maximum estimated tokens of an embedded heading path: a third of the smallest window."""
 
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
@@ -320,7 +323,7 @@ def text_key(text: str) -> bytes:
 
 def shorten_heading(path: str) -> str:
     """Return a heading path, shortened in the middle if it is too long to embed."""
-    # estimate: four English letters a token, any other character a token
+    # estimate: one token per four English letters, and per other character
     costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]
     if sum(costs) <= _MAX_HEADING_TOKENS:
         return path
@@ -330,7 +333,7 @@ def shorten_heading(path: str) -> str:
 
 
 def _half_length(costs: list[float]) -> int:
-    """Return the number of leading characters that fill half of a heading's token limit."""
+    """Return how many characters at the start of a heading fill half of its token limit."""
     spent = 0.0
     for count, cost in enumerate(costs):
         spent += cost
@@ -357,7 +360,7 @@ INVISIBLE = re.compile(
 )
 
 MAX_JOINERS = 3
-"""Maximum selectors and joiners in a row in any writing system; more of them encode hidden text."""
+"""Maximum selectors or joiners in a row in any writing system. A longer run hides text."""
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
@@ -366,7 +369,7 @@ _UNSPACED = re.compile(
 """Scripts such as Thai, Lao and Khmer, in which a zero-width space ends a word."""
 
 _DIRECTION_CONTEXT = 100
-"""Characters around a direction mark that are searched for right-to-left letters."""
+"""Characters on each side of a direction mark that are searched for right-to-left letters."""
 
 _RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
@@ -410,7 +413,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace bytes that could not be decoded by U+FFFD, so that UTF-8 can encode the text."""
+    """Replace bytes that could not be decoded with U+FFFD, so that UTF-8 can encode the text."""
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -427,7 +430,7 @@ def escape_breaks(text: str) -> str:
 
 
 def redact_passwords(text: str) -> str:
-    """Remove users and passwords from database addresses in a message."""
+    """Remove user names and passwords from the database addresses in a message."""
     for pattern in _PASSWORDS:
         text = pattern.sub(r"\1…", text)
     return text
@@ -448,9 +451,9 @@ _PLACE = re.compile(r"(.+\.\w+):([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.S)
 
 
 def parse_citation(citation: str) -> tuple[str, tuple[int, int] | None]:
-    """Split `x.md#Heading (lines 11-14)` or `x.md:11` into a name and its lines.
+    """Split `x.md#Heading (lines 11-14)` or `x.md:11` into a name and a line range.
 
-    The lines are None if the citation has none.
+    The line range is None if the citation has none.
     """
     match = _CITATION.fullmatch(citation) or _PLACE.fullmatch(citation)
     if match is None or int(match[3] or match[2]) < int(match[2]):
@@ -468,11 +471,14 @@ _DIGEST_LENGTH = 8
 _DIGEST_PARAMETER = "is="
 
 _PLAIN_IN_HEADINGS = "/:@,;=$+!*&"
-"""Punctuation left unencoded in a heading; quotes and brackets would end an address in prose."""
+"""Punctuation that is not encoded in a heading.
+
+Quotes and brackets are encoded, because they would end an address in prose.
+"""
 
 
 class PassageAddress(NamedTuple):
-    """The address of a note, or of a passage by its heading and the digest of its text."""
+    """The address of a note, or of a passage with the heading and digest of its text."""
 
     folder: str
     path: str

@@ -98,7 +98,7 @@ def test_contradicting_texts_name_each_other_with_date_and_words(backups: Librar
     (contradiction,) = results["new.md"]["disagrees"]
     assert (contradiction["path"], contradiction["differs"]) == (
         next(path for path in results if path != "new.md"),
-        "`90 day` against `30 day`",
+        "`90 day` vs. `30 day`",
     )
     assert contradiction["date"] in {"2024-01-01", "2025-01-01"}
 
@@ -124,8 +124,8 @@ def test_negation_is_reported_as_a_contradiction(denied: Library, language: str)
         passages[f"{language} {place}.md"].disagrees for place in ("office", "branch")
     )
     assert (first.path, second.path) == (f"{language} branch.md", f"{language} office.md")
-    assert f"nothing against `{word}`" in first.differs
-    assert f"`{word}` against nothing" in second.differs
+    assert f"nothing vs. `{word}`" in first.differs
+    assert f"`{word}` vs. nothing" in second.differs
 
 
 def test_tool_text_lists_copies_with_their_lines(
@@ -141,9 +141,7 @@ def test_tool_text_lists_copies_with_their_lines(
 
 def test_tool_text_reports_contradictions(backups: Library) -> None:
     reply = reply_query(backups, {"query": "server copies all files every night", "explain": True})
-    assert (
-        "these two disagree: `30 day` against `90 day` in new.md (line 6, 2026-01-01)" in reply.text
-    )
+    assert "these two disagree: `30 day` vs. `90 day` in new.md (line 6, 2026-01-01)" in reply.text
     assert "\ndeduplication: 3 → 2 candidates (33% removed as copies)\n" in reply.text
     assert reply.structured["deduplication"] == {
         "in": 3,

@@ -67,7 +67,7 @@ async def test_tool_verifies_a_draft_with_its_own_citations(
         "state": "there",
         "quotation": "the newer note wins",
     }
-    assert "`older` against `newer`" in verified["citations"][1]["differs"]
+    assert "`older` vs. `newer`" in verified["citations"][1]["differs"]
     assert text.startswith(f"2 citations: 1 there, 1 changed.\n1. there: {passage['citation']} ")
 
 
@@ -122,7 +122,7 @@ def test_verify_fails_and_explains_if_a_citation_does_not_hold(run: Run) -> None
     assert result.exit_code == 1
     assert result.stdout.endswith(
         'changed: plans.md#Budget (line 5) "spends 5,000 euros a month" -> plans.md#Budget '
-        "(line 5) (`5,000` against `4,000`)\n"
+        "(line 5) (`5,000` vs. `4,000`)\n"
     )
     assert run(HOLDS.replace("line 5", "line 1")).exit_code == 0  # moved, but still true
     assert run("no citation at all").exit_code == 1

@@ -103,6 +103,6 @@ async def test_citations_of_six_answers_are_verified_after_edits_and_a_move(
         "never_there",
     ], citations
     changed, renamed, lines = citations[1], citations[3], citations[5]
-    assert changed["differs"] == "`35` against `90`"
+    assert changed["differs"] == "`35` vs. `90`"
     assert renamed["now"] == "runbooks/release.md#Rollback (line 5)"
     assert lines["now"] == "decisions/queue.md#Retries (line 7)"

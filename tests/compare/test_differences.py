@@ -69,9 +69,9 @@ def test_different_word_name_sign_or_order_sets_texts_apart(first: str, second: 
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
     [
-        ("within 7 days", "within 14 days", "`7 day` against `14 day`"),
-        ("The Server does support it.", "The Server does not support it.", "nothing against `not`"),
-        ("Run it with `--force` now.", "Run it now.", "`--force` against nothing"),
+        ("within 7 days", "within 14 days", "`7 day` vs. `14 day`"),
+        ("The Server does support it.", "The Server does not support it.", "nothing vs. `not`"),
+        ("Run it with `--force` now.", "Run it now.", "`--force` vs. nothing"),
     ],
 )
 def test_reason_names_the_differing_tokens(first: str, second: str, reason: str) -> None:
@@ -81,9 +81,9 @@ def test_reason_names_the_differing_tokens(first: str, second: str, reason: str)
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
     [
-        ("Logs are kept for 30 days.", "Logs are kept for 90 days.", "`30 day` against `90 day`"),
-        ("Out on 1 May 2024.", "Out on 2024-05-02.", "`2024-05-01` against `2024-05-02`"),
-        ("The server supports TLS.", "The server does not support TLS.", "nothing against `not`"),
+        ("Logs are kept for 30 days.", "Logs are kept for 90 days.", "`30 day` vs. `90 day`"),
+        ("Out on 1 May 2024.", "Out on 2024-05-02.", "`2024-05-01` vs. `2024-05-02`"),
+        ("The server supports TLS.", "The server does not support TLS.", "nothing vs. `not`"),
         ("Il écrit une copie ici.", "Il n’écrit pas de copie ici.", ""),  # unknown language
         ("Logs are kept for 30 days.", "Mails are kept for 90 days.", ""),
         ("Logs are kept for 30 days.", "Logs are kept 90 days, and mail is read by Bob.", ""),
@@ -97,7 +97,7 @@ def test_contradiction_is_a_value_or_negation_in_nearly_equal_texts(
     first: str, second: str, reason: str
 ) -> None:
     assert contradiction(first, second) == reason
-    assert contradiction(second, first) == " against ".join(reversed(reason.split(" against ")))
+    assert contradiction(second, first) == " vs. ".join(reversed(reason.split(" vs. ")))
 
 
 def test_negation_of_another_language_is_not_a_contradiction() -> None:

@@ -114,7 +114,7 @@ def test_unicode_form_does_not_matter() -> None:
         "schön zurücklegen können."
     )
     assert judged(text, unicodedata.normalize("NFD", text)) == PairJudgment(
-        "same", "equal except for markup"
+        "same", "identical except for markup"
     )
 
 
@@ -124,7 +124,7 @@ def test_short_equal_texts_under_different_headings_are_grey() -> None:
         chunk("Optional, 30 by default.", headings=("B", "retries")),
     )
     assert judge_pair(first, second, 0.99, SETTINGS) == PairJudgment(
-        "grey", "short texts under `A > timeout` and `B > retries`"
+        "grey", "short texts under different headings: `A > timeout` and `B > retries`"
     )
     assert (
         judge_pair(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone
@@ -140,14 +140,14 @@ def test_short_texts_with_different_values_and_headings_are_distinct() -> None:
     assert judge_pair(first, second, 0.95, SETTINGS).zone == "distinct"
     assert (
         judge_pair(first, replace(second, heading_path=("v0.11.12",)), 0.95, SETTINGS).differs
-        == "`2021-04-01` against `2021-04-04`"
+        == "`2021-04-01` vs. `2021-04-04`"
     )
 
 
 def test_blocks_of_different_kinds_are_grey() -> None:
     assert judge_pair(
         chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS
-    ) == PairJudgment("grey", "prose against list")
+    ) == PairJudgment("grey", "prose vs. list")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_translation_is_distinct() -> None:
     assert (
         judged(english, german)
         == judged(english, german, None)
-        == PairJudgment("distinct", "different languages: en against de")
+        == PairJudgment("distinct", "different languages: en vs. de")
     )
 
 
@@ -196,7 +196,7 @@ def test_text_with_an_added_sentence_is_never_merged() -> None:
         "are read once a month."
     )
     assert judged(text, f"{text} Guests are exempt.").rule.endswith(
-        "but only one says `are guests exempt`"
+        "but only one contains `are guests exempt`"
     )
 
 

@@ -103,7 +103,7 @@ def test_duplicate_key_is_reported_and_the_last_value_counts() -> None:
     front = read("title: One\nx: 1\ntitle: Two")
     assert front.text("title") == "Two"
     assert [(problem.line, problem.reason) for problem in front.problems] == [
-        (4, "front matter: duplicate key `title`; the last one counts")
+        (4, "front matter: duplicate key `title`: the last value is used")
     ]
 
 
@@ -118,7 +118,7 @@ def test_text_without_front_matter_is_body(text: str) -> None:
 def test_unclosed_front_matter_is_reported_and_read_as_text(text: str) -> None:
     front = read_front_matter("a.md", text)
     reason = (
-        f"front matter without a closing `{text[:3]}` line was read as text: add the line after "
+        f"front matter without a closing `{text[:3]}` line is treated as text: add the line after "
         "the last key"
     )
     assert (front.size, [(problem.line, problem.reason) for problem in front.problems]) == (

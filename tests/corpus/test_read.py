@@ -24,7 +24,7 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path, path: str) -> None:
     (root / "a").mkdir(parents=True)
     (root / "link.md").symlink_to(tmp_path / "secret.md")
     assert read_bytes(root, path, SETTINGS) == Problem(
-        path, None, "leads out of the folder: not read"
+        path, None, "points outside the folder: not read"
     )
 
 

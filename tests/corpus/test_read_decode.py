@@ -28,7 +28,7 @@ def test_non_utf8_file_is_read_as_windows_1252_and_reported() -> None:
     text, problems = decode("a.md", b"one\r\ntwo\r\ncaf\xe9 \x80")
     assert text == "one\ntwo\ncafé €"
     assert problems == (
-        Problem("a.md", 3, "not UTF-8: read as Windows-1252; save the file as UTF-8"),
+        Problem("a.md", 3, "not UTF-8: decoded as Windows-1252; save the file as UTF-8"),
     )
 
 
@@ -43,7 +43,7 @@ def test_invalid_byte_in_utf8_is_replaced() -> None:
 def test_nul_characters_are_replaced_and_reported() -> None:
     text, problems = decode("a.md", b"a\nb\0c\0")
     assert text == "a\nb\ufffdc\ufffd"
-    assert problems == (Problem("a.md", 2, "2 NUL characters, replaced; is this a text file?"),)
+    assert problems == (Problem("a.md", 2, "2 NUL characters were replaced; is this a text file?"),)
 
 
 BINARY = random.Random(7).randbytes(20_000)

@@ -69,7 +69,7 @@ def test_symlinks_are_followed_only_inside_the_folder(tmp_path: Path) -> None:
     (root / "out.md").symlink_to(tmp_path / "secret/s.md")
     assert paths(root) == ["a.md", "shown/b.md"]
     assert reasons(root) == [
-        (name, "symlink that leads out of the folder: not followed") for name in ("out", "out.md")
+        (name, "symlink points outside the folder: not followed") for name in ("out", "out.md")
     ]
 
 
@@ -125,7 +125,7 @@ def test_pipe_named_like_a_note_is_skipped(tmp_path: Path) -> None:
 
 
 def test_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UnknownFolderError, match="no folder at"):
+    with pytest.raises(UnknownFolderError, match="There is no folder"):
         walk(tmp_path / "gone", CorpusSettings())
 
 
@@ -147,7 +147,7 @@ def why(root: Path, path: str, **settings: object) -> str | None:
                 "include it)"
             ),
         ),
-        ("notes.txt", "it is not Markdown: corpus.extensions names .md, .markdown, .mdx"),
+        ("notes.txt", "it is not Markdown: corpus.extensions lists .md, .markdown, .mdx"),
         ("nowhere.md", "there is no such file"),
     ],
 )

@@ -73,7 +73,7 @@ def test_model_without_onnx_is_rejected_for_onnxruntime(tmp_path):
     (folder / "model.safetensors").write_bytes(b"weights")
     settings = EmbedSettings(model=str(folder), runtime="onnx")
     with pytest.raises(
-        ModelError, match=r"ships `onnx/model\.onnx`, .*in torch \(extra `models`\)"
+        ModelError, match=r"ships `onnx/model\.onnx`, .*in torch \(with the extra `models`\)"
     ):
         open_embedder(settings, offline=True)
 

@@ -57,14 +57,14 @@ def test_missing_or_changed_bundled_file_is_rejected(tmp_path):
     data = graph.read_bytes()
     assert bundled_folder(folder, check_digests=True) == folder
     graph.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    advice = r"Install .* again, .*`uv tool install --reinstall \.`"
-    with pytest.raises(ModelError, match=rf"model\.onnx is not the file that .*\. {advice}"):
+    advice = r"Reinstall thumbindex .*`uv tool install --reinstall \.`"
+    with pytest.raises(ModelError, match=rf"model\.onnx does not have the published .*\. {advice}"):
         bundled_folder(folder, check_digests=True)
     graph.write_bytes(data[:-1])
-    with pytest.raises(ModelError, match=r"model\.onnx is not the file that was published"):
+    with pytest.raises(ModelError, match=r"model\.onnx does not have the published checksum"):
         bundled_folder(folder)
     graph.unlink()
-    with pytest.raises(ModelError, match=r"model\.onnx is missing\. Install thumbindex again"):
+    with pytest.raises(ModelError, match=r"model\.onnx is missing\. Reinstall thumbindex"):
         bundled_folder(folder)
 
 

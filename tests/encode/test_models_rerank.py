@@ -7,7 +7,7 @@ from thumbindex.errors import ModelError
 
 
 def test_missing_model_name_is_reported_with_advice():
-    with pytest.raises(ModelError, match=r"name a CrossEncoder in `encode\.rerank\.model`"):
+    with pytest.raises(ModelError, match=r"set `encode\.rerank\.model` to a CrossEncoder"):
         CrossEncoderReranker("", offline=True)
 
 

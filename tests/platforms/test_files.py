@@ -154,7 +154,7 @@ def test_notes_are_read_without_directory_descriptors(
         report = library.index()
         assert report.added == 3
         assert [problem.reason for problem in report.skipped] == [
-            "symlink that leads out of the folder: not followed"
+            "symlink points outside the folder: not followed"
         ]
         assert library.read("apples.md").text.startswith("# apples")
 
@@ -197,7 +197,7 @@ def test_junctions_are_treated_like_symlinks(
     result = walk(vault, CorpusSettings())
     assert [file.path for file in result.files] == ["apples.md", "pears.md", "plums.md"]
     assert [(problem.path, problem.reason) for problem in result.problems] == [
-        ("out", "symlink that leads out of the folder: not followed")
+        ("out", "symlink points outside the folder: not followed")
     ]
 
 

@@ -24,8 +24,8 @@ def find_pairs(
 def test_contradicting_texts_are_neighbors_with_differing_words(candidates) -> None:
     pairs = find_pairs(candidates, TEXT.format(30), OTHER, TEXT.format(90), scores=(0.9, 0.8, 0.4))
     assert pairs == [
-        (0, ((2, "`30 day` against `90 day`"),)),
-        (2, ((0, "`90 day` against `30 day`"),)),
+        (0, ((2, "`30 day` vs. `90 day`"),)),
+        (2, ((0, "`90 day` vs. `30 day`"),)),
         (1, ()),
     ]
 
@@ -124,7 +124,7 @@ def test_contradicting_pair_respects_limit(ask, limit: int) -> None:
     )
     assert [passage.path for passage in search.passages] == ["a.md", "b.md", "c.md"][:limit]
     assert [(d.path, d.date, d.differs) for d in search.passages[0].disagrees] == [
-        ("b.md", "1970-01-01", "`30 day` against `90 day`")
+        ("b.md", "1970-01-01", "`30 day` vs. `90 day`")
     ]
 
 

@@ -59,7 +59,7 @@ def test_contradicting_versions_are_listed_with_differing_words(candidates) -> N
     (merged,) = dedup_versions(
         Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates
-    assert merged.other_versions == ((0, "`31 day` against `30 day`"),)
+    assert merged.other_versions == ((0, "`31 day` vs. `30 day`"),)
 
 
 def test_versions_in_folder_names_are_merged(candidates) -> None:

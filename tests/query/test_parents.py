@@ -82,11 +82,11 @@ def test_passage_merges_ranks_and_copies_of_its_chunks() -> None:
 
 def test_contradicting_version_is_a_disagreement() -> None:
     passage = passages_of(
-        [candidate(0, also_in=(3,), other_versions=((3, "`1` against `2`"),))],
+        [candidate(0, also_in=(3,), other_versions=((3, "`1` vs. `2`"),))],
         CATALOG.sections(ALL),
     )[0]
     assert [(disagree.path, disagree.differs) for disagree in passage.disagrees] == [
-        ("b.md", "`1` against `2`")
+        ("b.md", "`1` vs. `2`")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Judge two similar texts: a different number, version, unit, name or negation sets them apart."""
+"""Judge whether two similar texts are duplicates, by the numbers, names and words that differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
 
 _NEARLY_EQUAL = 0.8
-"""Minimum share of common words in texts that contradict each other."""
+"""Minimum share of words in common for two texts to contradict each other."""
 
 _VALUES = frozenset((NUMBER, DATE))
 _PLAIN = frozenset((WORD, FUNCTION))
@@ -38,7 +38,7 @@ _PLAIN = frozenset((WORD, FUNCTION))
 def chunk_difference(first: Chunk, second: Chunk) -> str | None:
     """Return why two chunks cannot be copies of each other, however similar; None if they can."""
     if first.kind is not second.kind:
-        return f"{first.kind} against {second.kind}"
+        return f"{first.kind} vs. {second.kind}"
     if first.text == second.text and first.language == second.language:
         return None
     return language_difference(first, second) or text_difference(first.text, second.text)
@@ -52,14 +52,14 @@ def language_difference(first: Chunk, second: Chunk) -> str | None:
         return None
     else:
         mine, yours = _language(first.text), _language(second.text)
-    return f"{mine} against {yours}" if mine and yours and mine != yours else None
+    return f"{mine} vs. {yours}" if mine and yours and mine != yours else None
 
 
 def text_difference(first: str, second: str) -> str | None:
     """Return the code, number, date, name, negation or word that differs between two texts.
 
-    Returns None if only one text has additional words and these are plain. In a language with
-    unknown negations, any word may be a negation.
+    Returns None if one text only has additional plain words. If the negations of the language are
+    unknown, additional words count too, because any of them may be a negation.
     """
     if first == second:
         return None
@@ -91,7 +91,7 @@ def is_same_text(first: str, second: str) -> bool:
 def is_same_wording(first: str, second: str) -> bool:
     """Return whether two texts differ only in articles and suffixes.
 
-    Misspelled words count as different words (protected, projected).
+    Words with a similar spelling count as different (protected, projected).
     """
     return _token_texts(tokenize(first).stems) == _token_texts(tokenize(second).stems)
 
@@ -122,17 +122,17 @@ def contradiction(first: str, second: str) -> str:
 def _value_contradiction(
     mine: Sequence[Token], yours: Sequence[Token], negations: frozenset[str]
 ) -> str | None:
-    """Return the values that replace each other, or a negation that one text lacks."""
+    """Return the values that differ, or a negation that only one of the two sides has."""
     value_lists = [[token for kind, token in side if kind in _VALUES] for side in (mine, yours)]
     if all(value_lists):
-        return " against ".join(map(_quoted, value_lists))
+        return " vs. ".join(map(_quoted, value_lists))
     negation_lists = [
         [token for kind, token in side if kind == NEGATION and token in negations]
         for side in (mine, yours)
     ]
     is_negation = all(kind in (NEGATION, FUNCTION) for kind, _ in (*mine, *yours))
     if is_negation and bool(negation_lists[0]) != bool(negation_lists[1]):
-        return " against ".join(map(_quoted, negation_lists))
+        return " vs. ".join(map(_quoted, negation_lists))
     return None
 
 
@@ -157,7 +157,7 @@ def _token_texts(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def _code_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return how code spans or blocks differ; code without markup is compared as words."""
+    """Return how the code spans or blocks of two texts differ. Other code is compared as words."""
     if first.blocks and second.blocks:
         languages = zip(first.blocks, second.blocks, strict=False)
         if any(mine and yours and mine != yours for (mine, _), (yours, _) in languages):
@@ -166,12 +166,12 @@ def _code_difference(first: TokenizedText, second: TokenizedText) -> str | None:
             return "different code blocks"
     mine, yours = Counter(first.spans), Counter(second.spans)
     if mine - yours and yours - mine:
-        return f"`{min(mine - yours)}` against `{min(yours - mine)}`"
+        return f"`{min(mine - yours)}` vs. `{min(yours - mine)}`"
     return None
 
 
 def _exact_token_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return the first tokens that differ and are not plain words."""
+    """Return the first difference between tokens that are not plain words."""
     exact = {token for kind, token in (*first.tokens, *second.tokens) if kind not in _PLAIN}
     exact |= first.code | second.code
     mine, yours = (
@@ -181,19 +181,22 @@ def _exact_token_difference(first: TokenizedText, second: TokenizedText) -> str 
         return None
     matcher = SequenceMatcher(None, mine, yours, autojunk=False)
     _, a, b, c, d = next(opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal")
-    return f"{_quoted(mine[a:b][:1])} against {_quoted(yours[c:d][:1])}"
+    return f"{_quoted(mine[a:b][:1])} vs. {_quoted(yours[c:d][:1])}"
 
 
 def _word_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return two words that replace each other, or that the order differs around a value."""
+    """Return a word from each text that the other lacks, or report a different order of words.
+
+    The order matters only if a text has a token that is not a plain word, such as a number.
+    """
     stems = [_token_texts(text.stems) for text in (first, second)]
     mine, yours = Counter(stems[0]), Counter(stems[1])
     if mine - yours and yours - mine:
-        return f"`{min(mine - yours)}` against `{min(yours - mine)}`"
+        return f"`{min(mine - yours)}` vs. `{min(yours - mine)}`"
     is_plain = all(kind in _PLAIN for kind, _ in (*first.stems, *second.stems))
     if is_plain or _is_subsequence(*sorted(stems, key=len)):
         return None
-    return "the same words in another order"
+    return "the same words in a different order"
 
 
 def _is_subsequence(part: Sequence[str], full_text: Sequence[str]) -> bool:
@@ -202,14 +205,14 @@ def _is_subsequence(part: Sequence[str], full_text: Sequence[str]) -> bool:
 
 
 def _additional_words(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return the words that only one text has, or that the order differs."""
+    """Return the words that only one text has. If there are none, report a different order."""
     mine, yours = _token_texts(first.tokens), _token_texts(second.tokens)
     if mine == yours:
         return None
     counts = Counter(mine), Counter(yours)
     surplus = (counts[0] - counts[1]) + (counts[1] - counts[0])
     extra = " ".join(dict.fromkeys(token for token in (*mine, *yours) if token in surplus))
-    return f"only one says `{extra}`" if extra else "the same words in another order"
+    return f"only one contains `{extra}`" if extra else "the same words in a different order"
 
 
 # ------------------------------------------------------------------ judgment
@@ -220,19 +223,19 @@ _MIN_STANDALONE_WORDS = 8
 """Texts with fewer words, such as "Optional, 30 by default.", depend on their heading."""
 
 _MAX_FORM_WORDS = 6
-"""All lines of a form have fewer words ("Desk: 12", "Joined in 2019.")."""
+"""Each line of a form has fewer words than this ("Desk: 12", "Joined in 2019.")."""
 
 _MIN_OVERLAP = 0.5
-"""Minimum share of common words to compare wording; below it only the cosine decides."""
+"""Minimum share of words in common to compare wording. Below it, only the cosine decides."""
 
 _MAX_SHORT_WORDS = 12
-"""Texts with at most this many words are always compared: one word is a large share."""
+"""Texts with at most this many words are always compared: a single word is a large share."""
 
 
 def is_form(text: str) -> bool:
     """Return whether all lines, items and rows of a text are short, as in a form.
 
-    The subject of a form is on the page around it.
+    The subject of a form is named outside of it, elsewhere on the page.
     """
     return all(_has_fewer_words(line, _MAX_FORM_WORDS) for line in _NEW_LINE.split(text))
 
@@ -247,8 +250,8 @@ def judge_pair(
     """Judge two chunks by their texts, the cosine of their vectors, and guards.
 
     Specified in spec/dedup.md, section 4. `cosine` is None if a chunk has no vector. A vector
-    covers the headings too, and only the model's window. So the full texts decide whether chunks
-    are equal, and a copy under other headings is recognized by its 3-grams.
+    depends on the headings too, and on no more text than fits into the model's window. So the full
+    texts decide whether chunks are identical, and 3-grams reveal a copy under other headings.
     """
     overlap = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
     if overlap < _MIN_OVERLAP and (cosine or 0.0) < settings.review_similarity:
@@ -264,7 +267,7 @@ def judge_pair(
         if guard:
             return PairJudgment("grey", guard)
         return PairJudgment(
-            "same", "equal text" if first.text == second.text else "equal except for markup"
+            "same", "identical text" if first.text == second.text else "identical except for markup"
         )
     judgment = _judge_unequal(first, second, cosine or 0.0, settings)
     return PairJudgment("distinct", headings) if headings and judgment.zone == "grey" else judgment
@@ -273,7 +276,7 @@ def judge_pair(
 def _judge_unequal(
     first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings
 ) -> PairJudgment:
-    """Judge unequal texts that have words in common."""
+    """Judge chunks whose texts are not identical but have words in common."""
     grams = trigram_similarity(first.text, second.text)
     similarity = max(cosine, grams)
     if similarity < settings.review_similarity:
@@ -297,16 +300,16 @@ def _judge_unequal(
 
 
 def _kind_difference(first: Chunk, second: Chunk) -> str | None:
-    return f"{first.kind} against {second.kind}" if first.kind is not second.kind else None
+    return f"{first.kind} vs. {second.kind}" if first.kind is not second.kind else None
 
 
 def _heading_difference(first: Chunk, second: Chunk) -> str | None:
-    """Return the headings of two short texts if they name different things."""
+    """Return the headings of two short texts if the headings differ in more than added words."""
     if not _has_fewer_words(first.text, _MIN_STANDALONE_WORDS):
         return None
     mine, yours = (" > ".join(chunk.heading_path) for chunk in (first, second))
     if mine and yours and text_difference(mine, yours):
-        return f"short texts under `{mine}` and `{yours}`"
+        return f"short texts under different headings: `{mine}` and `{yours}`"
     return None
 
 
@@ -319,7 +322,7 @@ def _have_unrelated_headings(first: Chunk, second: Chunk) -> bool:
 
 
 def _word_overlap(first: str, second: str) -> float:
-    """Return the Jaccard similarity of two Markdown texts' words, without tokenizing them."""
+    """Return the Jaccard similarity of the words of two Markdown texts; 1 if a text is short."""
     first_words, second_words = (
         set(words(unicodedata.normalize("NFC", text))) for text in (first, second)
     )

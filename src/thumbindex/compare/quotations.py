@@ -17,12 +17,12 @@ _SIGN_VARIANTS = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u2
 _PLAIN_SIGNS = {ord(sign): plain for plain, signs in _SIGN_VARIANTS.items() for sign in signs}
 
 _WORD = re.compile(
-    rf"[{CJK}]"  # one token a character: CJK has no spaces
+    rf"[{CJK}]"  # one token per character: CJK has no spaces
     r"|(?<![^\W_])[-+]?\d+(?:[.,:]\d+)*"
     rf"|(?:(?![{CJK}_])\w)+(?:'(?:(?![{CJK}_])\w)+)*"
     r"|[=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]|(?<=[\s\d])[<>](?=[\s\d=])"  # <name> is a placeholder
 )
-"""Tokens of a quotation: words, signed numbers and meaningful signs, no other punctuation."""
+"""Tokens of a quotation: words, signed numbers and meaningful signs, but no punctuation."""
 
 _GAP = re.compile(r"\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|…|\.{3,}")
 """An omission in a quotation."""
@@ -31,20 +31,20 @@ _MAX_GAP_WORDS = 300
 """Maximum words omitted at one gap."""
 
 _MAX_CANDIDATES = 200
-"""Maximum candidate positions tried in one note: a word or two may occur hundreds of times."""
+"""Maximum positions tried in one note. A quotation of one word may occur hundreds of times."""
 
 _MAX_COMPARED_WORDS = 300
 """Maximum words of a quotation compared with the nearest match."""
 
 _LOOKAHEAD, _TRIGRAM_LOOKAHEAD = 8, 2_000
-"""Words of the source searched for the next visible word, and for the next three in a row."""
+"""How many words of the source are searched for the next visible word, or the next three."""
 
 _MAX_DIFFERENCES, _MAX_DIFFERENCE_WORDS = 3, 8
 """Maximum differences reported, and maximum words of each."""
 
 
 class WordSpan(NamedTuple):
-    """A range of a note's words: the first and the last one, from 0."""
+    """A range of the words of a note: the positions of the first and the last, from 0."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class WordSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoteWords:
-    """A text's visible words and the line of each, from 1."""
+    """The visible words of a note, and the line of each, from 1."""
 
     written: tuple[str, ...]
     folded: tuple[str, ...]
@@ -66,13 +66,13 @@ class NoteWords:
 
 
 def quotation_parts(quotation: str) -> tuple[tuple[str, ...], ...]:
-    """Return the words of a quotation in parts, split at its omissions."""
+    """Return the words of a quotation, split into parts at omissions such as `[…]`."""
     parts = (_words(_visible(part)) for part in _GAP.split(quotation))
     return tuple(tuple(part) for part in parts if part)
 
 
 def tokenize_note(text: str) -> NoteWords:
-    """Tokenize a note."""
+    """Return the visible words of a note with their lines."""
     written, lines = _words(_visible(text)), list[int]()
     source = list(_words_of_lines(text.translate(_PLAIN_SIGNS)))
     runs = defaultdict[tuple[str, ...], list[int]](list)
@@ -102,7 +102,7 @@ def tokenize_note(text: str) -> NoteWords:
 
 
 def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[WordSpan, ...]:
-    """Return the occurrences of a quotation in a note; words may be omitted between its parts."""
+    """Return where a quotation occurs in a note, which may have more words between the parts."""
     spans = []
     for first in islice(_occurrences(parts[0], note, 0), _MAX_CANDIDATES) if parts else ():
         last = first + len(parts[0]) - 1
@@ -117,7 +117,7 @@ def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Wor
 
 
 def nearest_match(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[WordSpan, float] | None:
-    """Return the nearest match of a quotation, and the share of its words that match in order.
+    """Return the nearest match of a quotation, and the share of the quoted words that match.
 
     Returns None if no word matches.
     """
@@ -136,15 +136,15 @@ def nearest_match(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Word
     )
     if not blocks:
         return None
-    # The span includes replaced words at either end: as many as the quotation has outside the first
-    # and last match.
+    # The span includes replaced words at either end: as many as the quotation has before its first
+    # and after its last match.
     begin = max(0, blocks[0][1] - blocks[0][0])
     end = min(len(note.folded), blocks[-1][1] + len(quoted) - blocks[-1][0])
     return WordSpan(begin, end - 1), sum(size for *_, size in blocks) / len(quoted)
 
 
 def word_differences(parts: Sequence[Sequence[str]], note: NoteWords, span: WordSpan) -> str:
-    """Describe the words that differ between a quotation and a note, the quotation's first."""
+    """Describe the words that differ: first those of the quotation, then those of the note."""
     quoted = [word for part in parts for word in part][:_MAX_COMPARED_WORDS]
     first, last = span
     note_words = note.folded[first : last + 1]
@@ -154,7 +154,7 @@ def word_differences(parts: Sequence[Sequence[str]], note: NoteWords, span: Word
         if operation[0] != "equal"
     ]
     differences = [
-        f"{_quoted_words(quoted[a:b])} against {_quoted_words(note.written[first + c : first + d])}"
+        f"{_quoted_words(quoted[a:b])} vs. {_quoted_words(note.written[first + c : first + d])}"
         for _, a, b, c, d in operations[:_MAX_DIFFERENCES]
     ]
     return ", ".join(differences) + (
@@ -181,7 +181,7 @@ def _operations(
 
 
 def _densest_run(blocks: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
-    """Return the run of matches with the most words, less the unmatched note words between them.
+    """Return the run of matches with the best score: matching words minus extra words of the note.
 
     A match is (offset in the quotation, offset in the note, size).
     """
@@ -209,7 +209,7 @@ def _visible(markdown: str) -> str:
 
 
 def _words_of_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each word with its line, from 1."""
+    """Yield each word of a text with the number of its line, from 1."""
     number = offset = 0
     for match in _WORD.finditer(text):
         number += text.count("\n", offset, match.start())
@@ -224,7 +224,7 @@ def _words(text: str) -> list[str]:
 def _occurrences(
     part: Sequence[str], note: NoteWords, after: int, within: int | None = None
 ) -> Iterator[int]:
-    """Yield the start positions of a part, from `after` on and at most `within` words later."""
+    """Yield where a part starts in a note: at word `after` or at most `within` words later."""
     phrase = f" {' '.join(map(str.casefold, part))} "
     if after >= len(note.starts):
         return

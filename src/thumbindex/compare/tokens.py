@@ -59,11 +59,11 @@ _NEGATION_WORDS = {
 """Words that negate or restrict (`only`), by language."""
 
 _ACCENTED = frozenset("né só".split())
-"""Negations that are other, frequent words without their accents."""
+"""Negations that become other frequent words without their accents."""
 
 
 def _forms(listed: Iterable[str]) -> frozenset[str]:
-    """Return words in lower case, with accents and (unless ambiguous) without."""
+    """Return the words in lower case with accents and, unless that is ambiguous, also without."""
     forms = {word.casefold() for line in listed for word in line.split()}
     return frozenset(forms | {fold(word) for word in forms - _ACCENTED})
 
@@ -115,10 +115,10 @@ _FENCE_NAMES = (
 _FENCE_LANGUAGES = {
     name: group.split()[0] for group in _FENCE_NAMES for name in group.split()
 } | dict.fromkeys(("text", "txt", "plain", "plaintext"), "")
-"""One language for each of its names in code fences."""
+"""Maps each name of a language in code fences to one name."""
 
 _TEXT_CACHE_SIZE = 512
-"""Entries of the cache of tokenized texts, more than a query compares."""
+"""Entries in the cache of tokenized texts: more than one query compares."""
 
 NUMBER, DATE, NEGATION, CODE, NAME, SIGN, FUNCTION, WORD = "ndpcmsfw"
 """Kinds of tokens, one letter each to save memory. A number includes its unit."""
@@ -142,7 +142,7 @@ _FENCE = re.compile(
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 
 _CELL, _STRUCK_OUT, _DONE, _ITEM = "¦", "⊘", "☑", "№"
-"""Signs that replace meaningful markup: a table cell, struck out, done, a list number."""
+"""Signs that replace markup: of table cells, struck-out text, done tasks and numbered items."""
 
 _MARKUP = (
     (re.compile(r"(?s)<!--(?:(?!<!--).)*?-->|%%.*?%%"), ""),
@@ -176,10 +176,10 @@ _ARTICLES = frozenset(("a", "an", "the"))
 _ENDINGS = ("ing", "ed", "es", "ly", "s", "d", "e")
 
 _STEM_CACHE_SIZE = 20_000
-"""Entries of the cache of stems: the candidates of two queries share most of their words."""
+"""Entries in the cache of stems. The candidates of two queries share most of their words."""
 
 Token = tuple[str, str]
-"""A token's kind and text, in lower case except for identifiers and short units."""
+"""(kind, text). The text is in lower case, except for identifiers and short units."""
 
 
 # no slots: cached properties need a __dict__, and a query compares each text with many others
@@ -194,7 +194,7 @@ class TokenizedText:
 
     @cached_property
     def stems(self) -> tuple[Token, ...]:
-        """Tokens without articles, with words cut to their stems."""
+        """The tokens without articles, and with words cut to their stems."""
         return tuple(
             (kind, cut_suffix(token) if kind in (WORD, NAME) else token)
             for kind, token in self.tokens
@@ -203,13 +203,13 @@ class TokenizedText:
 
     @cached_property
     def subjects(self) -> Counter[str]:
-        """Counts of the stems that carry the subject."""
+        """How often each stem of a word, name or identifier occurs."""
         return Counter(stem for kind, stem in self.stems if kind in (WORD, NAME, CODE))
 
 
 @lru_cache(maxsize=_TEXT_CACHE_SIZE)
 def tokenize(markdown: str) -> TokenizedText:
-    """Tokenize a Markdown text."""
+    """Return the tokens and the code of a Markdown text."""
     text = unescape(unicodedata.normalize("NFC", markdown)).translate(_TYPOGRAPHY)
     text = _BROKEN_WORD.sub("-", text)
     blocks = tuple(
@@ -221,19 +221,19 @@ def tokenize(markdown: str) -> TokenizedText:
 
 
 def without_code(markdown: str) -> str:
-    """Return a text without its code blocks and spans, which are not in a natural language."""
+    """Return a text without its code blocks and spans, to detect its natural language."""
     return _SPAN.sub(" ", _FENCE.sub("", markdown))
 
 
 def fence_language(info: str) -> str:
-    """Return the canonical language of a code fence: `js` and `javascript` are one."""
+    """Return the canonical language of a code fence: `javascript` for `js`, for example."""
     name = re.split(r"[\s{},:]+", info.strip(" \t`~{.").casefold())[0]
     return _FENCE_LANGUAGES.get(name, name)
 
 
 @lru_cache(maxsize=_STEM_CACHE_SIZE)
 def cut_suffix(word: str) -> str:
-    """Return a word without its suffix; function words are unchanged."""
+    """Return a word without its suffix. Function words stay unchanged."""
     ending = next(
         (suffix for suffix in _ENDINGS if word.endswith(suffix) and len(word) - len(suffix) > 2), ""
     )
@@ -251,11 +251,11 @@ def _visible_line(text: str) -> str:
 
 
 def _normalize_numbers(text: str) -> str:
-    """Write dates in ISO format and numbers without thousands separators."""
+    """Rewrite dates in ISO format, and numbers without thousands separators."""
     if not any(c.isdigit() for c in text):
         return text
     lowered = text.lower()
-    if len(lowered) == len(text):  # or else offsets differ
+    if len(lowered) == len(text):  # otherwise, offsets differ
         for match, day in reversed(list(find_dates(lowered))):
             text = f"{text[: match.start()]}{day.isoformat()}{text[match.end() :]}"
     return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
@@ -325,14 +325,14 @@ def _word_kind(word: str, is_name: bool) -> str:
 
 
 def _span_code(span: str) -> str:
-    """Return inline code without the brackets around a placeholder, and without a call's."""
+    """Return inline code without the `<>` around a placeholder or the `()` after a function."""
     code = " ".join(span.replace("\\|", "|").split())
     inner = re.fullmatch(r"<([\w -]+)>", code)
     return (inner[1] if inner else code).removesuffix("()")
 
 
 def _dedented(code: str) -> str:
-    """Return code without blank lines, margin and trailing spaces."""
+    """Return code without blank lines, common indentation and trailing spaces."""
     lines = [line.expandtabs(4).rstrip() for line in code.splitlines() if line.strip(" \t>")]
     margin = min((len(line) - len(line.lstrip()) for line in lines), default=0)
     return "\n".join(line[margin:] for line in lines)

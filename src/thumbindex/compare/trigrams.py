@@ -11,19 +11,19 @@ import numpy.typing as npt
 from thumbindex.text import strip_markup
 
 TrigramSet = npt.NDArray[np.int64]
-"""Shape (grams,): each number encodes three characters; ascending, without duplicates."""
+"""Shape (grams,): sorted, distinct numbers, each of which encodes three characters."""
 
 SimilarityMatrix = npt.NDArray[np.float64]
 """Shape (texts, texts): |A ∩ B| / |A ∪ B|, 0 to 1."""
 
 _TRIGRAM_CACHE_SIZE = 512
-"""Entries of the cache of 3-grams, about 4 KB each."""
+"""Entries in the cache of 3-grams, about 4 KB each."""
 
 _MATRIX_CACHE_SIZE = 8
-"""Entries of the cache of matrices: the stages of one query compare the same candidates."""
+"""Entries in the cache of matrices. The stages of one query compare the same candidates."""
 
 _SKETCH_CUTOFF = 0.35
-"""Minimum similarity of two sketches to compare the texts exactly; sketches are off by 0.05."""
+"""Minimum similarity of two sketches to compare the texts exactly. Sketches are off by 0.05."""
 
 _BITS = 4096
 _FACTOR = 0x9E3779B97F4A7C15
@@ -41,7 +41,7 @@ def trigram_similarity(first: str, second: str) -> float:
 
 @lru_cache(maxsize=_MATRIX_CACHE_SIZE)
 def trigram_similarities(texts: tuple[str, ...]) -> SimilarityMatrix:
-    """Return the similarity of each pair of texts; 0 if their sketches are not similar."""
+    """Return the similarity of each pair of texts, or 0 if the sketches of two are not similar."""
     similarities = np.zeros((len(texts), len(texts)))
     for a, b in np.argwhere(np.triu(_sketch_similarities(texts) >= _SKETCH_CUTOFF, 1)).tolist():
         similarities[a, b] = similarities[b, a] = trigram_similarity(texts[a], texts[b])
@@ -68,7 +68,7 @@ def _sketch_similarities(texts: Sequence[str]) -> SimilarityMatrix:
 def trigrams(markdown: str) -> TrigramSet:
     """Return the 3-grams of a text's visible words, ignoring case, line breaks and markup."""
     text = " ".join(strip_markup(markdown).casefold().split())
-    # a shorter text is one padded gram
+    # a text of one or two characters is padded to one gram
     padded = text.ljust(3 if text else 0, "\0").encode("utf-32-le", "surrogatepass")
     points = np.frombuffer(padded, dtype=np.uint32).astype(np.int64)
     return np.unique(points[:-2] << 42 | points[1:-1] << 21 | points[2:])

@@ -16,10 +16,10 @@ _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()`|]")
 _SHORT_FORM = re.compile(r"[A-Za-z\d]{2,10}")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s$")
 _INITIAL = re.compile(r"(?<![^\W_])[^\W_]|[A-Z]")
-"""First letter of a word or of its parts (`Sign-On`), and capitals inside (`JavaScript`)."""
+"""The first letter of a word or of a part of it (`Sign-On`), or a capital inside (`JavaScript`)."""
 
 _MAX_CHARS_BEFORE = 200
-"""Characters before a parenthesis that are searched for a long form."""
+"""Maximum characters before a parenthesis that are searched for the long form."""
 
 _MAX_ABBREVIATIONS = 200
 """Maximum abbreviations of one document."""
@@ -28,7 +28,7 @@ _MAX_ABBREVIATIONS = 200
 def find_abbreviations(
     title: str, source: SourceText, markdown: ParsedMarkdown
 ) -> tuple[Abbreviation, ...]:
-    """Return the abbreviations defined in a document outside code, in order."""
+    """Return the abbreviations that a document defines outside code, in document order."""
     abbreviations: dict[Abbreviation, None] = {}
     for text in _texts(title, source, markdown):
         for short, long in find_definitions(text):
@@ -73,9 +73,9 @@ def _words(text: str) -> list[str]:
 
 
 def _long_form(short: str, before: Sequence[str]) -> Sequence[str]:
-    """Return the last words whose initials spell the short form, if it is mostly in capitals.
+    """Return the last words of `before` whose initials spell `short`, or nothing if none do.
 
-    Function words may be skipped.
+    `short` needs at least two capitals. The initials of function words may be skipped.
     """
     letters = _PLURAL.sub("", short).lower()
     if (

@@ -22,7 +22,10 @@ from thumbindex.settings import ChunkSettings
 def cut_document(
     source: SourceText, markdown: ParsedMarkdown, title: str, settings: ChunkSettings
 ) -> tuple[tuple[Section, ...], tuple[Chunk, ...]]:
-    """Cut a document into sections and chunks; an empty document has one empty pair at line 1."""
+    """Cut a document into sections and chunks.
+
+    An empty document gets one empty section with one empty chunk, at line 1.
+    """
     largest = min(settings.child_max, settings.parent_max)
     settings = replace(settings, child_max=largest, child_min=min(settings.child_min, largest))
     drafts = _draft_chunks(source, markdown, settings)
@@ -34,7 +37,7 @@ def cut_document(
     chunks: list[Chunk] = []
     for ordinal, run in enumerate(group_sections(drafts, settings)):
         end = drafts[run[1] - 1].fragment.end
-        # drops leading headings that are too long for the section
+        # cuts off the beginning of leading headings that are too long for the section
         start = max(drafts[run[0]].start, end - settings.parent_max)
         first, last = source.line_at(start), source.line_at(end - 1)
         sections.append(Section(ordinal, first, last, source.text_between(start, end)))
@@ -76,21 +79,24 @@ _KIND_SALIENCE = {
     BlockKind.CODE: 0.85,
     BlockKind.HEADING: 0.4,
 }
-_FULL_LENGTH = 200  # characters of a chunk with the full score for length
+_FULL_LENGTH = 200  # a chunk with this many characters gets the full score for length
 
 
 def _base_salience(
     kind: BlockKind, depth: int, position: int, ordinal: int, count: int, size: int
 ) -> float:
-    """Return the salience of a chunk in [0, 1] (spec/dedup.md, section 3).
+    """Return the salience of a chunk, from 0 to 1 (spec/dedup.md, section 3).
 
-    A first paragraph near the top of a document scores near 1, a last line under a deep heading
-    near 0. `depth` is the number of headings above the chunk, without the title; `position` its
-    position under its heading; `ordinal` its position among the document's `count` chunks; `size`
-    its length in characters:
+    The first paragraph of a document scores near 1. The last line under a deep heading scores
+    near 0. The formula, where `kind_weight` depends on the kind of block:
 
-        kind * (0.30 * (1 - depth / 6) + 0.30 / (1 + position)
-                + 0.20 * (1 - ordinal / (count - 1)) + 0.20 * min(1, size / 200))
+        kind_weight * (0.30 * (1 - depth / 6) + 0.30 / (1 + position)
+                       + 0.20 * (1 - ordinal / (count - 1)) + 0.20 * min(1, size / 200))
+
+    depth: number of headings above the chunk, without the title
+    position: position of the chunk under its heading, from 0
+    ordinal: position of the chunk among the `count` chunks of the document, from 0
+    size: length of the chunk in characters
     """
     height = 1 - min(depth, 6) / 6
     earliness = 1 - ordinal / (count - 1) if count > 1 else 1.0
@@ -108,7 +114,10 @@ def _base_salience(
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A piece of the source before merging; `prefix` repeats a table's header."""
+    """A piece of the source, before small pieces are merged into chunks.
+
+    `prefix` is the table header to repeat before the piece, or empty.
+    """
 
     start: int
     end: int
@@ -124,18 +133,21 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class DraftChunk:
-    """A chunk without its section."""
+    """A chunk that is not assigned to a section yet."""
 
     fragment: Fragment
-    start: int  # offset of the headings right above it, or else of the fragment
+    start: int  # offset of the headings directly above, or of the fragment if there are none
     headings: tuple[str, ...]  # heading path without the title
-    position: int  # under its own heading, from 0
+    position: int  # of the chunk under its heading, from 0
 
 
 def _draft_chunks(
     source: SourceText, markdown: ParsedMarkdown, settings: ChunkSettings
 ) -> list[DraftChunk]:
-    """Cut a document into chunks in order; a heading without text becomes its own chunk."""
+    """Cut a document into chunks, in order.
+
+    A heading that has neither text nor subheadings becomes a chunk of its own.
+    """
     drafts: list[DraftChunk] = []
     heading_stack: list[Region] = []
     heading_start: int | None = None
@@ -176,9 +188,9 @@ _CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 
 
 def cut_blocks(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut a block's children, and the lines between them.
+    """Cut the child blocks of a block into fragments, and also the lines between the children.
 
-    Such lines are link definitions and blocks nested too deeply to be parsed.
+    The lines between are link definitions, and blocks that are nested too deeply to be parsed.
     """
     line = block.start
     for child in block.children:
@@ -222,7 +234,10 @@ def _cut_gap(
 
 
 def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut at blank lines, or else at every line; drop a closing fence that would be alone."""
+    """Cut a block at blank lines. If a part is still too long, cut it at every line.
+
+    If a closing fence would be a fragment of its own, it is dropped.
+    """
     last = block.end
     if (
         block.kind is BlockKind.CODE
@@ -249,7 +264,7 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
 def _end_with_fence(
     source: SourceText, fragment: Fragment, block: Block, end: int, last: int, maximum: int
 ) -> int:
-    """Return the end of a fragment, extended to the closing fence if it is the last and fits."""
+    """Return the end of a fragment. In the last one, the closing fence is included if it fits."""
     if end < last or last == block.end:
         return fragment.end
     closed = source.trim(last, block.end)
@@ -268,7 +283,10 @@ def _nonblank_runs(source: SourceText, first: int, last: int) -> Iterator[tuple[
 
 
 def _cut_table(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut between rows; later fragments repeat the header if it takes at most half the maximum."""
+    """Cut a table between rows, and repeat the header in the later fragments.
+
+    If the header takes more than half the maximum, it is not repeated.
+    """
     head = source.trim(block.start, block.start + 2)
     rows = [
         span for line in range(block.start + 2, block.end) if (span := source.trim(line, line + 1))
@@ -296,7 +314,10 @@ _FragmentGroup = list[Fragment]
 
 
 def merge_fragments(fragments: Iterable[Fragment], settings: ChunkSettings) -> list[Fragment]:
-    """Merge neighbors up to `child_max` characters, and if possible to at least `child_min`."""
+    """Merge neighboring fragments.
+
+    A merged fragment has at most `child_max` and, if possible, at least `child_min` characters.
+    """
     groups: list[_FragmentGroup] = []
     for fragment in fragments:
         if groups and _can_merge(groups[-1], [fragment], settings):
@@ -320,7 +341,10 @@ def _can_merge(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSet
 
 
 def _move_to_small(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSettings) -> None:
-    """Fill a small group from the end of the one before it, which keeps at least `child_min`."""
+    """Move fragments from the end of `before` to `after` until `after` has `child_min` characters.
+
+    `before` keeps at least `child_min` characters.
+    """
     while _size(after) < settings.child_min and len(before) > 1:
         if _size(before[:-1]) < settings.child_min or not _can_merge([before[-1]], after, settings):
             return
@@ -350,7 +374,7 @@ _MAX_DEPTH = 7  # the preamble and six levels of headings
 
 
 def group_sections(drafts: Sequence[DraftChunk], settings: ChunkSettings) -> list[_ChunkRange]:
-    """Group consecutive chunks into sections of at most `parent_max` characters with headings."""
+    """Group consecutive chunks into sections: at most `parent_max` characters with the headings."""
     starts = [i for i, draft in enumerate(drafts) if draft.position == 0]
     return (
         _group_below(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []
@@ -363,7 +387,7 @@ def _group_below(
     depth: int,
     settings: ChunkSettings,
 ) -> list[_ChunkRange]:
-    """Group the regions below one heading, deepest headings first."""
+    """Group the chunk ranges under one heading, starting with the deepest headings."""
     full_range = ranges[0][0], ranges[-1][1]
     if _range_size(drafts, full_range) <= settings.parent_max:
         return [full_range]
@@ -383,7 +407,7 @@ def _group_below(
 def _split_range(
     drafts: Sequence[DraftChunk], run: _ChunkRange, settings: ChunkSettings
 ) -> list[_ChunkRange]:
-    """Split a range into as few parts of similar size as the maximum allows."""
+    """Split a range into parts of similar size, as few as `parent_max` allows."""
     total = _range_size(drafts, run)
     target = total / -(-total // settings.parent_max)
     cuts = [run[0]]

@@ -1,4 +1,4 @@
-"""Read YAML (`---`) or TOML (`+++`) front matter as JSON-safe values; the adapter to PyYAML."""
+"""Read YAML (`---`) or TOML (`+++`) front matter as JSON-safe values; adapter for PyYAML."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\.\d+|\d+\.\d*|\d+(?:\.\d*)?[eE][-+]?\d{1,3})")
-# YAML reads it as a list in a list; the author meant a wikilink
+# YAML parses `[[Note]]` as a list in a list, but the author meant a wikilink
 _UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 
 
 class _FrontMatterError(ValueError):
-    """An unreadable block; `prose` marks one that is text, not front matter."""
+    """A block that cannot be parsed.
+
+    `prose` is True if the block is ordinary text between two rules, not front matter.
+    """
 
     def __init__(self, reason: str, line: int, prose: bool = False) -> None:
         super().__init__(reason)
@@ -54,12 +57,12 @@ class Property(NamedTuple):
 def _read_yaml(
     block: str,
 ) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
-    """Return a block's mapping, its texts, and its duplicate keys with their lines.
+    """Parse a YAML block. Return its mapping, its texts, and its duplicate keys with their lines.
 
     Scalars follow YAML 1.2's core schema, so `no` and `2024-01-05` stay text. A value that JSON
-    cannot represent becomes text. The block begins at the file's second line.
+    cannot represent becomes text. Lines are those of the file, whose line 2 begins the block.
     """
-    # Imported here: queries and runs without changes need no YAML parser.
+    # Imported here, because queries and index runs without changes need no YAML parser.
     import yaml
 
     if len(block) > _MAX_CHARACTERS:
@@ -80,7 +83,7 @@ def _read_yaml(
         return {}, (), ()
     if root.id != "mapping":
         raise _FrontMatterError(
-            "the first block between `---` lines has no `key: value` pairs: read as text",
+            "the first block between `---` lines has no `key: value` pairs: treated as text",
             1,
             prose=True,
         )
@@ -92,7 +95,10 @@ def _read_yaml(
 
 
 def _limit_depth(events: Iterable[Any]) -> None:
-    """Refuse a block that is nested too deeply: PyYAML composes recursively, in C."""
+    """Raise _FrontMatterError if a block is nested too deeply.
+
+    PyYAML composes nodes recursively in C, so deep nesting could crash the process.
+    """
     depth = 0
     for event in events:
         depth += _DEPTH_CHANGE.get(type(event).__name__, 0)
@@ -101,7 +107,10 @@ def _limit_depth(events: Iterable[Any]) -> None:
 
 
 class _YamlReader:
-    """Converts YAML nodes to values; each alias counts in full, against "billion laughs"."""
+    """Converts YAML nodes to values, within the limits.
+
+    Each use of an alias counts in full, which stops a "billion laughs" attack.
+    """
 
     def __init__(self, block: str) -> None:
         self.keys: list[tuple[str, int]] = []  # keys of the outermost mapping, with lines
@@ -110,7 +119,10 @@ class _YamlReader:
         self._values = self._characters = 0
 
     def value(self, node: Any, key: str | None, depth: int) -> Any:
-        """Return a node's value, and record its texts unless `key` is None (the node is a key)."""
+        """Return a node's value, and record its texts under `key`.
+
+        If `key` is None, no texts are recorded: the node is a key itself, or part of one.
+        """
         is_scalar = node.id == "scalar"
         self._values += 1
         self._characters += len(node.value) if is_scalar else 0
@@ -170,7 +182,7 @@ _CLOSE = {
 }
 _PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
 _MAX_TOML_STEPS = 2_000
-"""Maximum dots and brackets in one line of TOML: nesting by them takes quadratic time."""
+"""Maximum dots and brackets in one line of TOML: deep nesting takes quadratic time to parse."""
 
 _TOML_KEY = re.compile(r"[ \t]*\[?\[?[\"']?([\w-]+)[\"']?[ \t]*[\].=]")
 _TOML_LINE = re.compile(r"at line (\d+)")
@@ -178,7 +190,7 @@ _TOML_LINE = re.compile(r"at line (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """A file's front matter by field; empty if there is none."""
+    """The front matter of a file. If the file has none, all fields are empty."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)  # JSON-safe
     size: int = 0  # characters of the block, from the start of the file
@@ -188,14 +200,14 @@ class FrontMatter:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Return the tags without `#`; a string is split at commas and spaces."""
+        """Return the tags without `#`. A string is split at commas and spaces."""
         values = self.values("tags", "tag", split=r"[,\s]+")
         return tuple(
             dict.fromkeys(tag for value in values if (tag := value.lstrip("#").strip("/ ")))
         )
 
     def text(self, *keys: str) -> str:
-        """Return the first nonempty value of the keys, on one line."""
+        """Return the first nonempty value among `keys` on one line, or an empty string."""
         for key in keys:
             value = self._value(key)
             if isinstance(value, (str, int, float)) and (text := " ".join(str(value).split())):
@@ -203,9 +215,9 @@ class FrontMatter:
         return ""
 
     def values(self, *keys: str, split: str = r"\s*,\s*") -> tuple[str, ...]:
-        """Return the distinct values of the keys.
+        """Return the distinct values of all `keys`.
 
-        A string is split at the pattern, or not at all if the pattern is empty.
+        A string is split at the pattern `split`. If `split` is empty, the string is one value.
         """
         texts: list[str] = []
         for key in keys:
@@ -225,9 +237,9 @@ class FrontMatter:
 
 
 def read_front_matter(path: str, text: str) -> FrontMatter:
-    """Read the front matter of a text.
+    """Parse the front matter at the start of a file's text.
 
-    A broken block is reported, and only its plain `key: value` lines are read.
+    If the block is invalid, report a problem and use only its plain `key: value` lines.
     """
     opening = _OPEN.match(text)
     closing = _CLOSE[opening[1]].search(text, opening.end()) if opening else None
@@ -237,7 +249,7 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
         start = opening.end()
         has_key = _KEY.match(text, start) if opening[1] == "---" else _TOML_KEY.match(text, start)
         reason = (
-            f"front matter without a closing `{opening[1]}` line was read as text: add the line "
+            f"front matter without a closing `{opening[1]}` line is treated as text: add the line "
             "after the last key"
         )
         return FrontMatter(problems=(Problem(path, 1, reason),) if has_key else ())
@@ -250,7 +262,7 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
             _read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
         )
         problems = tuple(
-            Problem(path, line, f"front matter: duplicate key `{key}`; the last one counts")
+            Problem(path, line, f"front matter: duplicate key `{key}`: the last value is used")
             for key, line in duplicates
         )
     except _FrontMatterError as error:
@@ -270,7 +282,7 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
             Problem(
                 path,
                 error.line,
-                f"front matter: {error}; only its plain `key: value` lines were read",
+                f"front matter: {error}; only its plain `key: value` lines are used",
             ),
         )
     return FrontMatter(fields, size, lines, texts, problems)
@@ -323,7 +335,7 @@ def _json_safe(value: Any, depth: int) -> Any:
 
 
 def _flat(values: list[Any]) -> list[Any]:
-    """Flatten nested lists: YAML reads an unquoted `[[Note]]` as one."""
+    """Flatten nested lists, because YAML parses an unquoted `[[Note]]` as a nested list."""
     items: list[Any] = []
     for value in values:
         items += _flat(value) if isinstance(value, list) else [value]

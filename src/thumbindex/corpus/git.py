@@ -1,8 +1,8 @@
 """Read the dates of each file's first and last commit with git.
 
 Git reads only the repository's objects, never its configuration. It runs in a temporary bare
-directory that borrows the objects and has no hooks, attributes or remotes. Dates are unknown if a
-repository has an unusual layout or refers to a place outside.
+repository that uses these objects but has no hooks, attributes or remotes. If a repository has an
+unusual layout or refers to files outside itself, its dates are unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_COMMITS = 50_000
 """Maximum commits read, newest first."""
 
 _MAX_BYTES, _MAX_SECONDS = 200_000_000, 30.0
-"""Limits of git's output and time; beyond them all dates are unknown."""
+"""Limits on git's output and running time. If git exceeds one, all dates are unknown."""
 
 _POLL_SECONDS = 0.05
 _SMALL_FILE, _LARGE_FILE = 10_000, 50_000_000
@@ -35,17 +35,17 @@ _REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
 _ISO_DATE = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
 
 CommitDays = Mapping[str, tuple[str, str]]
-"""Maps a path (NFC) to the ISO author dates of its first and last commit; empty if unknown."""
+"""Maps a path (NFC) to the ISO author dates of its first and last commit, "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A git repository whose work tree contains the folder."""
+    """A git repository that contains the folder."""
 
     objects: Path
     below: str  # the folder's path in the work tree, with slashes; empty for the work tree itself
     commit: str
-    # commits without parents here: their dates are not those of the files
+    # commits whose parents are missing in a shallow clone: they seem to add every file
     shallow: frozenset[str]
 
 
@@ -76,7 +76,10 @@ def has_no_commit(tree: Path) -> bool:
 
 
 def find_repository(root: Path) -> Repository | None:
-    """Return the repository that contains a folder; None if there is none with reliable dates."""
+    """Return the repository that contains a folder.
+
+    Returns None if there is no repository, or if its dates would not be reliable.
+    """
     real, tree = Path(os.path.realpath(root)), find_work_tree(root)
     directories = _git_directories(tree) if tree else None
     if tree is None or directories is None:
@@ -103,7 +106,10 @@ def find_repository(root: Path) -> Repository | None:
 
 
 def _git_directories(tree: Path) -> tuple[Path, Path] | None:
-    """Return a work tree's own and shared git directory; None if the layout is unusual."""
+    """Return a work tree's own git directory and the shared one; None if the layout is unusual.
+
+    The two differ only in a linked work tree.
+    """
     inner = tree / ".git"
     if inner.is_symlink():
         return None
@@ -136,7 +142,7 @@ def _git_directories(tree: Path) -> tuple[Path, Path] | None:
 
 
 def _checked_out_commit(own_directory: Path, shared_directory: Path) -> str:
-    """Return the checked-out commit; empty if there is none or the format is unsupported."""
+    """Return the hash of the checked-out commit; empty if there is none or it cannot be read."""
     head = _read_small_file(own_directory, "HEAD", _SMALL_FILE).strip()
     for _ in range(5):  # a branch may refer to another one
         if _COMMIT_HASH.fullmatch(head):
@@ -166,7 +172,8 @@ def read_commit_days(
 ) -> CommitDays | None:
     """Return the commit dates of the folder's files; None if interrupted.
 
-    Raises OSError if git is missing or fails. `work` is the path of git's temporary directory.
+    Raises OSError if git is missing or fails. `work` is a temporary directory for git, which is
+    created and then deleted.
     """
     output = _run_git(
         repository,
@@ -184,9 +191,10 @@ def read_commit_days(
 def read_tracked_paths(
     repository: Repository, work: Path, interrupted: Callable[[], bool] = lambda: False
 ) -> frozenset[str] | None:
-    """Return the paths (NFC) of the folder's files in the commit, much faster than their dates.
+    """Return the paths (NFC) of the folder's files in the checked-out commit.
 
-    Returns None and raises as `read_commit_days` does.
+    Much faster than `read_commit_days`, which has the same parameters and errors. Returns None if
+    interrupted.
     """
     below = f"{repository.below}/" if repository.below else ""
     output = _run_git(
@@ -200,9 +208,9 @@ def read_tracked_paths(
 def _run_git(
     repository: Repository, work: Path, arguments: list[str], interrupted: Callable[[], bool]
 ) -> str | None:
-    """Run git in a temporary directory and return its output."""
+    """Run git in the directory `work` and delete `work`. Return the output; None if interrupted."""
     program = shutil.which("git")
-    # Windows searches the current folder first, which may be the vault
+    # Windows searches the current folder first, and a vault may contain its own "git"
     if program is None or not Path(program).is_absolute():
         raise FileNotFoundError("git is not on the PATH")
     try:
@@ -262,7 +270,10 @@ def _environment(repository: Repository, work: Path) -> dict[str, str]:
 def _run_limited(
     command: list[str], variables: dict[str, str], folder: Path, interrupted: Callable[[], bool]
 ) -> bytes | None:
-    """Return a program's output; None if interrupted. Raises OSError beyond the limits."""
+    """Run a program and return its output; None if interrupted.
+
+    Raises OSError if the program fails or exceeds a limit.
+    """
     parts: list[bytes] = []
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     with subprocess.Popen(
@@ -293,7 +304,10 @@ def _run_limited(
 
 
 def _parse_log(log: str, below: str, shallow: frozenset[str]) -> CommitDays:
-    """Parse a log, newest commit first; a moved file keeps the history from before its move."""
+    """Parse the output of `git log`, which begins with the newest commit.
+
+    A moved file keeps its history from before the move.
+    """
     first: dict[str, str] = {}
     last: dict[str, str] = {}
     # a file's name at the commit -> its current name; empty once its history has ended

@@ -29,7 +29,7 @@ class Flag(NamedTuple):
 
 
 def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the offsets of invisible characters that encode text or reverse the text shown."""
+    """Yield (offset, reason) for invisible characters that encode text or reverse its display."""
     for match in INVISIBLE.finditer(text) if MAY_BE_INVISIBLE.search(text) else ():
         kind = match.lastgroup
         if kind == "tags":
@@ -64,7 +64,7 @@ _BACKGROUND = re.compile(r"(?:^|;)background(?:-color)?:")
 
 
 def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the offsets of HTML that a browser hides or shows white on white."""
+    """Yield (offset, reason) for HTML that a browser hides or shows white on white."""
     for match in _TAG.finditer(text) if "<" in text else ():
         css_of = {"style": "", "hidden": "display:none;", "bgcolor": "background:"}
         if match[0][:5].lower() == "<font":
@@ -128,10 +128,11 @@ _INSTRUCTION_TO_MODEL = re.compile(
 def find_flags(
     raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]]]
 ) -> tuple[Flag, ...]:
-    """Return the flags of a note in order.
+    """Return the flags of a note, sorted by line.
 
-    `raw` is its text, `clean` the text without invisible characters. `code` returns the half-open
-    line ranges of its code, from 0; it parses the whole note, so it is called only for hidden HTML.
+    `raw` is the text of the note, and `clean` is that text without invisible characters. `code`
+    returns the half-open line ranges of the note's code blocks, from 0. It has to parse the whole
+    note, so it is called only if hidden HTML was found.
     """
     starts = line_starts(raw) if clean != raw else ()
     flags = [

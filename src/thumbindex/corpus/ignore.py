@@ -19,11 +19,11 @@ from thumbindex.settings import CorpusSettings
 
 
 PathCache = dict[str, tuple[str, ...]]
-"""Equivalent paths of folders and symlinks; valid only while the folder does not change."""
+"""Maps a folder or symlink to its equivalent paths. Valid only until a folder changes on disk."""
 
 
 def is_private_by_glob(root: str, path: str, settings: CorpusSettings, cache: PathCache) -> bool:
-    """Return whether a private glob matches a file or folder under any path to it.
+    """Return whether a private glob matches any of the paths that lead to a file or folder.
 
     `root` is a real path. `cache` is shared between calls.
     """
@@ -38,7 +38,7 @@ def is_private_by_glob(root: str, path: str, settings: CorpusSettings, cache: Pa
 
 
 def equivalent_paths(root: str, path: str, cache: PathCache, hops: int = 0) -> tuple[str, ...]:
-    """Return all paths inside a folder to one file, with the real path last."""
+    """Return all paths in the folder `root` to the same file as `path`, with the real path last."""
     if path in cache:
         return cache[path]
     slash = "/" if path.endswith("/") else ""
@@ -49,7 +49,7 @@ def equivalent_paths(root: str, path: str, cache: PathCache, hops: int = 0) -> t
             equivalent_paths(root, above[: end + 1], cache, hops)
     folders = equivalent_paths(root, f"{above}/", cache, hops) if above else ("",)
     names = [f"{folder}{name}{slash}" for folder in folders]
-    location = f"{root}/{names[-1].rstrip('/')}"  # the last of the folder's names is its real path
+    location = f"{root}/{names[-1].rstrip('/')}"  # the last is the real path
     if os.path.islink(location) and hops < _MAX_SYMLINK_HOPS:  # noqa: PTH114  (called for every note)
         cache[path] = tuple(names)  # ends a loop of symlinks
         for target in _named_targets(root, location):
@@ -68,9 +68,10 @@ _MAX_SYMLINK_HOPS = 40
 
 
 def _named_targets(root: str, link: str) -> list[str]:
-    """Return a symlink's targets inside the folder: as written, and with its folder resolved.
+    """Return a symlink's target as written, and with the target's parent folder resolved.
 
-    A target outside may be a symlink that leads back, so it is followed until it is inside.
+    Only paths inside the folder `root` are returned. If both are outside, the target may be another
+    symlink that leads back inside, so it is followed.
     """
     for _ in range(_MAX_SYMLINK_HOPS):
         try:
@@ -90,19 +91,22 @@ def _named_targets(root: str, link: str) -> list[str]:
 
 
 def matches_private_globs(path: str, globs: tuple[str, ...]) -> bool:
-    """Return whether private globs match a file or a folder above it, ignoring case."""
+    """Return whether a private glob matches a path or a folder above it, ignoring case."""
     return bool(globs) and _private_rules(globs).match_file(_folded(path))
 
 
 def _is_private_folder(path: str, globs: tuple[str, ...]) -> bool:
-    """Return whether all content of a folder is private (`journal/**`), so its name is too."""
+    """Return whether everything in a folder is private (`journal/**`), and so is its name."""
     has_exception = any(glob.startswith("!") for glob in globs)
     return not has_exception and matches_private_globs(f"{path.rstrip('/')}/_.md", globs)
 
 
 @lru_cache(maxsize=64)
 def _private_rules(globs: tuple[str, ...]) -> GlobRules:
-    """Compile private globs; a backslash may also separate folders, a bracket may be literal."""
+    """Compile private globs so that they match too much rather than too little.
+
+    A backslash may also mean a slash, and a bracket may also mean any single character.
+    """
     lines = []
     for glob in map(_folded, globs):
         lines.append(glob)
@@ -117,7 +121,7 @@ def _folded(text: str) -> str:
 
 # ------------------------------------------------------------------ ignore files and settings
 
-_GIT_FOLDER = ".git"  # never read, even if hidden folders are
+_GIT_FOLDER = ".git"  # never indexed, even if other hidden folders are
 
 _MAX_IGNORE_FILE_BYTES = 1_000_000
 
@@ -128,11 +132,11 @@ class IgnoreFile:
 
     prefix: str  # the folder's path and a slash, empty at the root
     rules: GlobRules
-    lines: tuple[tuple[str, int, str], ...]  # ignore file, line from 1, and the pattern
+    lines: tuple[tuple[str, int, str], ...]  # ignore file, line number from 1, pattern
 
 
 ActiveIgnoreFiles = tuple[IgnoreFile, ...]
-"""The ignore files in force, outermost first."""
+"""The ignore files that apply to a folder, outermost first."""
 
 
 def read_ignore_files(
@@ -140,8 +144,8 @@ def read_ignore_files(
 ) -> tuple[ActiveIgnoreFiles, list[Problem]]:
     """Read a folder's ignore files.
 
-    `prefix` is the folder's path in the root and `real` its real path, both with a slash at the
-    end. `names` are its entries.
+    `prefix` is the folder's path in the root, and `real` its real path. Both end with a slash.
+    `names` are the names of the files and folders in it.
     """
     lines: list[tuple[str, int, str]] = []
     problems: list[Problem] = []
@@ -168,7 +172,7 @@ def read_ignore_files(
 
 
 class Exclusions:
-    """Decides which paths of one folder are excluded; `root` is its real path."""
+    """Decides which paths in the folder `root` are excluded. `root` is a real path."""
 
     def __init__(self, root: str, settings: CorpusSettings) -> None:
         self._root = root
@@ -178,18 +182,18 @@ class Exclusions:
         self._paths: PathCache = {}
 
     def reason(self, path: str, ignore_files: ActiveIgnoreFiles) -> str | None:
-        """Return why a path is excluded, or None; a folder's path ends with a slash."""
+        """Return why a path is excluded, or None. A folder's path ends with a slash."""
         settings = self._settings
         name = path.rstrip("/").rpartition("/")[2]
         if name == _GIT_FOLDER:
-            return "is git's folder, which is never indexed"
+            return "is git's own folder, which is never indexed"
         if name.startswith(".") and not settings.hidden:
             return "is hidden: its name begins with a dot (set corpus.hidden to include it)"
         if is_private_by_glob(self._root, path, settings, self._paths):
             return "is not there"  # never shown: the caller checks for privacy first
         normalized = compose_accents(path)
         if settings.include and not path.endswith("/") and not self._include.match_file(normalized):
-            return f"matches no glob of corpus.include: {', '.join(settings.include)}"
+            return f"matches no glob in corpus.include: {', '.join(settings.include)}"
         match = self._exclude.check_file(normalized)
         if match.include:
             return f"is excluded by corpus.exclude: {settings.exclude[match.index or 0]}"

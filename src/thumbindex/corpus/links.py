@@ -50,7 +50,7 @@ def parse_destination(destination: str, kind: LinkKind, text: str, line: int) ->
 
 
 def is_attachment(target: str) -> bool:
-    """Return whether a link's target is a file other than a document."""
+    """Return whether the suffix of a link's target is that of an attachment."""
     dot = target.rfind(".")
     return dot >= 0 and target[dot:].lower() in ATTACHMENT_SUFFIXES
 
@@ -63,10 +63,10 @@ _INDEX_NAMES = ("index", "readme")
 
 @dataclass(frozen=True, slots=True)
 class LinkResolver:
-    """Finds the document that a link leads to; built once per folder."""
+    """Finds the document that a link refers to. Built once per folder."""
 
     exact: Mapping[str, str]  # folded path with suffix -> path
-    paths: Mapping[str, str]  # folded path without suffix -> path, the first of several
+    paths: Mapping[str, str]  # folded path without suffix -> the first such path
     names: Mapping[str, Sequence[str]]  # folded file name without suffix -> paths
     aliases: Mapping[str, Sequence[str]]  # folded alias -> paths
     titles: Mapping[str, Sequence[str]]  # folded title -> paths
@@ -77,7 +77,7 @@ class LinkResolver:
     def of(cls, documents: Iterable[Document], root: str = "") -> LinkResolver:
         """Index a folder's documents.
 
-        `root` is the folder's name, which sites put at the start of their links (`/docs/guide`).
+        `root` is the folder's name. Links in published sites may begin with it (`/docs/guide`).
         """
         exact: dict[str, str] = {}
         paths: dict[str, str] = {}
@@ -106,7 +106,7 @@ class LinkResolver:
         )
 
     def resolve(self, link: Link, source: str) -> str | None:
-        """Return the path of the document that a link in `source` leads to, or None."""
+        """Return the path of the document that a link in `source` refers to, or None."""
         target = _fold(link.target).replace("\\", "/").strip()
         if not target:
             return source
@@ -122,7 +122,10 @@ class LinkResolver:
         return self._by_name(target, folder, titles=link.kind is not LinkKind.MARKDOWN)
 
     def _at(self, path: str) -> str | None:
-        """Find a path with or without its suffix, as a published page, or as a folder's index."""
+        """Return the document at a path, or None.
+
+        The path may omit the suffix, or name a published page (`.html`) or a folder with an index.
+        """
         stem = self._stem(path)
         tries = (stem, *(posixpath.join(path, name) for name in _INDEX_NAMES))
         return self.exact.get(path) or next(

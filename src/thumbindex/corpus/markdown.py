@@ -1,4 +1,4 @@
-"""Parse Markdown into headings, blocks, links and tags; the adapter to markdown-it."""
+"""Parse Markdown into headings, blocks, links and tags; adapter for markdown-it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
 _TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 _HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*(?:[:#.][^{}]*|/\*[^{}]*\*/\s*)\}\s*$|\s\^[\w-]+\s*$")
-# characters parsed at once: the inline parser takes quadratic time at worst
+# maximum characters parsed at once: in the worst case, the inline parser takes quadratic time
 _MAX_INLINE_CHARS = 5_000
 _MAX_INLINE_BRACKETS = 800  # per piece; nested brackets take quadratic time
 
@@ -36,8 +36,8 @@ Environment = MutableMapping[str, Any]
 
 
 def _add_inline_rules(md: MarkdownIt) -> None:
-    """Add wikilinks and tags to a parser; record each link's offset in `meta["offset"]`."""
-    # Imported here, like the parser.
+    """Let a parser recognize wikilinks and tags, and record each link's offset in its `meta`."""
+    # Imported here for the same reason as in `parser`.
     from markdown_it.rules_inline import image, link
 
     md.inline.ruler.before("link", "wikilink", _wikilink_rule)
@@ -85,7 +85,7 @@ def _tag_rule(state: StateInline, silent: bool) -> bool:
 def read_inline(
     md: MarkdownIt, content: str, line: int, env: Environment
 ) -> tuple[list[Link], list[str]]:
-    """Return the links and tags of a paragraph, cell or heading that begins at a line (from 1)."""
+    """Return the links and tags of a paragraph, cell or heading that begins at `line` (from 1)."""
     links: list[Link] = []
     tags: list[str] = []
     for piece, first in _inline_pieces(content, line):
@@ -107,9 +107,10 @@ def read_inline(
 
 
 def split_inline(content: str) -> Iterator[tuple[str, bool]]:
-    """Yield the pieces of a paragraph that the inline parser can parse in bounded time.
+    """Split a paragraph into pieces that the inline parser can parse in bounded time.
 
-    The flag is True for a piece with too many brackets, which stays plain text.
+    Each piece has a flag, which is True if the piece has too many brackets to be parsed and stays
+    plain text.
     """
     for piece, _ in _inline_pieces(content, 0):
         yield piece, _has_too_many_brackets(piece)
@@ -120,11 +121,11 @@ def _has_too_many_brackets(piece: str) -> bool:
 
 
 MAX_HEADING_CHARS = _MAX_INLINE_CHARS
-"""Maximum characters of a heading or title: every chunk below repeats it."""
+"""Maximum characters of a heading or title, because every chunk below repeats it."""
 
 
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
-    """Return a heading's visible text: no markup, anchors or link targets."""
+    """Return a heading's visible text, without markup, anchors and link targets."""
     tokens: list[Token] = []
     piece = without_anchor(content)[:MAX_HEADING_CHARS]
     if _has_too_many_brackets(piece):
@@ -186,7 +187,7 @@ def _visible_text(tokens: Sequence[Token]) -> str:
 # ------------------------------------------------------------------ headings and blocks
 
 MAX_BRACKETS = 100_000
-"""Maximum opening brackets parsed in a note: nested pairs take 0.2 ms each."""
+"""Maximum opening square brackets parsed in a note, because a nested pair takes 0.2 ms."""
 
 _MAX_NESTING = 40  # open blocks; deeper ones are text of the block around them
 
@@ -194,26 +195,26 @@ MAX_LINES = 200_000
 """Maximum lines parsed in a note."""
 
 MAX_BARS = 200_000
-"""Maximum vertical bars parsed in a note: a table cell takes a kilobyte."""
+"""Maximum vertical bars parsed in a note, because a table cell takes a kilobyte of memory."""
 
 _LIMITS = (
     ("\n", MAX_LINES, "lines"),
     ("|", MAX_BARS, "vertical bars"),
     ("[", MAX_BRACKETS, "square brackets"),
 )
-"""(character, maximum, name): text beyond a maximum is plain, from the start of its line."""
+"""(character, maximum, name). From the line that exceeds a maximum, the note is plain text."""
 
 _MAX_TABLE_TOKENS = 3 * MAX_BARS
-"""Maximum tokens of a note's tables, three a cell; further tables stay text.
+"""Maximum tokens of a note's tables: three per cell. Further tables stay text.
 
-The number of bars does not limit them: short rows are padded to the header's width.
+A limit on bars is not enough, because the parser pads short rows to the width of the header.
 """
 
 _TABLE_TOKENS, _FIRST_TABLE_OVER_LIMIT = "table_tokens", "first_table_over_limit"
-"""Parser environment keys: table tokens so far, and the first line of the first rejected table."""
+"""Keys of the parser's environment: table tokens so far, and line of the first rejected table."""
 
 MAX_HEADINGS = 20_000
-"""Maximum headings of a note, each of which begins a chunk; further ones are plain text."""
+"""Maximum headings of a note, because each begins a chunk. Further headings are plain text."""
 
 _LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")
 
@@ -224,14 +225,14 @@ class SplitMode(Enum):
     PROSE = auto()  # at sentences
     LINES = auto()  # at lines
     UNPARSED = auto()  # at words: lines beyond the limits of parsing
-    TABLE = auto()  # at rows, the header repeated
-    CONTAINER = auto()  # at the blocks in it
+    TABLE = auto()  # between rows, with the header repeated
+    CONTAINER = auto()  # between its child blocks
     RULE = auto()  # a horizontal rule, without text
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of Markdown; lines count from 0, the end is exclusive."""
+    """A block of Markdown. Lines count from 0, and `end` is exclusive."""
 
     split_mode: SplitMode
     kind: BlockKind
@@ -243,7 +244,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A heading and its text, up to the next heading; text before the first heading has level 0."""
+    """A heading and its text up to the next heading.
+
+    The text before the first heading is a region of level 0.
+    """
 
     level: int
     heading: str  # without markup
@@ -258,7 +262,7 @@ class ParsedMarkdown:
     regions: tuple[Region, ...]
     links: tuple[Link, ...]
     tags: tuple[str, ...]
-    # exceeded limits: the first line (from 1) read as plain text, and the reason
+    # exceeded limits: the first line (from 1) treated as plain text, and the reason
     limits: tuple[tuple[int, str], ...] = ()
 
 
@@ -280,8 +284,8 @@ _BLOCK_TYPES = {
 
 @lru_cache(maxsize=1)
 def parser() -> MarkdownIt:
-    """Return the shared parser, which parses only blocks; inline text is parsed by its callers."""
-    # Imported here: queries and runs without changes parse no text.
+    """Return the shared parser. It parses only blocks; callers parse the inline text."""
+    # Imported here, because queries and index runs without changes parse no Markdown.
     from markdown_it import MarkdownIt
     from mdit_py_plugins.footnote import footnote_plugin
 
@@ -311,7 +315,10 @@ def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
 
 
 def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
-    """Return the half-open line ranges of code blocks, from 0; `fenced`: only of closed fences."""
+    """Return the half-open line ranges of code blocks, from 0.
+
+    With `fenced`, only those of fenced blocks that are closed.
+    """
     ranges = []
     beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed
     for token in parser().parse(beginning):
@@ -323,7 +330,7 @@ def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
 
 
 def _split_at_limits(text: str) -> tuple[str, str]:
-    """Return the part of a text to parse as Markdown, and the limit it exceeds, if any."""
+    """Return the part of a text to parse as Markdown, and which limit the text exceeds, if any."""
     lines = f"{text}\n"
     end, too_many = len(text), ""
     for sign, maximum, name in _LIMITS:
@@ -335,7 +342,7 @@ def _split_at_limits(text: str) -> tuple[str, str]:
 
 
 def _is_closed(token: Token) -> bool:
-    """Return whether a code block has a closing fence, a line that is not in its content."""
+    """Return whether a fenced block has a closing fence: its two fences are not in its content."""
     first, last = _lines(token)
     return last - first == token.content.count("\n") + 2
 
@@ -368,7 +375,7 @@ def parse_markdown(text: str) -> ParsedMarkdown:
                 line,
                 (
                     f"{len(heading_positions):,} headings, more than {MAX_HEADINGS:,}: headings "
-                    "from this line on are read as text"
+                    "from this line on are treated as text"
                 ),
             )
         )
@@ -376,13 +383,13 @@ def parse_markdown(text: str) -> ParsedMarkdown:
         limits.append(
             (
                 env[_FIRST_TABLE_OVER_LIMIT] + 1,
-                f"more than {MAX_BARS:,} table cells: tables from this line on are read as text",
+                f"more than {MAX_BARS:,} table cells: tables from this line on are treated as text",
             )
         )
     regions = [*_split_regions(md, tokens, heading_positions[:MAX_HEADINGS], total, env)]
     if too_many:
         parsed_lines = beginning.count("\n")
-        limits.append((parsed_lines + 1, f"{too_many}: read as plain text from this line on"))
+        limits.append((parsed_lines + 1, f"{too_many}: treated as plain text from this line on"))
         body = regions[-1].body
         unparsed = Block(SplitMode.UNPARSED, BlockKind.PROSE, parsed_lines, total)
         regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, unparsed)))
@@ -429,7 +436,7 @@ def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple
 
 
 def _close_index(tokens: Sequence[Token], index: int) -> int:
-    """Return the index of the token that closes a token; its own if it opens nothing."""
+    """Return the index of the token that closes the one at `index`; `index` if it opens nothing."""
     if tokens[index].nesting != 1:
         return index
     level = tokens[index].level

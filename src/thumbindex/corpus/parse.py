@@ -32,9 +32,10 @@ _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()
 def parse_document(
     path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0
 ) -> ParsedDocument:
-    """Parse a file's bytes; never fail, but report unreadable parts in `problems`.
+    """Parse a file's bytes. Never fails: the result lists unreadable parts in its `problems`.
 
-    A file that is not text becomes a document without words; a private marker in it still counts.
+    A file that is not text becomes a document without words. If it has a private marker, the
+    document is private all the same.
     """
     raw, decode_problems = decode(path, data)
     text = strip_invisible(raw)
@@ -97,7 +98,7 @@ def parse_document(
             Problem(
                 path,
                 1,
-                f"{len(tags):,} tags, more than {MAX_TAGS:,}: the others are indexed only as words",
+                f"{len(tags):,} tags, more than {MAX_TAGS:,}: the rest are indexed only as words",
             ),
         )
     if len(links) > settings.max_links:
@@ -112,9 +113,9 @@ def parse_document(
 
 
 def _property_links(front: FrontMatter) -> Iterator[Link]:
-    """Yield front matter values that consist of a link, as in Obsidian.
+    """Yield the links of the front matter: values that are a link and nothing else, as in Obsidian.
 
-    A bare path in `related` is a link too.
+    Under the key `related`, a plain path is a link too.
     """
     for key, value, line in front.texts:
         text = " ".join(value.split())
@@ -131,7 +132,7 @@ def _property_links(front: FrontMatter) -> Iterator[Link]:
 
 
 def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
-    """Return level, visible text and line (from 1) of each heading of a decoded file."""
+    """Return the level, visible text and line (from 1) of each heading in a file's text."""
     front = read_front_matter(path, text)
     source = read_source("\n" * front.lines + text[front.size :], path)
     return tuple(

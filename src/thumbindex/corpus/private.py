@@ -1,8 +1,8 @@
-"""Decide which notes are private: by a glob, the key `private` at the head, or a tag.
+"""Decide which notes are private: by a glob, by the key `private` in the front matter, or by a tag.
 
-If in doubt, a note is private. Key and tags are searched in the plain text, because parsers of
-YAML, TOML and Markdown fail on text that people still understand. `tests/corpus/private-forms.md`
-lists all forms.
+If in doubt, a note is private. The key and the tags are searched for in the plain text, because
+parsers of YAML, TOML and Markdown fail on text that people still understand.
+`tests/corpus/private-forms.md` lists all forms.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _INVISIBLE = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
 )
-"""Invisible and undecodable characters; UTF-16 read without its BOM has one per letter.
+"""Invisible and undecodable characters. UTF-16 decoded without its BOM has one per letter.
 
-One before a `#` separates the tag from a word.
+If they precede a `#`, it begins a tag, even directly after a word.
 """
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -40,7 +40,7 @@ _LOOKALIKES = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("�
 _SYMBOL_BEFORE_TAG = re.compile(
     "(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#"
 )
-"""Symbols that NFKC turns into letters, such as ™: a tag behind one is still a tag."""
+"""A `#` after a symbol such as ™, which NFKC turns into letters. The `#` still begins a tag."""
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒": "-", "−": "-"})
@@ -59,13 +59,13 @@ def _plain(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    r"""Replace escapes such as `\x61` and `\u0061` by their characters."""
+    r"""Replace escapes such as `\x61` and `\u0061` with their characters."""
     return _ESCAPE.sub(
         lambda match: chr(min(int(match[1] or match[2] or match[3], 16), 0x10FFFF)), text
     )
 
 
-# ------------------------------------------------------------------ possible heads
+# ------------------------------------------------------------------ possible front matter
 
 _FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,}|\{)[ \t]*+$")
 _KEY_LINE = re.compile(r"[\"'“‘{<&! \t]*+\w[\w .-]*+[\"'”’ \t]*+[:=]|[ \t]*+\?")
@@ -75,10 +75,11 @@ _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
 def _head_blocks(text: str, below_title: bool) -> Iterator[tuple[str, bool]]:
-    """Yield the blocks at the start of a text that may be meant as its head; True if fenced.
+    """Yield each block at the start of a text that may be meant as front matter.
 
-    Comments and fenced blocks come first, then the first paragraph. A fence below a title may be a
-    horizontal rule: it opens a block only if a key follows. An unclosed block extends to the end.
+    The flag is True if the block is fenced. Comments and fenced blocks come first, then the first
+    paragraph. Below a title, a fence may be a horizontal rule, so it opens a block only if a key
+    follows. A fenced block that is not closed extends to the end of the text.
     """
     lines = text.split("\n")
     position = 0
@@ -142,7 +143,7 @@ def _next_line(lines: Sequence[str], position: int) -> str:
 
 
 def _outside_code(lines: Sequence[str]) -> list[str]:
-    """Return lines without closed code blocks."""
+    """Return the lines that are outside closed code blocks."""
     outside: list[str] = []
     opened, mark = -1, ""  # start of the open code block in `outside`, and its fence
     for line in lines:
@@ -157,7 +158,7 @@ def _outside_code(lines: Sequence[str]) -> list[str]:
 
 
 def _paragraphs_below_fences(text: str) -> str:
-    """Return the paragraphs directly below a fence, anywhere in the text."""
+    """Return the paragraphs directly below any `---` or `+++` line. Other lines become blank."""
     paragraphs, is_below = [""], False
     for line in text.split("\n"):
         fence = line.strip() in ("---", "+++")
@@ -176,7 +177,7 @@ _NO = (
     r"|[^\S\n]++\#"
     rf"|(?=[^\S\n]*+,[^\S\n]*+{_QUOTE}*+[\w-]++{_QUOTE}*+[^\S\n]*+[:=]))"
 )
-"""An explicit no, followed at most by a comment, a bracket or another key."""
+"""A value that means no, followed at most by a comment, a bracket or another key."""
 
 _PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!](?!private\b)[^\s,{}\[\]]*+[ \t]++", re.M)
 """A YAML anchor or tag."""
@@ -188,12 +189,12 @@ _KEY_AND_VALUE = re.compile(
     rf"|(?P<word>[^\S\n]*+{_QUOTE}*+[\w.-]++{_QUOTE}*+[^\S\n]*+(?:$|[,;}})\]\#])))?",
     re.M,
 )
-"""The key with a colon or an equals sign, and the kind of value that follows."""
+"""The key `private` with a colon or an equals sign, and the kind of value that follows."""
 
 _KEY_ALONE = re.compile(
     r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M
 )
-"""The key alone on its line, or followed by a yes without a colon."""
+"""The key alone on its line, or with a value that means yes but without a colon."""
 
 _KEY_IN_PROSE = re.compile(
     r"^(?:<!---*+|\{/\*|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+"
@@ -207,16 +208,16 @@ _KEY_IN_BRACES = re.compile(
     rf"[ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})",
     re.M,
 )
-"""The key in braces that begin a line, alone or behind another key: JSON or a JSX object."""
+"""The key in braces that begin a line, as the first or a later key: JSON or a JSX object."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
-"""End of a line whose key contains the indented lines below."""
+"""The end of a line with a key whose value is the indented lines below."""
 
 _NO_VALUES = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
 
 def _has_key(block: str) -> bool:
-    """Return whether an unparsable block has the key `private`, unless its value is a no."""
+    """Return whether an invalid block has a `private` key whose value does not mean no."""
     block = _PROPERTY.sub("", block)
     for match in _KEY_AND_VALUE.finditer(block):
         before = match["before"]
@@ -229,12 +230,12 @@ def _has_key(block: str) -> bool:
 
 
 def _has_top_level_key(block: str) -> bool:
-    """Return whether a parsable block has a top-level key `private`, unless its value is a no."""
+    """Return whether a valid block has a top-level `private` key whose value does not mean no."""
     lines = _PROPERTY.sub("", block).split("\n")[1:]
     content_lines = (line for line in map(str.lstrip, lines) if line and not line.startswith("#"))
     if next(content_lines, "").startswith("{"):
         return _has_key(block)
-    open_indent: int | None = None  # indentation of the key that contains the next lines
+    open_indent: int | None = None  # indentation of the key whose value is the next lines
     for line in lines:
         indent = len(line) - len(line.lstrip())
         # a list item may be indented as far as its key
@@ -254,7 +255,10 @@ def _has_top_level_key(block: str) -> bool:
 
 
 def _has_field(fields: Mapping[str, Any]) -> bool:
-    """Return whether parsed fields (or merged ones) have the key, unless its value is a no."""
+    """Return whether parsed fields have a `private` key whose value does not mean no.
+
+    Fields that YAML merges with `<<` are searched too.
+    """
     for key, value in fields.items():
         if key == "<<":
             merged = value if isinstance(value, list) else [value]
@@ -279,10 +283,13 @@ _HASH = re.compile(
     r"(?<![/&\\])"
     r"#(?:\[\[([^\[\]\n|]++)|([\w/#-]++))"
 )
-"""A tag; before it no letter, digit, slash or `&`, except in scripts without spaces."""
+"""A tag, which may not follow a letter, digit, slash, backslash or `&`.
+
+It may follow a letter of a script without spaces between words.
+"""
 
 _SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
-"""A code span in one line; a backtick behind a letter is an apostrophe."""
+"""A code span within one line. A backtick after a letter is an apostrophe."""
 
 _PLACE = re.compile(
     r"\[\[[^\s\[\]|#]*+#(?:[^\[\]\n|#]|(?<!\s)#)*+(?=\||\]\])"  # [[note#heading]]
@@ -290,7 +297,7 @@ _PLACE = re.compile(
     r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
     r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # an anchor: {#heading}
 )
-"""Link to a place in a page, or its anchor."""
+"""A link to a heading or other anchor in a page, or the anchor itself."""
 
 
 def _tags_in(text: str) -> Iterator[str]:
@@ -301,7 +308,7 @@ def _tags_in(text: str) -> Iterator[str]:
 
 
 def _tags_listed(head: str) -> Iterator[str]:
-    """Yield possible tags under the key `tags` of a head."""
+    """Yield possible tags under the key `tags` of a block."""
     inside = False
     for line in head.split("\n"):
         match = _TAGS_KEY.search(line)
@@ -319,10 +326,11 @@ def is_private(
     data: bytes | Problem | None = None,
     cache: PathCache | None = None,
 ) -> bool:
-    """Return whether a file is private now: by a glob under any path to it, or by its content.
+    """Return whether a file is private now, because of a glob or its content.
 
-    `data` is the file's content, read if omitted. An unreadable file has no marker. `root` is a
-    real path. `cache` is shared between calls.
+    A private glob may match any of the paths to the file. `data` is the content of the file. If it
+    is omitted, the file is read; an unreadable file counts as unmarked. `root` is a real path.
+    `cache` is shared between calls.
     """
     if is_private_by_glob(str(root), path, settings, {} if cache is None else cache):
         return True
@@ -334,12 +342,12 @@ def is_private(
 
 
 def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
-    """Return whether a decoded file is marked as private."""
+    """Return whether a file's text marks it as private."""
     return has_private_marker(text, read_front_matter(path, strip_invisible(text)), settings)
 
 
 def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
-    """Return whether a file's head or tags mark it as private."""
+    """Return whether a file's front matter or tags mark it as private."""
     private_tags = tuple(filter(None, map(_tag, settings.private.tags)))
     head_lines = front.lines if front.size and not front.problems else 0
     block, remainder = map(_plain, map(_unescaped, _cut_after(text, head_lines)))
@@ -360,14 +368,14 @@ def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) 
     if any(_is_tag_or_child(tag, private_tags) for tag in tags):
         return True
     _, body = _cut_after(text, front.lines)
-    # finding code is slow: skipped if even the whole body is not private
+    # finding code is slow, so the body is first searched with its code
     return _body_is_private(body, private_tags) and _body_is_private(
         _without_code(body), private_tags
     )
 
 
 def _cut_after(text: str, count: int) -> tuple[str, str]:
-    """Split a text after its first lines, without splitting all of a huge text into lines."""
+    """Split a text after `count` lines. The rest is not split into lines: that may be slow."""
     first = text.split("\n", count)
     return "\n".join(first[:count]), "".join(first[count:])
 
@@ -384,9 +392,9 @@ def _body_is_private(body: str, private_tags: tuple[str, ...]) -> bool:
 
 
 def _without_code(body: str) -> str:
-    """Replace closed fenced code blocks by blank lines.
+    """Replace closed fenced code blocks with blank lines.
 
-    Indented blocks stay: MkDocs indents the text of admonitions and tabs.
+    Indented blocks are kept, because MkDocs indents the text of admonitions and tabs.
     """
     lines = body.split("\n")
     visible = strip_invisible(body)

@@ -1,4 +1,4 @@
-"""List a folder, read files only inside it, and decode them to text with line feeds."""
+"""List a folder, read the files inside it, and decode them to text with line feeds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FolderEntry(NamedTuple):
     is_folder: bool  # False for a symlink
     # the real path of a symlink's target, empty if unknown; None if not a symlink
     target: str | None = None
-    # stat or error of a possible document, an ignore file or a symlink's target
+    # stat result, or error, of a possible document, an ignore file or a symlink's target
     stat: os.stat_result | OSError | None = None
 
 
@@ -79,7 +79,7 @@ def _is_junction(entry: os.DirEntry[str]) -> bool:
 
 # ------------------------------------------------------------------ a file
 
-# follows no new symlink and waits for no pipe; Windows has neither flag
+# do not follow a symlink or wait for a pipe that has replaced the file; Windows lacks both flags
 _FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
@@ -91,7 +91,7 @@ _FLAGS = (
 _HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 """Whether a path can be opened step by step, without following symlinks."""
 
-_OUTSIDE = "leads out of the folder: not read"
+_OUTSIDE = "points outside the folder: not read"
 
 MAX_WINDOWS_PATH = 259
 """Maximum characters of a path on Windows unless long paths are enabled."""
@@ -110,9 +110,9 @@ def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Probl
 
 
 def read_inside(root: str, path: str, max_bytes: int) -> bytes | str | int:
-    """Read a file whose real path is inside a real folder.
+    """Read a file if its real path is inside `root`, which is a real path itself.
 
-    Returns the reason if that fails, or the size if it exceeds `max_bytes`.
+    Returns the reason if the file cannot be read, or its size if that exceeds `max_bytes`.
     """
     try:
         descriptor = _open_inside(root, os.path.realpath(path))
@@ -140,9 +140,9 @@ def read_inside(root: str, path: str, max_bytes: int) -> bytes | str | int:
 
 
 def path_inside(root: str, real: str) -> str | None:
-    """Return a real path relative to a real folder, with slashes; None if it is outside.
+    """Return a real path relative to the folder `root`, with slashes; None if it is outside.
 
-    The folder itself is ".".
+    The path of the folder itself is ".".
     """
     if real == root:
         return "."
@@ -151,9 +151,9 @@ def path_inside(root: str, real: str) -> str | None:
 
 
 def _open_inside(root: str, real: str) -> int | None:
-    """Open a real path inside a real folder; None if it is outside.
+    """Open a file by its real path; return None if the path is outside the folder `root`.
 
-    Raises OSError if a folder on the way has become a symlink.
+    Raises OSError if a folder in the path has become a symlink.
     """
     relative = path_inside(root, real)
     if relative is None or relative == ".":
@@ -162,7 +162,7 @@ def _open_inside(root: str, real: str) -> int | None:
 
 
 def _open_steps(root: str, path: str) -> int:
-    """Open a path inside a folder step by step, without following symlinks."""
+    """Open a path inside a folder, one folder after the other, without following symlinks."""
     *folders, name = path.split("/")
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -176,7 +176,7 @@ def _open_steps(root: str, path: str) -> int:
 
 
 def _open_and_compare(real: str) -> int | None:
-    """Open a file by its full path, then check that it has not moved (Windows)."""
+    """Open a file by its full path (Windows). Return None if the path was redirected meanwhile."""
     descriptor = os.open(real, _FLAGS)
     current = os.path.realpath(real)
     try:
@@ -204,12 +204,12 @@ def content_digest(data: bytes) -> str:
 
 
 def read_digest(root: Path, path: str, settings: CorpusSettings) -> str:
-    """Return the digest of one file of a folder; empty, unlike any digest, if it is unreadable."""
+    """Return the digest of a file in a folder, or an empty string if the file is unreadable."""
     data = read_bytes(root, path, settings)
     return "" if isinstance(data, Problem) else content_digest(data)
 
 
-# ------------------------------------------------------------------ its text
+# ------------------------------------------------------------------ the text of a file
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -222,19 +222,19 @@ _LINE_END = re.compile(r"\r\n?")
 
 
 _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\f\r\x1b")
-"""Control characters that text does not contain; terminal logs contain escapes."""
+"""Control characters that do not occur in text. ESC is not listed: terminal logs contain it."""
 
 _MAX_CONTROL_SHARE, _MAX_STRAY_CONTROLS = 1 / 20, 16
-"""Control characters allowed in text: a share of all bytes, or this number if it is larger.
+"""Control characters allowed in text: this share of all bytes, or this number if it is larger.
 
-In compressed files, pictures and random bytes they are a tenth and more.
+In compressed files, images and random bytes, a tenth or more of the bytes are control characters.
 """
 
 
 def is_text(data: bytes) -> bool:
     """Return whether a file is text: it has a byte order mark, or hardly any control characters.
 
-    Trailing NULs do not count: a crash may leave them behind the text.
+    NULs at the end do not count, because a crash may leave them after the text.
     """
     if data.startswith(tuple(mark for mark, _ in _BOMS)):
         return True
@@ -245,7 +245,10 @@ def is_text(data: bytes) -> bool:
 
 
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
-    """Return a file's text with line feeds, without BOM and NUL, and the problems met."""
+    """Return a file's text, and the problems found in it.
+
+    The text has no BOM. Its lines end with line feeds, and U+FFFD replaces each NUL.
+    """
     mark, encoding = next(
         ((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", "utf-8")
     )
@@ -266,7 +269,7 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
             Problem(
                 path,
                 _lines(text[:nul]),
-                f"{text.count(chr(0))} NUL characters, replaced; is this a text file?",
+                f"{text.count(chr(0))} NUL characters were replaced; is this a text file?",
             )
         )
         text = text.replace("\0", "\ufffd")
@@ -279,11 +282,15 @@ def decode_visible(path: str, data: bytes) -> str:
 
 
 def _decode_invalid(data: bytes, encoding: str) -> tuple[str, str]:
-    """Decode invalid bytes as Windows-1252, unless some are valid non-ASCII UTF-8."""
+    """Decode a file that is not valid in `encoding`. Return the text and what was done.
+
+    A file without any valid non-ASCII UTF-8 is decoded as Windows-1252. In any other file, the
+    invalid bytes are replaced.
+    """
     if encoding == "utf-8" and not any(
         "\x7f" < c < "\ud800" or c > "\udfff" for c in set(data.decode("utf-8", "surrogateescape"))
     ):
-        return data.decode("cp1252", "replace"), "read as Windows-1252"
+        return data.decode("cp1252", "replace"), "decoded as Windows-1252"
     return data.decode(encoding, "replace"), "invalid bytes were replaced"
 
 

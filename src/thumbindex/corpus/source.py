@@ -1,4 +1,4 @@
-"""A note's text without comments, with the file's line numbers; cut at words and sentences."""
+"""Remove comments from a note but keep its line numbers; cut text at words and sentences."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ _FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A text without comments whose line n is line n of the file; offsets count its characters."""
+    """A file's text without comments.
+
+    Line numbers are those of the file. Offsets count the characters of this text.
+    """
 
     text: str
     starts: Sequence[int]  # offset of each line's first character
-    # offsets of line ends inside comments: counted as lines, never shown
+    # offsets of the line feeds left from comments: they count as lines but are never shown
     comment_line_ends: tuple[int, ...]
 
     def line_at(self, offset: int) -> int:
-        """Return the line of an offset, from 1."""
+        """Return the number, from 1, of the line that contains an offset."""
         return bisect_right(self.starts, offset)
 
     def trim(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the offsets of a half-open range of lines (from 0) without outer blank lines.
+        """Return the start and end offset of some lines, without blank lines at either end.
 
-        Returns None if all lines are blank.
+        `first` is the first line, from 0, and `last` the line after the last. Returns None if all
+        lines are blank.
         """
         start = self.starts[first] if first < len(self.starts) else len(self.text)
         part = self.text[start : self.starts[last] if last < len(self.starts) else len(self.text)]
@@ -54,14 +58,14 @@ class SourceText:
 
 
 def line_starts(text: str) -> array[int]:
-    """Return the offset of each line's first character; only line feeds end lines."""
+    """Return the offset of each line's first character. Only a line feed ends a line."""
     starts = array("q", (0,))
     starts.extend(match.end() for match in re.finditer("\n", text))
     return starts
 
 
 def read_source(text: str, path: str = "") -> SourceText:
-    """Return a text without its comments; in `.mdx` files also without JSX comments."""
+    """Return a text without its comments. In an `.mdx` file, JSX comments are removed too."""
     parts: list[str] = []
     hidden_line_ends: list[int] = []
     position = size = 0
@@ -82,7 +86,7 @@ def is_mdx(path: str) -> bool:
 
 
 def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
-    """Return the offsets of comments outside code: `<!-- -->`, `%% %%` and, in MDX, `{/* */}`."""
+    """Return (start, end) of each comment outside code: `<!-- -->`, `%% %%`, `{/* */}` in MDX."""
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
     return tuple(_comments(_without_code(text), mdx))
@@ -99,7 +103,7 @@ def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
     signs = list(_COMMENT_SIGN.finditer(text))
     twins = _closing_offsets(signs)
     first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
-    # closing signs without further occurrence: not searched again, to keep time linear
+    # closing signs that do not occur again: another search would take quadratic time
     missing: set[str] = set()
     position = 0
     for index, sign in enumerate(signs):
@@ -129,9 +133,10 @@ def _find_close(close: str, text: str, start: int, missing: set[str]) -> int:
 
 
 def _closing_offsets(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
-    """Map each `%%` and backtick run to the ends of the next equal one: in its paragraph, anywhere.
+    """Return where each `%%` and each run of backticks may close, by its index in `signs`.
 
-    An end is -1 if there is none.
+    The value has two offsets: the end of the next identical sign in the same paragraph, and the end
+    of the next one anywhere in the text (for `%%` only). An offset is -1 if there is no such sign.
     """
     twins: dict[int, tuple[int, int]] = {}
     next_in_paragraph: dict[str, int] = {}
@@ -157,7 +162,7 @@ _SENTENCE_END = re.compile(
 )
 _BREAK = re.compile(r"[\s。！？]")
 _PHRASE = re.compile(r"[^,.;。？！]+[,.;。？！]?|[,.;。？！]")
-# characters split at once: the last resort is splitting by letters
+# maximum characters split at once, because the last resort is to split at every letter
 _MAX_SPLITTER_CHARS = 20_000
 
 
@@ -181,14 +186,14 @@ def cut_at_words(
 def cut_sentences(
     source: SourceText, start: int, end: int, maximum: int
 ) -> Iterator[tuple[int, int]]:
-    """Cut a paragraph at sentences into parts of similar size, up to `maximum` characters."""
+    """Cut a paragraph between sentences into similar parts of at most `maximum` characters."""
     for first, last in cut_at_words(source, start, end, _MAX_SPLITTER_CHARS):
         part = source.text[first:last]
         if not _BREAK.search(part):
             yield from cut_at_words(source, first, last, maximum)
             continue
         even = len(part) // -(-len(part) // maximum)
-        # rounded to 50, so that a small edit rarely moves the other cuts
+        # a multiple of 50, so that a small edit rarely moves the other cuts
         size = -(-(even + maximum // 5) // 50) * 50
         position = first
         for text in split_sentences(part, min(maximum, size)):
@@ -200,8 +205,8 @@ def cut_sentences(
 def split_sentences(text: str, size: int) -> list[str]:
     """Pack sentences into parts of at most `size` characters.
 
-    Longer sentences are split at phrases, words or letters. Equals LlamaIndex's SentenceSplitter,
-    whose import is slow; a test compares them.
+    Longer sentences are split at phrases, words or letters. The result is the same as that of
+    LlamaIndex's SentenceSplitter, whose import is slow. A test compares the two.
     """
     packed = [""]
     for unit in _split_units(text, size):
@@ -212,7 +217,7 @@ def split_sentences(text: str, size: int) -> list[str]:
 
 
 def _split_units(text: str, size: int) -> Iterator[str]:
-    """Yield the largest units of a text that fit into `size`."""
+    """Split a text only as finely as needed for each piece to have at most `size` characters."""
     if len(text) <= size:
         yield text
         return
@@ -235,6 +240,6 @@ def _split_before(separator: str, text: str) -> list[str]:
 
 
 def sentence_list(text: str) -> list[str]:
-    """Return the sentences of a text, with the space after them."""
+    """Return the sentences of a text, each with the white space after it."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True) if a < b]

@@ -1,6 +1,6 @@
 """List a folder's Markdown files, and find changes since the last listing.
 
-Ignore files, globs, hidden folders and symlinks are respected.
+Which files are listed depends on ignore files, globs, hidden names and symlinks.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
 _MIN_TIME_NS = -(2**63)
-"""Earliest time that the store can hold (1677); NTFS begins in 1601."""
+"""Earliest time that the store can hold (the year 1677). NTFS has times from 1601 on."""
 
 
 class FolderListing(NamedTuple):
-    """The files of a folder, and the problems met."""
+    """The files of a folder, and the problems found."""
 
     files: tuple[FileState, ...]
     problems: tuple[Problem, ...]
 
 
 def walk(root: Path, settings: CorpusSettings) -> FolderListing:
-    """List the files to index, sorted by path, with their states but no digest.
+    """List the files to index, sorted by path. Their states do not have a digest yet.
 
-    Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A
-    symlink is followed if it leads inside the folder; a file reachable by several paths is listed
-    once, by its real path. Raises UnknownFolderError if there is no such folder.
+    Paths are relative to `root` and spelled as on disk, with slashes. Ignore files and globs follow
+    git's rules. A symlink is followed if its target is inside the folder. If several paths lead to
+    a file, it is listed once, under its real path if that is not excluded. Raises
+    UnknownFolderError if there is no such folder.
     """
     listed = _Walk(_real_folder(root), settings)
     files = sorted(listed.files.values(), key=lambda file: file.path)
@@ -54,21 +55,21 @@ def _real_folder(root: Path) -> str:
     # strings are ten times as fast as Path objects
     if not os.path.isdir(real):  # noqa: PTH112
         raise UnknownFolderError(
-            f"no folder at {root}: check the path, or [folders] in the configuration"
+            f"There is no folder {root}. Check the path, or [folders] in the configuration."
         )
     try:
         with os.scandir(real):
             pass
     except OSError as error:  # an unreadable folder must not count as deleted
         raise UnknownFolderError(
-            f"The folder {root} cannot be read ({error.strerror}): nothing is deleted. Check "
-            "its permissions."
+            f"The folder {root} cannot be read ({error.strerror}), so nothing is deleted from the "
+            "index. Check the folder's permissions."
         ) from error
     return real
 
 
 class _Walk:
-    """One walk through a folder by its real path; `only` restricts it to these paths."""
+    """A walk through the folder `root`, a real path. With `only`, other paths are skipped."""
 
     def __init__(
         self, root: str, settings: CorpusSettings, only: frozenset[str] | None = None
@@ -81,7 +82,7 @@ class _Walk:
         self._only = only
         self._exclusions = Exclusions(root, settings)
         self._visited: set[str] = set()  # folders, by real path
-        # symlinks to targets inside the folder: path, target, the target's stat
+        # symlinks to targets inside the folder: path, target, the target's stat, ignore files
         self._symlinks: list[tuple[str, str, os.stat_result, ActiveIgnoreFiles]] = []
         self._list_tree("", root, ())
         while self._symlinks:  # after files and folders, whose own paths take precedence
@@ -95,7 +96,7 @@ class _Walk:
         return path.lower().endswith(self._settings.extensions)
 
     def _list_tree(self, prefix: str, real: str, ignore_files: ActiveIgnoreFiles) -> None:
-        """List a folder and those below it; `prefix` is its path in the root with a slash."""
+        """List a folder and its subfolders. `prefix` is its path in the root, plus a slash."""
         pending = [(prefix, real, ignore_files)]
         while pending:
             prefix, real, ignore_files = pending.pop()
@@ -168,17 +169,17 @@ class _Walk:
             self._report(path, "broken symlink")
 
     def _report_outside_symlink(self, path: str, ignore_files: ActiveIgnoreFiles) -> None:
-        """Report a symlink out of the folder, without looking at its target."""
+        """Report a symlink that points outside the folder, without reading the target."""
         name = path.rpartition("/")[2]
         if not self.is_document(path) and "." in name.lstrip("."):
             return
         if not (
             self._is_excluded(path, ignore_files) or self._is_excluded(path + "/", ignore_files)
         ):
-            self._report(path, "symlink that leads out of the folder: not followed")
+            self._report(path, "symlink points outside the folder: not followed")
 
     def _is_excluded(self, path: str, ignore_files: ActiveIgnoreFiles) -> bool:
-        """Return whether a file, or a folder with a slash at its end, is excluded."""
+        """Return whether a path is excluded. A folder's path ends with a slash."""
         reason = self._exclusions.reason(path, ignore_files)
         if reason and self._only is not None:
             self.exclusion_reasons.setdefault(path.rstrip("/"), reason)
@@ -216,7 +217,10 @@ def file_state(path: str, stat: os.stat_result) -> FileState:
 # ------------------------------------------------------------------ changes
 
 _UNKNOWN_TIME = -1
-"""Stored time of a file written just before the listing: matches none, so the digest decides."""
+"""Stored instead of the time of a file that was written just before the listing.
+
+It differs from any real time, so the next listing compares digests.
+"""
 
 _RACY_NS = 2_000_000_000
 """Clock resolution of the coarsest file system in use (FAT)."""
@@ -229,7 +233,7 @@ class FolderChanges:
     changes: Changes
     # all listed files; an added file has an empty digest until it is read
     states: tuple[FileState, ...]
-    # paths of files with equal content but another size, time or inode
+    # paths of files with the same content but another time or inode
     metadata_only: tuple[str, ...] = ()
 
 
@@ -243,9 +247,9 @@ def find_changes(
 ) -> FolderChanges:
     """Compare files with their stored states: by stat first, then by digest if the stat differs.
 
-    With `verify` all digests are compared. `now_ns` is the time of the listing. The time of a file
-    written just before it is not stored: a second write within one clock tick would go unnoticed
-    ("racily clean" in git).
+    With `verify`, all digests are compared. `now_ns` is the time of the listing. If a file was
+    written just before that, its time is not stored, because a second write within the same clock
+    tick would go unnoticed (git calls such a file "racily clean").
     """
     states: list[FileState] = []
     added, changed, metadata_only = [], [], []
@@ -275,7 +279,7 @@ def find_changes(
 
 
 def stat_signature(state: FileState) -> tuple[int, int, int, int]:
-    """Return the stat fields that a write changes; programs can reset only the time."""
+    """Return the stat fields that a write changes. Programs can reset only the mtime."""
     return state.size, state.mtime_ns, state.inode, state.ctime_ns
 
 
@@ -283,7 +287,7 @@ def stat_signature(state: FileState) -> tuple[int, int, int, int]:
 
 
 def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
-    """Return why a walk does not list a path of the folder; None if it does.
+    """Return why `walk` does not list a path of the folder, or None if it lists the path.
 
     Raises UnknownFolderError if there is no such folder.
     """
@@ -312,7 +316,7 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     if os.path.isdir(target):  # noqa: PTH112
         return "it is a folder, not a document"
     if not folder_walk.is_document(path):
-        return f"it is not Markdown: corpus.extensions names {', '.join(settings.extensions)}"
+        return f"it is not Markdown: corpus.extensions lists {', '.join(settings.extensions)}"
     return "it is not a regular file"
 
 
@@ -325,7 +329,7 @@ def _ancestors_and_self(path: str) -> list[str]:
 def unmatched_private_globs(
     globs: Iterable[str], root: Path, settings: CorpusSettings
 ) -> tuple[str, ...]:
-    """Return the private globs that match no note of a folder, exceptions (`!`) aside."""
+    """Return the private globs that match no note of a folder. Exceptions (`!`) are not checked."""
     unmatched = [glob for glob in globs if not glob.startswith("!")]
     if not unmatched:
         return ()

@@ -29,9 +29,9 @@ from thumbindex.text import has_cjk
 
 @lru_cache(maxsize=2)
 def open_tokenizer(path: Path, window: int) -> Any:
-    """Return a file's tokenizer, which truncates texts at `window` tokens.
+    """Load a tokenizer that truncates texts after `window` tokens.
 
-    The tokenizer is shared: do not change it.
+    The tokenizer is cached and shared, so do not change its settings.
     """
     from tokenizers import Tokenizer
 
@@ -42,21 +42,21 @@ def open_tokenizer(path: Path, window: int) -> Any:
 
 
 MAX_BYTES_PER_TOKEN = 6
-"""Maximum bytes counted as one token: WordPiece makes one token of any long unknown word."""
+"""Maximum bytes counted as one token, because WordPiece makes long unknown words one token."""
 
 _BUNDLED_WINDOW = 256
-"""Window of the bundled model; with it the token counter shares the embedder's tokenizer."""
+"""Window of the bundled model, so that the token counter and the embedder share a tokenizer."""
 
 _MAX_CACHED_WORD = 100
 """Maximum characters of a word whose token count is cached."""
 
 _WORD_CACHE_SIZE = 1 << 13
-"""Entries of the cache of token counts: packing an answer counts the same words repeatedly."""
+"""Entries in the cache of token counts. Packing an answer counts the same words repeatedly."""
 
 
 @lru_cache(maxsize=1)
 def token_counter() -> Callable[[str], int]:
-    """Return a function that counts a text's tokens, at least as many as all-MiniLM-L6-v2 makes.
+    """Return a function that counts the tokens of a text for all-MiniLM-L6-v2, never too few.
 
     Raises ModelError if that model's tokenizer is not installed.
     """
@@ -70,7 +70,7 @@ def token_counter() -> Callable[[str], int]:
 
     def count(text: str) -> int:
         least = -(-len(text.encode("utf-8", "replace")) // MAX_BYTES_PER_TOKEN)
-        # WordPiece splits a text at blanks
+        # WordPiece splits a text at white space, so words can be counted separately
         counts = [
             cached(word) if len(word) <= _MAX_CACHED_WORD else count_word_tokens(word)
             for word in text.split()
@@ -81,15 +81,15 @@ def token_counter() -> Callable[[str], int]:
 
 
 _GPU_DRIVER_FILES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
-"""Driver files of NVIDIA, AMD and WSL; without any, there is no need to import torch."""
+"""GPU driver files of NVIDIA, AMD and WSL. If none exists, torch need not be imported."""
 
 
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
     """Load the configured model; raise ModelError if it is not available.
 
-    A `lean` embedder saves memory, for a process that embeds only queries.
+    A `lean` embedder uses less memory, which suits a process that embeds only queries.
     """
-    # not the bundled model: its torch weights would have to be downloaded
+    # a GPU does not switch the bundled model to torch, which would require a download
     torch = settings.runtime == "torch" or (
         settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and has_gpu()
     )
@@ -102,7 +102,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return the number of usable cores, at most four: more would only share memory bandwidth."""
+    """Return the number of usable cores, at most four. More would only share memory bandwidth."""
     return min(4, count_cores())
 
 
@@ -116,7 +116,7 @@ def has_gpu() -> bool:
 
 
 class _Embedder:
-    """Base of both runtimes: adds prefixes and embeds one text at a time."""
+    """Base class of the two embedders. Adds the model's prefixes and embeds one text at a time."""
 
     def __init__(self, card: ModelCard, precision: str, workers: int = 1) -> None:
         self.name = card.name
@@ -147,7 +147,7 @@ class _Embedder:
 
 
 _SHIPPED_GRAPH = "onnx-1"
-"""Precision, in a fingerprint, of an ONNX graph that ships with the model."""
+"""Name in a fingerprint for the precision of an ONNX graph that ships with the model."""
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
@@ -155,14 +155,14 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 def _open_session(path: Path, lean: bool = False) -> Any:
     """Open a single-threaded inference session.
 
-    A `lean` session uses the memory-mapped weights: 10 MB less memory, half a millisecond more a
-    query. Raises ModelError if the file is not a valid graph.
+    A `lean` session uses the weights as they are mapped from the file. It takes 10 MB less memory
+    and half a millisecond more per query. Raises ModelError if the file is not a valid graph.
     """
     disable_telemetry()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # running texts in parallel is faster
+    options.intra_op_num_threads = 1  # embedding several texts in parallel is faster
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
     if lean:
@@ -171,22 +171,22 @@ def _open_session(path: Path, lean: bool = False) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common base
         raise ModelError(
-            f"onnxruntime cannot open {path} ({error}). Fetch the model again or name another."
+            f"onnxruntime cannot open {path} ({error}). Fetch the model again or choose another."
         ) from error
 
 
 class OnnxEmbedder(_Embedder):
-    """Runs an ONNX graph on one text a call, several calls in parallel.
+    """Runs an ONNX graph on one text per call, with several calls in parallel.
 
-    In a batch, int8 scales would depend on the other texts.
+    Texts are not batched, because the int8 scales of a text would depend on the rest of its batch.
     """
 
     def __init__(self, card: ModelCard, workers: int, lean: bool = False) -> None:
         if card.graph is None:
             raise ModelError(
-                f"The model {card.name} has no ONNX file that onnxruntime can run. Name a model "
+                f"The model {card.name} has no ONNX file that onnxruntime can run. Choose a model "
                 "that ships `onnx/model.onnx`, or remove `encode.embed.runtime` to run this one "
-                "in torch (extra `models`)."
+                "in torch (with the extra `models`)."
             )
         if not card.portable:
             raise ModelError(
@@ -204,8 +204,8 @@ class OnnxEmbedder(_Embedder):
         }
         if not self._inputs <= _INPUTS or not outputs:
             raise ModelError(
-                f"{card.graph} has inputs besides {', '.join(sorted(_INPUTS))}, or no output of "
-                "token vectors (three axes). Use `--set encode.embed.runtime=torch`."
+                f"{card.graph} has inputs other than {', '.join(sorted(_INPUTS))}, or no output "
+                "of token vectors (three axes). Use `--set encode.embed.runtime=torch`."
             )
         self._output = (
             "last_hidden_state" if "last_hidden_state" in outputs else next(iter(outputs))
@@ -243,7 +243,7 @@ class OnnxEmbedder(_Embedder):
 
 
 class TorchEmbedder(_Embedder):
-    """Runs any model that sentence-transformers loads, one text at a time."""
+    """Runs any model that sentence-transformers can load, on one text at a time."""
 
     def __init__(self, card: ModelCard) -> None:
         if card.graph is not None:
@@ -256,7 +256,7 @@ class TorchEmbedder(_Embedder):
             "SentenceTransformer",
             card.folder,
             f"model {card.name}",
-            "Fetch it again or name another.",
+            "Fetch it again or choose another.",
         )
         self._model.max_seq_length = card.window
         self.dimensions = int(self._model.get_embedding_dimension() or card.dimensions)
@@ -293,7 +293,7 @@ def _embed_in_parallel(
     try:
         return list(pool.map(embed, texts))
     finally:
-        # Ctrl-C waits only for running texts
+        # after Ctrl-C, wait only for the texts that are being embedded
         pool.shutdown(cancel_futures=True)
 
 
@@ -304,8 +304,8 @@ _UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
 def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
     """Return whether the only token is the word itself, with or without a space before it.
 
-    A byte-level vocabulary encodes CJK characters differently: any single token counts, unless it
-    is one for unknown words.
+    A byte-level vocabulary encodes CJK characters differently. For such a character, any single
+    token counts, unless it is a token for unknown words.
     """
     bare_tokens = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]
     return bare_tokens == [word.casefold()] or (

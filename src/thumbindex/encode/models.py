@@ -23,7 +23,7 @@ from thumbindex.settings import AUTO_MODEL
 
 
 def run_child(module: str, *arguments: str) -> str | None:
-    """Run a module as a program, silently; return its last line of errors, or None on success."""
+    """Run a module as a program. Return None on success, or the last line of its error output."""
     # -P: the current folder may be a vault, and a `token.py` in it must not be imported
     command = [sys.executable, "-P", "-m", module, *arguments]
     try:
@@ -43,7 +43,7 @@ def run_child(module: str, *arguments: str) -> str | None:
 
 
 def file_digest(path: Path) -> str:
-    """Return the hexadecimal sha256 of a file; those of bundled files are constants."""
+    """Return the hexadecimal sha256 of a file. For a bundled file, it is a constant."""
     if path.parent == BUNDLED_FOLDER and path.name in BUNDLED_FILES:
         return BUNDLED_FILES[path.name][1]
     return _sha256(path)
@@ -59,7 +59,7 @@ BUNDLED = "all-MiniLM-L6-v2"
 BUNDLED_NAMES = (AUTO_MODEL, BUNDLED, f"sentence-transformers/{BUNDLED}")
 
 BUNDLED_FOLDER = Path(__file__).parent / "minilm"
-"""Folder of the bundled model, made by `scripts/build_model.py`; `origin.json` names its sources.
+"""Folder of the bundled model, built by `scripts/build_model.py`; `origin.json` lists the sources.
 """
 
 BUNDLED_FILES = {
@@ -85,9 +85,9 @@ _PORTABLE_POOLINGS = {"mean", "cls"}
 _OTHER_RUNTIMES = ("onnx", "openvino")  # folders with further copies of the weights
 # full precision; other variants are for specific processors
 _GRAPHS = ("onnx/model.onnx", "model.onnx")
-# endings of the file with a graph's weights
+# appended to the name of a graph: the file with its weights
 _GRAPH_WEIGHTS = ("_data", ".data")
-_FALLBACK_WINDOW = 512  # window of BERT models, if a folder states none
+_FALLBACK_WINDOW = 512  # window of BERT models, used if a folder does not specify one
 
 _FAMILIES = (
     # families trained with prefixes that their folders omit
@@ -117,7 +117,10 @@ class ModelCard:
     graph: Path | None = None  # the ONNX file that the folder ships
 
     def fingerprint(self, precision: str) -> str:
-        """Identify everything that vectors depend on, but not the name: a folder may move."""
+        """Return a hash of everything that the vectors depend on.
+
+        The name is left out, because the folder of a model may move.
+        """
         facts = [
             self.weights,
             self.pooling,
@@ -132,8 +135,8 @@ class ModelCard:
 def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
     """Read a model folder in the layout of sentence-transformers; raise ModelError if invalid.
 
-    A shipped ONNX graph is preferred. Torch weights come first if `torch` is set or the model is
-    not portable.
+    A shipped ONNX graph is preferred. If `torch` is set or the model is not portable, torch weights
+    are preferred.
     """
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
@@ -229,7 +232,7 @@ def _pooling(config: dict[str, Any]) -> str:
 def _window(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -> int:
     positions = int(config.get("max_position_embeddings") or _FALLBACK_WINDOW)
     if "roberta" in str(config.get("model_type", "")):
-        positions -= 2  # RoBERTa's positions begin behind the padding id
+        positions -= 2  # RoBERTa's positions begin after the padding id
     maximum = (
         settings.get("max_seq_length")
         or _read_optional(folder / "tokenizer_config.json").get("model_max_length")
@@ -299,7 +302,7 @@ def has_extra() -> bool:
 
 
 def require_extra(subject: str) -> None:
-    """Raise ModelError, beginning with the subject, if the extra `models` is not installed."""
+    """Raise ModelError if the extra `models` is not installed. `subject` begins the message."""
     if not has_extra():
         raise ModelError(
             f"{subject} needs the extra `models`: {install_hint('models')}. Without a GPU, first "
@@ -308,10 +311,11 @@ def require_extra(subject: str) -> None:
 
 
 def fetch(repository: str, *, torch: bool) -> None:
-    """Download a model as ONNX if it ships that, or else (or with `torch`) as torch weights.
+    """Download a model: its ONNX graph if it ships one, or else its torch weights.
 
-    The weights come last: a model that has them is complete. Raises ModelError before large
-    downloads if the model needs the extra and that is not installed.
+    With `torch`, torch weights are preferred. Weights are downloaded last, so a model that has them
+    is complete. Raises ModelError before any large download if the model needs the extra `models`
+    and it is not installed.
     """
     from huggingface_hub import hf_hub_download, list_repo_files
     from huggingface_hub.errors import EntryNotFoundError
@@ -328,7 +332,7 @@ def fetch(repository: str, *, torch: bool) -> None:
         require_extra(f"The model {repository}, which ships no ONNX file,")
     else:
         weights = [name for end in _GRAPH_WEIGHTS if (name := graph + end) in files] + [graph]
-    # requested by name, so that the cache records its absence: plain checkpoints have none
+    # plain checkpoints have no such file: the request makes the cache record its absence
     with contextlib.suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
     metadata = [name for name in torch_names if name.endswith((".json", ".txt", ".model"))]
@@ -342,8 +346,8 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 def find_model(name: str, *, offline: bool, torch: bool = False) -> ModelCard:
     """Find an embedding model by name or folder; raise ModelError if it is unavailable.
 
-    `auto` is the bundled model. That is for onnxruntime only: with `torch` it is its original on
-    the hub.
+    `auto` is the bundled model, which runs only in onnxruntime. With `torch`, `auto` is the
+    original of the bundled model, from the hub.
     """
     if name in BUNDLED_NAMES and not torch:
         return read_card(bundled_folder(), BUNDLED)
@@ -355,20 +359,21 @@ def find_model(name: str, *, offline: bool, torch: bool = False) -> ModelCard:
 
 
 def bundled_folder(folder: Path = BUNDLED_FOLDER, *, check_digests: bool = False) -> Path:
-    """Return the bundled model's folder after checking its files' sizes, and digests on request.
+    """Return the folder of the bundled model, after checking the sizes of the files in it.
 
-    Raises ModelError if a file is missing or damaged.
+    With `check_digests`, the digests are checked too. Raises ModelError if a file is missing or
+    damaged.
     """
     for name, (size, digest) in BUNDLED_FILES.items():
         path = folder / name
         if not path.is_file():
-            problem = "missing"
+            problem = "is missing"
         elif path.stat().st_size != size or (check_digests and _sha256(path) != digest):
-            problem = "not the file that was published"
+            problem = "does not have the published checksum"
         else:
             continue
         raise ModelError(
-            f"The bundled model is damaged: {path} is {problem}. Install thumbindex again, in its "
+            f"The bundled model is damaged: {path} {problem}. Reinstall thumbindex from its "
             "checkout: `uv tool install --reinstall .` (with pip: `pip install --force-reinstall "
             "--no-deps .`)."
         )
@@ -378,9 +383,10 @@ def bundled_folder(folder: Path = BUNDLED_FOLDER, *, check_digests: bool = False
 def locate_model(
     name: str, *, offline: bool, remedy: str, proof: str = "modules.json", torch: bool = False
 ) -> Path:
-    """Return a model's folder by its path or hub name, and download it if allowed.
+    """Return the folder of a model, given by its path or its name on the hub.
 
-    `proof` and `torch` are those of `cached_model`.
+    The model is downloaded if necessary, unless `offline` is set. `proof` and `torch` have the same
+    meaning as in `cached_model`. `remedy` is the advice at the end of an error message.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -409,17 +415,17 @@ def locate_model(
 def cached_model(
     repository: str, proof: str = "modules.json", *, torch: bool = False
 ) -> Path | None:
-    """Return the folder of a complete model in the Hugging Face cache, or None; uses no network.
+    """Return the folder of a complete model in the Hugging Face cache, or None. Uses no network.
 
-    `proof` is a file that only a complete download has, besides weights. With `torch`, an ONNX file
-    is not enough.
+    A complete model has weights, and the cache records whether the file `proof` exists. With
+    `torch`, an ONNX graph does not count as weights.
     """
     from huggingface_hub import snapshot_download, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        # None: neither cached nor known to be absent. Another program fetched only some files, and
-        # pooling would be a guess.
+        # None: neither cached nor recorded as absent. Another program has downloaded only some of
+        # the files, and the pooling would be a guess.
         if try_to_load_from_cache(repository, proof) is None:
             return None
         folder = Path(snapshot_download(repository, local_files_only=True))
@@ -440,7 +446,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def open_in_torch(kind: str, folder: Path, label: str, remedy: str) -> Any:
-    """Load a model with a class of sentence-transformers, without progress bars or network.
+    """Load a model with the sentence-transformers class `kind`, without progress bars or network.
 
     Raises ModelError if that fails.
     """
@@ -461,12 +467,12 @@ _SKIP_RERANK = "skip `rerank` with `query.skip`"
 
 
 class CrossEncoderReranker:
-    """Scores with a sentence-transformers CrossEncoder of one output, through a sigmoid."""
+    """Scores passages with a CrossEncoder that has one output, passed through a sigmoid."""
 
     def __init__(self, model: str, *, offline: bool) -> None:
         if model in {"", "late-interaction"}:  # an earlier default, without a model
             raise ModelError(
-                "The stage `rerank` needs a model: name a CrossEncoder in `encode.rerank.model`, "
+                "The stage `rerank` needs a model: set `encode.rerank.model` to a CrossEncoder, "
                 f"or {_SKIP_RERANK}."
             )
         self.name = model
@@ -478,17 +484,17 @@ class CrossEncoderReranker:
             "CrossEncoder",
             folder,
             f"reranker {model}",
-            f"Name another, or {_SKIP_RERANK}.",
+            f"Choose another, or {_SKIP_RERANK}.",
         )
         if self._model.num_labels != 1:
             raise ModelError(
                 f"{model} is not a reranker: it has {self._model.num_labels} outputs, not one. "
-                f"Name another, or {_SKIP_RERANK}."
+                f"Choose another, or {_SKIP_RERANK}."
             )
         self._lock = threading.Lock()  # the tokenizer is not thread-safe
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage for the query from 0 to 1, in the passages' order."""
+        """Score each passage for the query, from 0 to 1, in the order of `passages`."""
         if not passages:
             return []
         from torch.nn import Sigmoid
