@@ -44,7 +44,7 @@ _MONTH_AND_YEAR = re.compile(
 )
 """A month with its year.
 
-After a year, the name of a month that is also another word counts only if no word follows it:
+After a year, a month name that is also an ordinary word counts only if no other word follows:
 `RFC 2026 may change` has no month.
 """
 

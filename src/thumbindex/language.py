@@ -157,7 +157,7 @@ Words of one character are listed only if the character is rare in longer words.
 
 _SPAN = re.compile(r"`[^`\n]*`")
 _MAX_CHARACTERS = 2000
-"""Maximum characters of a text that are searched for function words."""
+"""Maximum characters of prose that are examined to detect its language."""
 
 _PROBE_LETTERS = 4
 """Minimum letters of a probe word. Shorter ones are in English vocabularies as parts of words."""

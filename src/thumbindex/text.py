@@ -17,7 +17,7 @@ STOP_WORDS = frozenset(
     " your what which when why where who if not no there has have had will would should could into "
     "about than then so but any all".split()
 )
-"""English function words. A query ignores them unless they are quoted or it has no others."""
+"""English function words, ignored in a query unless they are quoted or the only words."""
 
 WORD_CACHE_SIZE = 1 << 14
 """Entries in each cache of word forms. Four times as many would take 90 MB."""

@@ -115,7 +115,7 @@ _FENCE_NAMES = (
 _FENCE_LANGUAGES = {
     name: group.split()[0] for group in _FENCE_NAMES for name in group.split()
 } | dict.fromkeys(("text", "txt", "plain", "plaintext"), "")
-"""Maps each name of a language in code fences to one name."""
+"""Maps each name of a language in code fences to the canonical name."""
 
 _TEXT_CACHE_SIZE = 512
 """Entries in the cache of tokenized texts: more than one query compares."""

@@ -41,7 +41,7 @@ def trigram_similarity(first: str, second: str) -> float:
 
 @lru_cache(maxsize=_MATRIX_CACHE_SIZE)
 def trigram_similarities(texts: tuple[str, ...]) -> SimilarityMatrix:
-    """Return the similarity of each pair of texts, or 0 if the sketches of two are not similar."""
+    """Return the similarity of each pair of texts; 0 if their sketches differ too much."""
     similarities = np.zeros((len(texts), len(texts)))
     for a, b in np.argwhere(np.triu(_sketch_similarities(texts) >= _SKETCH_CUTOFF, 1)).tolist():
         similarities[a, b] = similarities[b, a] = trigram_similarity(texts[a], texts[b])

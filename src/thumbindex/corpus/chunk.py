@@ -374,7 +374,7 @@ _MAX_DEPTH = 7  # the preamble and six levels of headings
 
 
 def group_sections(drafts: Sequence[DraftChunk], settings: ChunkSettings) -> list[_ChunkRange]:
-    """Group consecutive chunks into sections: at most `parent_max` characters with the headings."""
+    """Group consecutive chunks into sections. Headings count toward the limit `parent_max`."""
     starts = [i for i, draft in enumerate(drafts) if draft.position == 0]
     return (
         _group_below(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []

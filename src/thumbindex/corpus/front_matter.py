@@ -60,7 +60,7 @@ def _read_yaml(
     """Parse a YAML block. Return its mapping, its texts, and its duplicate keys with their lines.
 
     Scalars follow YAML 1.2's core schema, so `no` and `2024-01-05` stay text. A value that JSON
-    cannot represent becomes text. Lines are those of the file, whose line 2 begins the block.
+    cannot represent becomes text. Line numbers are those of the file. The block begins at line 2.
     """
     # Imported here, because queries and index runs without changes need no YAML parser.
     import yaml
@@ -107,7 +107,7 @@ def _limit_depth(events: Iterable[Any]) -> None:
 
 
 class _YamlReader:
-    """Converts YAML nodes to values, within the limits.
+    """Converts YAML nodes to values, and enforces the limits on their number and depth.
 
     Each use of an alias counts in full, which stops a "billion laughs" attack.
     """

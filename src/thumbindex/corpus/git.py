@@ -93,7 +93,7 @@ def find_repository(root: Path) -> Repository | None:
         )
         or not objects.is_dir()
     ):
-        return None  # a symlink leads outside
+        return None  # a symlink points outside
     commit = _checked_out_commit(own_directory, shared_directory)
     if not commit or os.path.lexists(objects / "info" / "alternates"):
         return None

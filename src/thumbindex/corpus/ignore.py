@@ -70,8 +70,8 @@ _MAX_SYMLINK_HOPS = 40
 def _named_targets(root: str, link: str) -> list[str]:
     """Return a symlink's target as written, and with the target's parent folder resolved.
 
-    Only paths inside the folder `root` are returned. If both are outside, the target may be another
-    symlink that leads back inside, so it is followed.
+    Only paths inside the folder `root` are returned. If both targets are outside, the target may be
+    another symlink that points back inside, so it is followed.
     """
     for _ in range(_MAX_SYMLINK_HOPS):
         try:

@@ -50,7 +50,7 @@ def parse_destination(destination: str, kind: LinkKind, text: str, line: int) ->
 
 
 def is_attachment(target: str) -> bool:
-    """Return whether the suffix of a link's target is that of an attachment."""
+    """Return whether a link's target has the suffix of an attachment."""
     dot = target.rfind(".")
     return dot >= 0 and target[dot:].lower() in ATTACHMENT_SUFFIXES
 

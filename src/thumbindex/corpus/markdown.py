@@ -342,7 +342,7 @@ def _split_at_limits(text: str) -> tuple[str, str]:
 
 
 def _is_closed(token: Token) -> bool:
-    """Return whether a fenced block has a closing fence: its two fences are not in its content."""
+    """Return whether a fenced block is closed: it has two more lines than its content."""
     first, last = _lines(token)
     return last - first == token.content.count("\n") + 2
 

@@ -45,7 +45,7 @@ MAX_BYTES_PER_TOKEN = 6
 """Maximum bytes counted as one token, because WordPiece makes long unknown words one token."""
 
 _BUNDLED_WINDOW = 256
-"""Window of the bundled model, so that the token counter and the embedder share a tokenizer."""
+"""Window of the bundled model. The token counter uses it to share the embedder's tokenizer."""
 
 _MAX_CACHED_WORD = 100
 """Maximum characters of a word whose token count is cached."""
