@@ -78,10 +78,10 @@ class CommandServer:
         with suppress(OSError):  # closed, or too many open files
             while True:
                 connection = self._listener.accept()
-                Thread(target=self._take, args=(connection,), daemon=True).start()
+                Thread(target=self._serve_client, args=(connection,), daemon=True).start()
         self.close()
 
-    def _take(self, connection: Connection) -> None:
+    def _serve_client(self, connection: Connection) -> None:
         """Answer a client that knows the key; decline by closing the connection."""
         # no client may stop the server
         with connection, suppress(Exception):
@@ -102,7 +102,7 @@ class CommandServer:
         REMOTE_COMMAND.set(RemoteCommand(request["folder"], request["terminal"], stdout, stderr))
         try:
             self._program.main(
-                request["arguments"], "thumbindex", standalone_mode=False, obj=self._lend
+                request["arguments"], "thumbindex", standalone_mode=False, obj=self._shared_library
             )
         except SystemExit as error:
             if isinstance(error.code, int) and error.code != FAILURE:
@@ -111,7 +111,7 @@ class CommandServer:
             return None
         return None
 
-    def _lend(self, opening: OpenOptions) -> AbstractContextManager[Library]:
+    def _shared_library(self, opening: OpenOptions) -> AbstractContextManager[Library]:
         """Return the open library if the command has the same folders and settings, and nothing
         to index. Leaving the context keeps the library open.
         """

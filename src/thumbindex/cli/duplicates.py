@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-_LINES_SHOWN = 24
+_MAX_LINES = 24
 """Maximum lines of a text; `--json` prints all."""
 
-_MARKS = ("[", "]")
+_BRACKETS = ("[", "]")
 """Brackets around differing words when there are no colors."""
 
 
@@ -65,15 +65,15 @@ def print_cluster(cluster: Cluster) -> None:
     print_summary(cluster)
     texts = list({text.digest: text for text in cluster.texts}.values())
     if len(texts) == 1:
-        print_text(_shortened(texts[0].text))
+        print_text(_shorten(texts[0].text))
     for other in texts[1:]:
         table = Table(show_header=False, expand=True, padding=(0, 1))
         table.add_column(ratio=1)
         table.add_column(ratio=1)
         table.add_row(
             *highlight_differences(
-                _shortened(texts[0].text),
-                _shortened(other.text),
+                _shorten(texts[0].text),
+                _shorten(other.text),
                 color=stdout_console().is_terminal,
             )
         )
@@ -110,14 +110,14 @@ def highlight_differences(first: str, second: str, *, color: bool) -> tuple[Text
             elif color:
                 text.append(piece, "bold red")
             else:
-                text.append(piece.join(_MARKS))
+                text.append(piece.join(_BRACKETS))
     return texts
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     lines = strip_controls(text.strip("\n")).split("\n")
-    text_shown = "\n".join(lines[:_LINES_SHOWN])
-    hidden = len(lines) - _LINES_SHOWN
+    text_shown = "\n".join(lines[:_MAX_LINES])
+    hidden = len(lines) - _MAX_LINES
     return f"{text_shown}\n… and {plural(hidden, 'line')} more" if hidden > 0 else text_shown
 
 
@@ -193,7 +193,7 @@ def decide_cluster(
         raise UsageError(f"Unknown decision {verdict!r}: use `same` or `apart`.")
     chosen: Verdict = "same" if verdict == "same" else "apart"
     with open_for(ctx, opening) as library:
-        _show(library.decisions().decide(cluster, chosen, note), as_json)
+        _print_decision(library.decisions().decide(cluster, chosen, note), as_json)
     return FOUND
 
 
@@ -208,7 +208,7 @@ def undo_decision(
 ) -> int:
     """Undo the decision about a cluster."""
     with open_for(ctx, opening) as library:
-        _show(library.decisions().decide(cluster, None), as_json)
+        _print_decision(library.decisions().decide(cluster, None), as_json)
     return FOUND
 
 
@@ -247,7 +247,7 @@ def _bring_up_to_date(library: Library) -> None:
         print_error(f"{error} Listing the duplicates found earlier.")
 
 
-def _show(cluster: Cluster, in_json: bool) -> None:
+def _print_decision(cluster: Cluster, in_json: bool) -> None:
     if in_json:
         print_json(as_json(cluster))
     else:

@@ -31,7 +31,7 @@ PUBLISH_POLL_SECONDS = 0.1
 RETRY_SECONDS = 5.0
 """Pause after a failure: a database takes seconds to restart."""
 
-CLEANUP_SECONDS = 60.0
+VECTOR_INDEX_SECONDS = 60.0
 """Interval for creating the vector indexes of folders that have grown."""
 
 engine = Program(help="Publish folders to a PostgreSQL database.")
@@ -173,7 +173,7 @@ class Builder:
         self._open = partial(postgres.PublishJob, folders, url, tell)
         # an error at the start ends the command
         self._publishing: postgres.PublishJob | None = self._open()
-        self._tidy_at = 0.0
+        self._next_index_check = 0.0
         self._failure = ""
 
     def publish_changes(self) -> float:
@@ -186,9 +186,9 @@ class Builder:
                     print_json(asdict(publication))
                 else:
                     print_line(_publication_line(publication))
-            if time.monotonic() >= self._tidy_at:
+            if time.monotonic() >= self._next_index_check:
                 self._publishing.create_vector_indexes()
-                self._tidy_at = time.monotonic() + CLEANUP_SECONDS
+                self._next_index_check = time.monotonic() + VECTOR_INDEX_SECONDS
             if self._publishing.failure:
                 raise self._publishing.failure
         except StorageError as error:

@@ -26,7 +26,7 @@ from thumbindex.present.exit_codes import FOUND, exits_with_code, print_error
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-_OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
+_ANSWER_SETTINGS = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
 """Prefixes of settings that change answers. A report shows these, but no paths of the machine."""
 
 
@@ -99,7 +99,7 @@ def evaluate_queries(
             evaluations = evaluate_all(sources, limit, show)
         findings = EvaluationReport(
             evaluations,
-            {source.name: _of_interest(source.library) for source in sources},
+            {source.name: _answer_settings(source.library) for source in sources},
             compare_with(earlier, evaluations) if earlier else (),
         )
     if run:
@@ -118,11 +118,11 @@ def evaluate_queries(
     return FOUND
 
 
-def _of_interest(library: Library) -> dict[str, Any]:
+def _answer_settings(library: Library) -> dict[str, Any]:
     return {
         str(key): value
         for key, value in changed_settings(library.config).items()
-        if key.startswith(_OF_INTEREST)
+        if key.startswith(_ANSWER_SETTINGS)
     }
 
 

@@ -88,7 +88,11 @@ def add(
 
     Commands and servers without --folder use all named folders.
     """
-    path, settings, root = _file(config), OpenOptions(config=config).load(), real_folder(directory)
+    path, settings, root = (
+        _config_path(config),
+        OpenOptions(config=config).load(),
+        real_folder(directory),
+    )
     if not root.is_dir():
         raise UsageError(f"{directory}: there is no folder {root}. Check the path.")
     if str(root) != str(root).encode("utf-8", "replace").decode("utf-8"):
@@ -105,7 +109,7 @@ def add(
     if about is not None and len(about) > MAX_ABOUT_CHARS:
         raise UsageError(f"--about has {len(about):,} characters; the limit is {MAX_ABOUT_CHARS}.")
     roots = configured_roots(settings)
-    _refuse_double(chosen, root, roots)
+    _refuse_duplicate(chosen, root, roots)
     nested = [
         other
         for other, outer in roots.items()
@@ -120,7 +124,7 @@ def add(
             "edit the configuration yourself, and set `tokens` for both."
         )
     library.index_paths_of(settings.index.directory, root)
-    entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
+    entry = {"path": _with_tilde(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
     if as_json:
         print_json(
@@ -190,7 +194,7 @@ def remove(
 ) -> int:
     """Remove a folder's name; notes and index stay."""
     settings = OpenOptions(config=config).load()
-    path, roots = _file(config), configured_roots(settings)
+    path, roots = _config_path(config), configured_roots(settings)
     chosen = (
         name
         if name in roots
@@ -263,11 +267,11 @@ def _state(status: FolderStatus | None) -> str:
 # ------------------------------------------------------------------ edit the configuration
 
 
-def _file(config: Path | None) -> Path:
+def _config_path(config: Path | None) -> Path:
     return config.expanduser() if config else user_config_file()
 
 
-def _shortest(root: Path) -> str:
+def _with_tilde(root: Path) -> str:
     """Return a path with `~` if it is below the home folder."""
     home = Path.home().resolve()
     if root != home and root.is_relative_to(home):
@@ -275,7 +279,7 @@ def _shortest(root: Path) -> str:
     return str(root)
 
 
-def _refuse_double(name: str, root: Path, roots: Mapping[str, Path]) -> None:
+def _refuse_duplicate(name: str, root: Path, roots: Mapping[str, Path]) -> None:
     if present := next((other_name for other_name, other in roots.items() if other == root), None):
         raise UsageError(
             f"{root} is already named {present}. To rename it, run `thumbindex remove "
@@ -401,7 +405,7 @@ def forget(
 
     Works for folders that no longer exist.
     """
-    with _to_forget(ctx, opening) as opened:
+    with _open_to_forget(ctx, opening) as opened:
         if not opening.folder and not yes:
             roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in opened.folders)
             raise UsageError(f"Nothing was deleted: which index? Add `{roots}`, or --yes.")
@@ -425,7 +429,7 @@ def forget(
     return FOUND
 
 
-def _to_forget(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
+def _open_to_forget(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
     """Open the folders to forget; find the index of a deleted folder by its old path or name."""
     try:
         return open_named(ctx, opening)

@@ -60,7 +60,7 @@ def remember_answer(
         for passage in answer.passages
         if len(roots) == len(folders)
     ]
-    path = _file()
+    path = _answer_path()
     with suppress(OSError):
         path.unlink(missing_ok=True)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def remember_answer(
 
 def erase_answer(roots: Iterable[Path]) -> None:
     """Erase the last answer if it came from any of these folders."""
-    last, path = read_answer(), _file()
+    last, path = read_answer(), _answer_path()
     if last is None or {str(root) for root in roots} & set(last.opening.folder):
         try:
             path.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def erase_answer(roots: Iterable[Path]) -> None:
 def read_answer() -> LastAnswer | None:
     """Return the last answer, or None if there is none or it is unreadable."""
     try:
-        stored = json.loads(_file().read_bytes())
+        stored = json.loads(_answer_path().read_bytes())
         places = tuple((str(root), str(path), int(line)) for root, path, line in stored["places"])
         if stored["format"] == _FORMAT:
             return LastAnswer(OpenOptions.from_arguments(stored["opening"]), places)
@@ -93,7 +93,7 @@ def read_answer() -> LastAnswer | None:
         return None
 
 
-def _file() -> Path:
+def _answer_path() -> Path:
     return user_state_path("thumbindex", appauthor=False) / "last" / "answer.json"
 
 
@@ -132,12 +132,12 @@ def open_result(
 
     After a query with --files, N is the Nth path. Queries with --json do not count.
     """
-    path, line = _open_place(ctx, number)
+    path, line = _current_location(ctx, number)
     set_editor = _editor(environment())
     if program is None:
         program = OpenWith.OBSIDIAN if not set_editor and obsidian_vault(path) else OpenWith.EDITOR
     if program is OpenWith.EDITOR and (only_print or set_editor):
-        return _print(f"{path}:{line}") if only_print else _edit(set_editor, path, line)
+        return _print(f"{path}:{line}") if only_print else _run_editor(set_editor, path, line)
     address = str(path)
     if program is OpenWith.OBSIDIAN:
         if not obsidian_vault(path):
@@ -148,10 +148,10 @@ def open_result(
         address = f"obsidian://open?path={quote(os.fsencode(path), safe='')}"
     elif program is OpenWith.VSCODE:
         address = vscode_link(path, line)
-    return _print(address) if only_print else _start(address)
+    return _print(address) if only_print else _open_with_system(address)
 
 
-def _open_place(ctx: typer.Context, number: int) -> tuple[Path, int]:
+def _current_location(ctx: typer.Context, number: int) -> tuple[Path, int]:
     """Return the path and line of a result of the last answer.
 
     Raises UsageError if there is no such result, or if its note cannot be opened any more.
@@ -187,7 +187,7 @@ def _print(address: str) -> int:
 # ------------------------------------------------------------------ programs, never through a shell
 
 
-_LINE_FORMS: Mapping[str, tuple[str, ...]] = {
+_LINE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
             "vi",
@@ -233,7 +233,7 @@ def editor_command(words: Sequence[str], path: Path, line: int) -> list[str]:
             f"Cannot pass {path} to {program}: Windows would run a part of its name as a command. "
             "Use --with vscode."
         )
-    form = _LINE_FORMS.get(Path(words[0]).stem.lower(), ("{path}",))
+    form = _LINE_ARGUMENTS.get(Path(words[0]).stem.lower(), ("{path}",))
     return [program, *words[1:], *(part.format(path=path, line=line) for part in form)]
 
 
@@ -253,7 +253,7 @@ def _editor(variables: Mapping[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def _edit(words: Sequence[str], path: Path, line: int) -> int:
+def _run_editor(words: Sequence[str], path: Path, line: int) -> int:
     """Run the editor in this terminal until it ends."""
     exit_code = subprocess.run(editor_command(words, path, line), check=False).returncode
     if exit_code:
@@ -261,7 +261,7 @@ def _edit(words: Sequence[str], path: Path, line: int) -> int:
     return FAILURE if exit_code else FOUND
 
 
-def _start(address: str) -> int:
+def _open_with_system(address: str) -> int:
     """Open a file or URL with the system's default program."""
     if sys.platform == "win32":
         os.startfile(address)

@@ -56,7 +56,7 @@ from thumbindex.text import line_range, parse_citation, plural, replace_surrogat
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-_RELATED = 10
+_DEFAULT_RELATED = 10
 """Default maximum of notes of each kind in `related`, as in the MCP tool."""
 
 _PATH_HELP = (
@@ -190,7 +190,7 @@ def related(
     path: PathArgument,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", help="Maximum notes of each kind, 1 to 100.")
-    ] = _RELATED,
+    ] = _DEFAULT_RELATED,
     as_json: JsonOption = False,
 ) -> int:
     """List a note's links, backlinks and similar notes.
@@ -247,18 +247,23 @@ def verify(
     else:
         print_line(verification_sentence(report), "bold")
         for check in report.citations:
-            print_line(citation_check_line(check, several), WARNING if check.state in _LOST else "")
+            print_line(
+                citation_check_line(check, several),
+                WARNING if check.state in _FAILED_STATES else "",
+            )
         if report.left_out:
             print_line(
                 f"{plural(report.left_out, 'citation')} left out: verify the text in smaller parts",
                 "dim",
             )
-    if report.citations and not any(citation.state in _LOST for citation in report.citations):
+    if report.citations and not any(
+        citation.state in _FAILED_STATES for citation in report.citations
+    ):
         return FOUND
     return NOT_FOUND
 
 
-_LOST = {"changed", "gone", "never_there"}
+_FAILED_STATES = {"changed", "gone", "never_there"}
 """States of a citation that does not hold."""
 
 

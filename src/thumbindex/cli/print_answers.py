@@ -62,17 +62,17 @@ _ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
 for its text.
 """
 
-_PIPED_WIDTH, _WIDEST = 80, 120
+_PIPED_WIDTH, _MAX_WIDTH = 80, 120
 """Columns of text in a pipe, and the maximum on a terminal: longer rows are hard to read."""
 
 _INDENT = "   "
 
-_DROPPED_SHOWN = 5
+_MAX_DROPPED = 5
 
-_BLOCK = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
+_BLOCK_START = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
 """A line that starts a block, such as a list item or table row, or an empty line."""
 
-_ENDED = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
+_BLOCK_END = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
 """A line that ends a block: a heading, table row, fence, rule, empty line, or hard line break."""
 
 
@@ -90,11 +90,11 @@ def print_answer(
     `roots` maps folder names to paths; `indexing` is the command that computes missing vectors.
     """
     console = stdout_console()
-    width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
-    _print_head(answer, narrowed)
+    width = min(console.width, _MAX_WIDTH) if console.is_terminal else _PIPED_WIDTH
+    _print_header(answer, narrowed)
     if full:
         for passage in answer.passages:
-            _print_whole(console, passage, roots, width)
+            _print_section(console, passage, roots, width)
             _print_explanation(passage.explanation)
     else:
         room = min(MAX_ROWS, console.height) if console.is_terminal else MAX_ROWS
@@ -102,7 +102,7 @@ def print_answer(
         rows = max(1, min(_PASSAGE_ROWS, share - _LEAD_ROWS))
         for passage in answer.passages:
             first, texts = snippet(passage, width, rows)
-            above, below = _lead(passage, roots, width, first)
+            above, below = _surrounding_rows(passage, roots, width, first)
             for row in (*above, *texts, *below):
                 console.print(row, soft_wrap=True)
             if share > _LEAD_ROWS + 1 or passage is answer.passages[-1]:
@@ -110,7 +110,7 @@ def print_answer(
             _print_explanation(passage.explanation)
     if explain:
         print_trace(answer.trace)
-    _print_foot(answer, has_model, full or explain, indexing)
+    _print_footer(answer, has_model, full or explain, indexing)
 
 
 def best_of_each_note(answer: Answer) -> Answer:
@@ -142,7 +142,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
 # ------------------------------------------------------------------ before and after the passages
 
 
-def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
+def _print_header(answer: Answer, narrowed: Sequence[str]) -> None:
     if answer.corrected:
         print_line(f"Searched for: {answer.corrected}", "italic")
     print_line(
@@ -155,7 +155,7 @@ def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
     print_line("")
 
 
-def _print_foot(answer: Answer, has_model: bool, is_detailed: bool, indexing: str) -> None:
+def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: str) -> None:
     """Print what the answer may lack, and how much was searched if that is of interest."""
     if is_detailed and answer.answerable and answer.confidence_level == "low":
         print_line(
@@ -174,7 +174,7 @@ def _print_foot(answer: Answer, has_model: bool, is_detailed: bool, indexing: st
 # ------------------------------------------------------------------ passages in a few rows
 
 
-def _lead(
+def _surrounding_rows(
     passage: Passage, roots: Mapping[str, Path], width: int, line: int
 ) -> tuple[Sequence[Text], Sequence[Text]]:
     """Return the rows above a passage's text (location, headings, day) and below it (copies,
@@ -187,20 +187,20 @@ def _lead(
         *((warning, WARNING) for warning in warnings),
     ]
     below = [
-        Text(_INDENT) + _cut(Text(printable_line(text), style), width - len(_INDENT))
+        Text(_INDENT) + _truncate(Text(printable_line(text), style), width - len(_INDENT))
         for text, style in lines
     ]
-    return _above(passage, roots, width, line, f"({day})" if day else ""), below
+    return _location_rows(passage, roots, width, line, f"({day})" if day else ""), below
 
 
-def _above(
+def _location_rows(
     passage: Passage, roots: Mapping[str, Path], width: int, line: int, more: str
 ) -> tuple[Text, ...]:
     """Return a passage's location, headings and `more`, on two rows if they do not fit on one.
 
     To fit on one row, all headings but the last are dropped.
     """
-    place, names = _place(passage, roots, line), _headings(passage)
+    place, names = _rank_and_location(passage, roots, line), _headings(passage)
     forms = [
         Text.assemble((heading, "bold"), f" {more}" if heading and more else more)
         for heading in (" > ".join(names), *names[-1:])
@@ -211,7 +211,7 @@ def _above(
     fitting = next((form for form in forms if form.cell_len <= room), None)
     if fitting:
         return (place + Text("  ") + fitting,)
-    return (place, Text(_INDENT) + _cut(forms[0], width - len(_INDENT)))
+    return (place, Text(_INDENT) + _truncate(forms[0], width - len(_INDENT)))
 
 
 def location_line(passage: Passage) -> int:
@@ -234,7 +234,9 @@ def _rows(lines: ShownLines, console: Console, width: int) -> list[Text]:
     blocks, before = list[Text](), ""
     for line in map(_line_text, lines.lines):
         is_fence = _is_fence(line.plain)
-        is_block = is_code or is_fence or _BLOCK.match(line.plain) or _ENDED.search(before)
+        is_block = (
+            is_code or is_fence or _BLOCK_START.match(line.plain) or _BLOCK_END.search(before)
+        )
         if is_block or not blocks:
             blocks.append(line)
         else:
@@ -266,7 +268,7 @@ def _line_text(line: Line) -> Text:
     return text
 
 
-def _cut(text: Text, width: int) -> Text:
+def _truncate(text: Text, width: int) -> Text:
     """Return a text cut to one row with an ellipsis."""
     cut = text.copy()
     cut.truncate(max(width, 1), overflow="ellipsis")
@@ -276,9 +278,11 @@ def _cut(text: Text, width: int) -> Text:
 # ------------------------------------------------------------------ whole sections
 
 
-def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
+def _print_section(
+    console: Console, passage: Passage, roots: Mapping[str, Path], width: int
+) -> None:
     """Print a passage's section as written; on a terminal, wrap lines between words."""
-    for head in _above(
+    for head in _location_rows(
         passage,
         roots,
         width,
@@ -304,7 +308,7 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
 # ------------------------------------------------------------------ locations
 
 
-def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
+def _rank_and_location(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
     """Return a passage's rank and `path:line`."""
     return Text(f"{passage.rank}. ") + location_text(roots[passage.folder] / passage.path, line)
 
@@ -336,14 +340,14 @@ def print_trace(trace: Sequence[TraceStep]) -> None:
         )
     stdout_console().print(stages)
     for step in trace:
-        for candidate in step.dropped[:_DROPPED_SHOWN]:
+        for candidate in step.dropped[:_MAX_DROPPED]:
             print_line(
                 f"  {step.stage} dropped {candidate.path}:{candidate.line}: {candidate.reason}",
                 "dim",
             )
-        if len(step.dropped) > _DROPPED_SHOWN:
+        if len(step.dropped) > _MAX_DROPPED:
             print_line(
-                f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json "
+                f"  {step.stage} dropped {len(step.dropped) - _MAX_DROPPED:,} more (--json "
                 "with --explain lists all)",
                 "dim",
             )

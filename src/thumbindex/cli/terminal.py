@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from thumbindex.evaluation.report import ReportTable
 
 
-_EVERY_SECONDS = 10.0
+_LINE_INTERVAL_SECONDS = 10.0
 """Minimum interval between two plain lines about one phase, to keep logs short."""
 
 
@@ -98,7 +98,10 @@ class ProgressDisplay:
         folder = one_line(progress.folder)
         name = f"{folder}: {progress.phase}"
         if progress.phase == "waiting":
-            if time.monotonic() - self._printed.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
+            if (
+                time.monotonic() - self._printed.get(name, -_LINE_INTERVAL_SECONDS)
+                >= _LINE_INTERVAL_SECONDS
+            ):
                 self._printed[name] = time.monotonic()
                 writer = "another process that is writing"
                 if progress.pid:
@@ -124,7 +127,8 @@ class ProgressDisplay:
             now = time.monotonic()
             if (
                 progress.done == progress.total
-                or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS
+                or now - self._printed.get(name, now - _LINE_INTERVAL_SECONDS)
+                >= _LINE_INTERVAL_SECONDS
             ):
                 self._printed[name] = now
                 self._console.print(f"{folder}: {progress_sentence(progress)}", markup=False)

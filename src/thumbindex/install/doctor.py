@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 State = Literal["ok", "warn", "fail"]
 
 _HANDSHAKE_SECONDS = 60.0
-"""Maximum wait for a server's replies, as in patient clients."""
+"""Maximum wait for a server's replies."""
 
 
 @dataclass(frozen=True, slots=True)

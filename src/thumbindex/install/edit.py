@@ -136,7 +136,7 @@ def _without_empty_line(text: str) -> str:
     return text.removesuffix(newline) if text.endswith(newline * 2) else text
 
 
-def _at(value: Any, keys: Keys) -> Any:
+def _value_at(value: Any, keys: Keys) -> Any:
     for key in keys:
         try:
             value = value[key]
@@ -151,7 +151,7 @@ def _checked(
     """Return the new text if the entry alone has changed. Raises MalformedError."""
     with suppress(MalformedError):
         documents = [read_entry(text, ()) or {} for text in (old, new)]
-        if _at(documents[1], keys) == entry:
+        if _value_at(documents[1], keys) == entry:
             for document in documents:
                 _remove(document, keys)
             if repr(documents[0]) == repr(documents[1]):  # nan is not equal to itself
@@ -163,9 +163,9 @@ def _checked(
 def _remove(document: Any, keys: Keys) -> None:
     """Remove an entry from a parsed document, and containers that become empty."""
     for depth in range(len(keys), 0, -1):
-        value = _at(document, keys[:depth])
+        value = _value_at(document, keys[:depth])
         if value in ({}, []) or (depth == len(keys) and value is not None):
-            del _at(document, keys[: depth - 1])[keys[depth - 1]]
+            del _value_at(document, keys[: depth - 1])[keys[depth - 1]]
 
 
 # ------------------------------------------------- Markdown: a block between two comments
@@ -215,9 +215,9 @@ _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])", re.S)
 
 def read_object(text: str, keys: Keys) -> Any:
     """Return the value at a path of keys, or None if there is none. Raises MalformedError."""
-    plain = _plain(text)
+    plain = _without_comments(text)
     try:
-        return _at(json.loads(plain), keys) if plain.strip() else None
+        return _value_at(json.loads(plain), keys) if plain.strip() else None
     except json.JSONDecodeError as error:
         reason = error.msg[0].lower() + error.msg[1:]
         raise MalformedError(f"{error.lineno}:{error.colno}: {reason}") from error
@@ -237,15 +237,15 @@ def put_object(text: str, keys: Keys, value: Any) -> str:
         return text
     if value == current:
         return text
-    if not _plain(text).strip():
+    if not _without_comments(text).strip():
         text = f"{_with_line_end(text)}{{}}{_newline(text)}"
     indented = re.search(r"\n([ \t]+)[\"/]", text)
     unit = indented[1] if indented else "  "
     if current is None:
         new = _with_member(text, keys, value, unit)
     else:
-        _, at, end = _span(_plain(text), keys)
-        new = text[:at] + _written(value, unit, _newline_at(text, at)) + text[end:]
+        _, at, end = _span(_without_comments(text), keys)
+        new = text[:at] + _dump(value, unit, _newline_at(text, at)) + text[end:]
     todo = f"add {json.dumps({keys[-1]: value}, ensure_ascii=False)} by hand"
     return _checked(read_object, text, new, keys, value, todo)
 
@@ -254,7 +254,7 @@ def take_object(text: str, keys: Keys) -> str:
     """Return the text without the entry at a path of keys, and one comma. Raises MalformedError."""
     if read_object(text, keys) is None:
         return text
-    start, _, end = _span(_plain(text), keys)
+    start, _, end = _span(_without_comments(text), keys)
     bare = _COMMENT.sub(_as_blanks, text)
     before, after = len(bare[:start].rstrip()), bare[end:].lstrip()
     begin = len(text[:start].rstrip(" \t"))
@@ -273,12 +273,12 @@ def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
     document = read_object(text, ())
     if document is None:
         raise MalformedError("1:1: not a JSON object")
-    depth = max(n for n in range(len(keys)) if _at(document, keys[:n]) is not None)
-    _, at, _ = _span(_plain(text), keys[:depth])
-    base, comma = _newline_at(text, at), "," if _at(document, keys[:depth]) else ""
+    depth = max(n for n in range(len(keys)) if _value_at(document, keys[:n]) is not None)
+    _, at, _ = _span(_without_comments(text), keys[:depth])
+    base, comma = _newline_at(text, at), "," if _value_at(document, keys[:depth]) else ""
     for key in reversed(keys[depth:]):
         value = {key: value}
-    member = _written(value, unit, base).removeprefix("{").removesuffix(base + "}") + comma
+    member = _dump(value, unit, base).removeprefix("{").removesuffix(base + "}") + comma
     at += 1
     if rest_of_line := _COMMENTS_OF_LINE.match(text, at):  # comments stay on the line of the brace
         at = rest_of_line.end()
@@ -313,7 +313,7 @@ def _skip(plain: str, at: int) -> int:
     return at
 
 
-def _plain(text: str) -> str:
+def _without_comments(text: str) -> str:
     """Return JSON with a blank for each character of comments and trailing commas."""
     return _TRAILING_COMMA.sub(_as_blanks, _COMMENT.sub(_as_blanks, text))
 
@@ -322,7 +322,7 @@ def _as_blanks(match: re.Match[str]) -> str:
     return match[1] or re.sub(r"[^\r\n]", " ", match[0])
 
 
-def _written(value: Any, unit: str, newline: str) -> str:
+def _dump(value: Any, unit: str, newline: str) -> str:
     return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", newline)
 
 
@@ -340,7 +340,7 @@ JSON = Editor(read_object, put_object, take_object)
 def read_table(text: str, keys: Keys) -> Any:
     """Return the value at a path of keys, or None if there is none. Raises MalformedError."""
     try:
-        return _at(tomllib.loads(text), keys)
+        return _value_at(tomllib.loads(text), keys)
     except tomllib.TOMLDecodeError as error:
         reason, _, place = str(error).partition(" (at ")
         position = re.findall(r"\d+", place) or [str(text.count("\n") + 1), "1"]
@@ -392,7 +392,7 @@ def _sections(text: str) -> list[tuple[Keys, str]]:
     """Cut a text before each header, with the path of the table that it opens."""
     sections, items = list[tuple[Keys, str]]([((), "")]), Counter[Keys]()
     for line in io.StringIO(text, newline="\n"):
-        table = _opened(line)
+        table = _header_keys(line)
         if table and line.lstrip().startswith("[["):
             items[table] += 1
             table = (*table, items[table] - 1)
@@ -403,7 +403,7 @@ def _sections(text: str) -> list[tuple[Keys, str]]:
     return sections
 
 
-def _opened(line: str) -> Keys:
+def _header_keys(line: str) -> Keys:
     """Return the path of the table that a line opens; it is empty if the line is no header."""
     table, value = Keys(), None
     if line.lstrip().startswith("["):

@@ -31,10 +31,10 @@ from thumbindex.present.sentences import (
     passage_flag_lines,
 )
 
-_NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "size_out": "out"}}
+_JSON_NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "size_out": "out"}}
 """JSON names that differ from `model`, since `in` is a Python keyword."""
 
-_LEFT_OUT: Mapping[type, Collection[str]] = {
+_OMITTED_FIELDS: Mapping[type, Collection[str]] = {
     Progress: ("pid",),
     TraceStep: ("moved",),
     FolderStatus: ("is_missing", "database"),
@@ -50,7 +50,7 @@ _DIGITS = 4
 def as_json(value: Any) -> Any:
     """Return a record of `model` as JSON: tuples as lists, numbers rounded."""
     if is_dataclass(value):
-        names, left_out = _NAMES.get(type(value), {}), _LEFT_OUT.get(type(value), ())
+        names, left_out = _JSON_NAMES.get(type(value), {}), _OMITTED_FIELDS.get(type(value), ())
         shown = [field.name for field in fields(value) if field.name not in left_out]
         return {names.get(name, name): as_json(getattr(value, name)) for name in shown}
     if isinstance(value, Mapping):

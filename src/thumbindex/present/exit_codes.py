@@ -83,22 +83,22 @@ def print_error(message: str, color: str | None = "red") -> None:
     )
 
 
-_FULL = "The disk is full: free some space and run it again."
+_DISK_FULL = "The disk is full: free some space and run it again."
 
 
-_MANY_FILES = "Too many open files: raise the limit (`ulimit -n 1024`) and run it again."
+_TOO_MANY_FILES = "Too many open files: raise the limit (`ulimit -n 1024`) and run it again."
 
-_REFUSED = "give this user access, or choose another location (for an index: --index)."
+_NO_ACCESS = "give this user access, or choose another location (for an index: --index)."
 
-_REFUSALS = {
-    errno.ENOSPC: _FULL,
-    getattr(errno, "EDQUOT", errno.ENOSPC): _FULL,
-    errno.EMFILE: _MANY_FILES,
-    errno.ENFILE: _MANY_FILES,
+_ADVICE = {
+    errno.ENOSPC: _DISK_FULL,
+    getattr(errno, "EDQUOT", errno.ENOSPC): _DISK_FULL,
+    errno.EMFILE: _TOO_MANY_FILES,
+    errno.ENFILE: _TOO_MANY_FILES,
 }
 
 
-_REFUSALS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _REFUSED)
+_ADVICE |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_ACCESS)
 """Advice by errno, for errors that are not bugs."""
 
 _NO_MEMORY = ("can't start new thread", "failed to map segment")
@@ -107,8 +107,8 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment")
 
 def describe_unexpected(error: Exception) -> str:
     """Return advice for a system error; report any other error as a bug, with its location."""
-    advice = _REFUSALS.get(error.errno or 0) if isinstance(error, OSError) else None
-    if isinstance(error, OSError) and advice == _REFUSED:
+    advice = _ADVICE.get(error.errno or 0) if isinstance(error, OSError) else None
+    if isinstance(error, OSError) and advice == _NO_ACCESS:
         return f"Cannot use {error.filename or 'a file'} ({error.strerror}): {advice}"
     if advice:
         return advice
