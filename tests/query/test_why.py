@@ -58,7 +58,7 @@ def why(settings_of):
 def test_note_below_limit_has_its_rank(why):
     report = why("c.md", "sync keeps vaults", limit=1)
     assert (report.outcome, report.stage) == ("dropped", "parents")
-    assert report.reason == "it ranks 3 of 3, below the limit of 1: raise `limit` to see it"
+    assert report.reason == "it ranks 3 of 3, beyond the limit of 1: raise `limit` to see it"
 
 
 def test_note_that_was_not_found_has_its_rank(why):
@@ -66,7 +66,7 @@ def test_note_that_was_not_found_has_its_rank(why):
     report = why("c.md", "sync vaults", **limits)
     assert report.outcome == "not_found"
     assert (
-        "search by words (search_keyword) ranks its note 2 of 3, but returns only 1 chunk"
+        "search by words (search_keyword) ranks the note 2 of 3, but returns only 1 chunk"
     ) in report.reason
 
 
@@ -95,7 +95,7 @@ def test_note_dropped_by_fusion_has_its_rank(why):
         fuse={"limit": 1},
     )
     assert (report.outcome, report.stage) == ("dropped", "fuse")
-    assert report.reason == "its best chunk ranks 4 of 4, and only the first 3 go on"
+    assert report.reason == "its best chunk ranks 4 of 4, and only the first 3 are kept"
 
 
 def test_chunk_beyond_limit_per_document_has_reason(why):
@@ -107,18 +107,21 @@ def test_chunk_beyond_limit_per_document_has_reason(why):
     assert (report.outcome, report.stage, report.reason) == (
         "dropped",
         "fuse",
-        "its note has 2 better chunks, the maximum for one note",
+        "the note has 2 better chunks, the maximum per note",
     )
 
 
 @pytest.mark.parametrize(
     ("filters", "reason"),
     [
-        (Filters(path=("guides/**",)), "the filter `path` asks for guides/**; its path: trees.md"),
-        (Filters(tag=("kitchen",)), "the filter `tag` asks for kitchen; its tags: garden"),
+        (
+            Filters(path=("guides/**",)),
+            "the filter `path` requires guides/**; the note's path: trees.md",
+        ),
+        (Filters(tag=("kitchen",)), "the filter `tag` requires kitchen; the note's tags: garden"),
         (
             Filters(path=("*.md",), since=date(2030, 1, 1)),
-            "the filter `since` asks for 2030-01-01; its date: unknown",
+            "the filter `since` requires 2030-01-01; the note's date: unknown",
         ),
     ],
 )
@@ -135,7 +138,7 @@ def test_repeat_has_reason(why, with_duplicates):
     )
     assert (report.outcome, report.reason) == (
         "filtered",
-        "it only repeats other parts of its note, and those are searched instead",
+        "it only repeats other parts of the note, and those are searched instead",
     )
 
 

@@ -1,1 +1,1 @@
-"""Which passages answer this? A list of pure stages and the loop that runs them."""
+"""The query pipeline: its stages find the passages for a query, and a loop runs the stages."""

@@ -1,8 +1,12 @@
 """Stage confidence: the likelihood that the best page answers the query.
 
-It combines two signals, because either alone is unreliable. Prominence: the page's cosine is far
-above those of all other pages. Grounding: the chunks nearest to the query contain its words, above
-all the rare ones. Fused ranks do not count.
+The confidence combines two signals, because neither is reliable alone:
+
+- Prominence: the cosine of the page is far above the cosines of other pages.
+- Grounding: the chunks of the page that are nearest to the query contain the query's words. Rare
+  words count most.
+
+The confidence does not depend on the scores from fusion.
 """
 
 from __future__ import annotations
@@ -26,49 +30,60 @@ from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.query.understand import stop_weights
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
-"""Confidence by words alone if a section contains hardly any of them, and if it contains all."""
+"""Confidence without vectors, if a section contains hardly any of the query's words, and if it
+contains all of them.
+"""
 
 _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
-"""Weights of prominence and grounding."""
+"""Weights of prominence and grounding in the confidence."""
 
 _MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 6.5
-"""Standard deviations above the mean for prominence 0 and 1."""
+"""Standard deviations above the mean cosine at which the prominence is 0, and at which it is 1."""
 
 _ON_TOPIC_FACTOR = 1.5
-"""Multiple of _MAX_DEVIATIONS that proves a page on topic, however similar the notes are."""
+"""A page this many times `_MAX_DEVIATIONS` above the mean is on topic, even if all notes are
+similar.
+"""
 
 _PAGES_SCORED = 5
-"""Number of pages that must all score below `abstain_below` for a refusal."""
+"""The answer is refused only if this many of the best pages all score below `abstain_below`."""
 
 _NEAREST_SHOWN = 3
-"""Number of pages that a refusal shows, in case it is wrong."""
+"""Maximum number of pages shown with a refusal, because the refusal may be wrong."""
 
 SAMPLE_SIZE = 512
-"""Number of evenly spread chunks that represent the notes."""
+"""Number of evenly spaced chunks that are sampled to represent all notes."""
 
 _MAX_DENSITY = 8
-"""Maximum growth of the sample if most chunks have no vector."""
+"""Maximum factor by which the sample becomes denser if most chunks have no vector."""
 
 _PRIOR_COUNT, _PRIOR_SPREAD = 4, 0.08
-"""Size and standard deviation of a prior around cosine 0, for small samples."""
+"""Pseudo-count and standard deviation of a prior with mean 0, which stabilizes small samples."""
 
 _PAIRWISE_SAMPLE, _MIN_PAIRWISE = 256, 8
-"""Maximum and minimum number of chunks that are compared with each other."""
+"""Maximum number of chunks that are compared with each other, and the minimum for a result."""
 
 _DEFAULT_NEAR, _MIN_SPAN = 0.5, 0.25
-"""The near cosine in very few notes, and its minimum distance from the far one."""
+"""The cosine `near` of `_cosine_range` if there are too few chunks, and the minimum difference of
+`near` and `far`.
+"""
 
 _OFF_TOPIC, _ON_TOPIC = 0.3, 0.6
-"""Positions from far (0) to near (1) of the best page for an off-topic and an on-topic query."""
+"""Positions of a page's cosine between `far` (0) and `near` (1): off topic up to the first one, on
+topic from the second one.
+"""
 
 _HYPOTHETICAL = "passage"
-"""Name of the phrasing that never raises the confidence."""
+"""Name of the phrasing for the hypothetical answer, which never raises the confidence."""
 
 _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
 
 def confidence(search: Search, tools: Tools) -> Search:
-    """Set the confidence. If it is too low, drop all candidates, otherwise the irrelevant ones."""
+    """Set the confidence of the answer, and drop irrelevant candidates.
+
+    If the confidence is too low, drop all candidates.
+    """
     settings = tools.settings.confidence
     pages: dict[DocumentId, Candidate] = {}
     for candidate in search.candidates:
@@ -123,7 +138,10 @@ def _drop_candidates(
 
 
 def _names_missing_daily_note(search: Search, tools: Tools) -> bool:
-    """Return whether the query is the name of a missing daily note. Other days share its words."""
+    """Return whether the query is the name of a daily note that does not exist.
+
+    Notes of other days contain parts of the date, so they look like matches.
+    """
     day = _DAILY_NOTE.fullmatch(search.text.strip())
     return day is not None and not tools.snapshot.keyword.chunks_with_phrase(day[1])
 
@@ -149,13 +167,13 @@ class _QueryTerm:
 
 
 class _WeighedPhrasing(NamedTuple):
-    """A phrasing with its terms. Shares of the terms are weighted by idf."""
+    """A phrasing with its terms. `known` and `codes` are shares of the terms, weighted by idf."""
 
     name: str
     vector: Vector | None
     terms: Sequence[_QueryTerm]
-    known: float  # share known to the notes or the model; gibberish has a vector, too
-    codes: float  # share of codes: a model splits BL-52003 into bl, -, 52, 00, 3
+    known: float  # terms in the notes or in the model's vocabulary; gibberish has a vector, too
+    codes: float  # codes, such as BL-52003, which a model splits into bl, -, 52, 00, 3
 
 
 class _PageScorer:
@@ -166,10 +184,9 @@ class _PageScorer:
         self._selections: dict[tuple[str, bool], Selection] = {}
 
     def score(self, best: Candidate) -> float:
-        """Score the page of a candidate: the mean over the query and its rewordings.
+        """Score the page of a candidate: the mean of its scores for the query and the rewordings.
 
-        A rewording without a known word does not count. A hypothetical answer can only lower the
-        score.
+        Rewordings without a known word are ignored. A hypothetical answer can only lower the score.
         """
         query_score, *other_scores = (
             (phrasing.name, self._score_by(phrasing, best))
@@ -182,10 +199,11 @@ class _PageScorer:
         return min(sum(rewordings) / len(rewordings), sum(phrasings) / len(phrasings))
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
-        """Score a page by one phrasing: by words for the share of codes, by both signals for the
-        rest.
+        """Score the page of a candidate for one phrasing.
 
-        Words alone count if the page has no vector or a language that the model does not know.
+        The score combines both signals. For the share of codes in the phrasing, only words count.
+        If the candidate has no vector, or the model does not know the page's language, words alone
+        count.
         """
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         by_words = self._score_by_words(phrasing, best)
@@ -231,7 +249,7 @@ class _PageScorer:
 
 
 class _Sample:
-    """A sample of chunks: how near they are to a query, and to each other."""
+    """A sample of the notes' chunks, which shows whether a cosine is unusually high."""
 
     def __init__(self, within: Selection | None, tools: Tools) -> None:
         count = len(tools.snapshot.catalog) if within is None else len(within)
@@ -244,7 +262,10 @@ class _Sample:
         self._range = _cosine_range(self._vectors[:: 1 + len(self.chunks) // _PAIRWISE_SAMPLE])
 
     def prominence(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
-        """Return how far a page's cosine is above the other pages', 0 to 1, lower if off topic."""
+        """Return how far the cosine of a page is above the cosines of other pages, from 0 to 1.
+
+        The result is lower if the page is off topic.
+        """
         page_chunks = set(page)
         elsewhere = np.array([n not in page_chunks for n in self.chunks], dtype=np.bool_)
         others = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
@@ -260,7 +281,10 @@ class _Sample:
 def _draw_sample(
     step: int, within: Selection | None, tools: Tools
 ) -> tuple[Sequence[ChunkId], Matrix, float]:
-    """Return those of every `step`-th chunk that have a vector, the vectors, and their share."""
+    """Sample every `step`-th chunk.
+
+    Return the sampled chunks that have a vector, their vectors, and their share of the sample.
+    """
     chunks = tools.snapshot.catalog.every_nth(step, within)
     vectors = tools.snapshot.vector.vectors(chunks)
     has_vector = ~np.isnan(vectors[:, 0])
@@ -288,7 +312,10 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
 
 
 def _cosine_range(vectors: Matrix) -> tuple[float, float]:
-    """Return the mean cosine between chunks (far), and the median to the nearest one (near)."""
+    """Return two cosines, `far` and `near`.
+
+    `far` is the mean cosine of two chunks. `near` is the median cosine of a chunk and its nearest.
+    """
     if len(vectors) < _MIN_PAIRWISE:
         return 0.0, _DEFAULT_NEAR
     cosines = inner_products(vectors, vectors)
@@ -298,7 +325,7 @@ def _cosine_range(vectors: Matrix) -> tuple[float, float]:
 
 
 def standard_deviations(cosine: float, others: Vector) -> float:
-    """Return how many standard deviations a cosine is above those of other chunks."""
+    """Return how many standard deviations a cosine is above the mean of `others`."""
     mean = float(others.sum()) / (len(others) + _PRIOR_COUNT)
     squares = float(np.square(others - mean).sum()) + _PRIOR_COUNT * _PRIOR_SPREAD**2
     return (cosine - mean) / math.sqrt(squares / (len(others) + _PRIOR_COUNT))
@@ -309,7 +336,7 @@ def _ramp(value: float, low: float, high: float) -> float:
 
 
 def _idf_share(terms: Sequence[_QueryTerm], counted: Sequence[bool]) -> float:
-    """Return the share of the counted terms, weighted by idf; 0 without terms."""
+    """Return the idf-weighted share of the counted terms, or 0 if there are no terms."""
     total = sum(term.idf for term in terms)
     if not total:
         return 0.0
@@ -319,9 +346,10 @@ def _idf_share(terms: Sequence[_QueryTerm], counted: Sequence[bool]) -> float:
 def query_terms(
     phrasing: Phrasing, tools: Tools, cache: dict[tuple[str, bool], Selection] | None = None
 ) -> tuple[_QueryTerm, ...]:
-    """Return the words of a phrasing, and its whole identifiers.
+    """Return the words and the whole identifiers of a phrasing, with the chunks that contain them.
 
-    `cache` keeps the chunks of each text, by whether it was looked up verbatim.
+    `cache` keeps the chunks of each text. Its keys also tell whether the text was looked up
+    verbatim.
     """
     keyword, total = tools.snapshot.keyword, len(tools.snapshot.catalog)
     cache = {} if cache is None else cache
@@ -349,10 +377,11 @@ def query_terms(
 
 
 def grounding(cosines: Vector, terms: Sequence[tuple[float, Mask]]) -> float:
-    """Return how near the chunks with the query's words are, relative to the page's nearest chunk.
+    """Return how close to the query the chunks with the query's words are, from 0 to 1.
 
-    `terms` has each term's idf and the mask of the page's chunks that contain it. A term's weight
-    is its squared idf. A chunk without a vector counts as the nearest. The result is 0 to 1.
+    If the nearest chunk of the page contains all words, the result is 1. `terms` has each term's
+    idf, and a mask of the page's chunks that contain the term. The weight of a term is its squared
+    idf. A chunk without a vector counts as nearest.
     """
     best, total = float(np.nanmax(cosines)), sum(idf**2 for idf, _ in terms)
     if best <= 0 or not total:

@@ -1,5 +1,5 @@
-"""The stages that merge copies: versions of a page, copies found by indexing, and exact and near
-copies by letters, meaning or a field.
+"""The stages that merge copies: versions of a page, copies that indexing found, and candidates with
+the same text or field, or with similar 3-grams or vectors.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class CopyOf:
 def assign_survivors(
     alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]
 ) -> dict[int, int]:
-    """Return each copy's survivor: the first earlier item that is alike and not apart.
+    """Return the survivor of each copy: the first earlier item that is similar to the copy.
 
-    A survivor is not a copy itself. `alike` has shape (items, items).
+    A survivor is never a copy itself. `alike` is a mask of similar items, shape (items, items).
+    `apart` returns why two similar items are not copies, or None if they are.
     """
     near: dict[int, list[int]] = {}
     for item, other in np.argwhere(np.tril(alike, -1)).tolist():
@@ -56,9 +57,9 @@ def assign_survivors(
 
 
 def _reason_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> str | None:
-    """Return why two candidates are not copies, or None if they may be."""
+    """Return why two candidates are not copies, or None if they may be copies."""
     if duplicates.verdict(first.id, second.id) == "apart":
-        return "the owner keeps them apart"
+        return "the user marked them as distinct"
     return _difference(first.chunk, second.chunk)
 
 
@@ -73,9 +74,10 @@ def merge_copies(
     copies: Mapping[int, CopyOf],
     shown: Mapping[int, Candidate] = MappingProxyType({}),
 ) -> Search:
-    """Remove the copies. A survivor keeps its rank and score, and lists the copies' places.
+    """Remove the copies. Each survivor keeps its rank and score, and lists its copies' places.
 
-    `shown` has replacements of survivors. A name match is removed only if its survivor is replaced.
+    `shown` replaces survivors, by position. A candidate that the query names is removed only if
+    `shown` replaces its survivor.
     """
     candidates = search.candidates
     copies = {
@@ -115,7 +117,10 @@ def _dropped_copy(copy: Candidate, survivor: Candidate, why: str, tools: Tools) 
 
 
 def dedup_hash(search: Search, tools: Tools) -> Search:
-    """Keep the best of each group of equal texts, unless their owner keeps them apart."""
+    """Keep the highest-scoring candidate of each group of identical texts.
+
+    Texts that the user marked as distinct are not merged.
+    """
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     copies = exact_copies(
         [candidate.chunk.text for candidate in candidates],
@@ -132,9 +137,9 @@ def dedup_hash(search: Search, tools: Tools) -> Search:
 
 
 def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[int, int]:
-    """Return each copy's survivor: the equal text with the highest score, then the first.
+    """Return the survivor of each copy: the item with an identical text and the highest score.
 
-    None equals nothing.
+    If scores are equal, the first item survives. An item without a text (None) is never a copy.
     """
     best: dict[str, int] = {}
     for at, text in enumerate(texts):
@@ -146,11 +151,13 @@ def exact_copies(texts: Sequence[str | None], scores: Sequence[float]) -> dict[i
 
 
 _MIN_NGRAM_SIMILARITY = 0.4
-"""Minimum 3-gram similarity of semantic copies: their vectors include the headings."""
+"""Minimum 3-gram similarity of semantic copies. It is needed because vectors include the headings,
+so different texts under equal headings have similar vectors.
+"""
 
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
-    """Merge near copies by 3-grams, unless a number, identifier or negation differs."""
+    """Merge candidates with similar 3-grams, unless a number, identifier or negation differs."""
     similarities = _ngram_similarities(search.candidates)
     alike = similarities >= tools.settings.dedup_ngram.similarity
     return _merge_similar(
@@ -162,7 +169,7 @@ def dedup_ngram(search: Search, tools: Tools) -> Search:
 
 
 def dedup_semantic(search: Search, tools: Tools) -> Search:
-    """Merge near copies by vectors, unless a number, identifier or negation differs."""
+    """Merge candidates with similar vectors, unless a number, identifier or negation differs."""
     cosines = _cosines(search.candidates, tools)
     alike = _are_semantic_copies(search.candidates, cosines, tools)
     return _merge_similar(
@@ -177,7 +184,7 @@ def _merge_similar(
     why: Callable[[int, int], str],
     order: Sequence[int] = (),
 ) -> Search:
-    """Merge similar candidates that are not apart. The first in `order` survives."""
+    """Merge similar candidates, unless `_reason_apart` objects. The first in `order` survives."""
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     order = order or range(len(candidates))
     copies = assign_survivors(
@@ -189,9 +196,10 @@ def _merge_similar(
 
 
 def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, int]]:
-    """Return the pairs of positions that are similar by letters or vectors, the better one first.
+    """Return the pairs of candidates with similar 3-grams or vectors, as positions.
 
-    Both chunks of a pair have the same block type and language.
+    The better candidate of a pair comes first. Both chunks of a pair have the same block type and
+    the same language of code.
     """
     by_letters = _ngram_similarities(candidates) >= tools.settings.dedup_ngram.similarity
     alike = by_letters | _are_semantic_copies(candidates, _cosines(candidates, tools), tools)
@@ -204,7 +212,7 @@ def _ngram_similarities(candidates: Sequence[Candidate]) -> SimilarityMatrix:
 
 
 def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.float32]:
-    """Return the cosines of all pairs, shape (items, items); NaN without a vector."""
+    """Return the cosines of all pairs, shape (items, items). A missing vector results in NaN."""
     vectors = tools.snapshot.vector.vectors([candidate.id for candidate in candidates])
     return inner_products(vectors, vectors)
 
@@ -212,7 +220,7 @@ def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.fl
 def _are_semantic_copies(
     candidates: Sequence[Candidate], cosines: npt.NDArray[np.float32], tools: Tools
 ) -> npt.NDArray[np.bool_]:
-    """Return which pairs have similar vectors and shared 3-grams, shape (items, items)."""
+    """Return a mask of the pairs with similar vectors and similar 3-grams, shape (items, items)."""
     document = np.array([candidate.document for candidate in candidates])
     settings = tools.settings.dedup_semantic
     is_same = document[:, None] == document
@@ -228,7 +236,7 @@ def _have_same_kind(first: Candidate, second: Candidate) -> bool:
 
 
 def deduplicate(search: Search, tools: Tools) -> Search:
-    """Keep one of several equal candidates, by the configured method."""
+    """Keep one candidate of each group of duplicates, as configured in `query.deduplicate`."""
     settings, candidates = tools.settings.deduplicate, search.candidates
     priorities: Sequence[float] = {
         "first": range(0, -len(candidates), -1),
@@ -257,7 +265,10 @@ _FIELDS = {"path", "folder", "title", "author", "category", "type", "date"}
 
 
 def _field(document: Document, path: str) -> str | None:
-    """Return a field of a document, or of its front matter by dotted path, as JSON; else None."""
+    """Return a field of a document as JSON, or None.
+
+    A path such as `front_matter.book.id` leads to a field of the front matter.
+    """
     value: Any = getattr(document, path) if path in _FIELDS else None
     if path.startswith("front_matter."):
         value = _value_at(document.front_matter, path.partition(".")[2])
@@ -265,7 +276,7 @@ def _field(document: Document, path: str) -> str | None:
 
 
 def _value_at(values: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, or None. A key that contains the dots comes first."""
+    """Return the value at a dotted path, or None. A key that contains dots takes precedence."""
     if path in values:
         return values[path]
     head, _, remaining = path.partition(".")
@@ -278,7 +289,7 @@ def _value_at(values: Mapping[str, Any], path: str) -> Any:
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
 _DATE = re.compile(r"(?:19|20)\d\d([-._])\d{1,2}\1\d{1,2}")
 _VERSION_ALIASES = frozenset(("latest", "stable", "current", "next"))
-"""Folder names that mean a version."""
+"""Names of version folders without a number."""
 
 _VERSION_MARK = "\0"
 """Placeholder for a version in a name. No path contains it."""
@@ -286,14 +297,14 @@ _VERSION_MARK = "\0"
 
 @lru_cache(maxsize=4096)
 def without_versions(path: str) -> str:
-    """Return a path without versions: `5.1/x.md`, `latest/x.md` and `x.md` are one page."""
+    """Return a path without versions: `5.1/x.md` and `latest/x.md` become `x.md`."""
     *folders, name = path.split("/")
     masked = [
         _mask_version(folder) for folder in folders if folder.casefold() not in _VERSION_ALIASES
     ]
     stem, dot, suffix = name.rpartition(".")
     bare = _mask_version(stem)
-    # a file that is named by a version alone is about that release
+    # if a file name is only a version, the note is about that release
     bare = bare if re.search(r"[^\W\d_]", bare) else stem
     folders = [folder for folder in masked if folder != _VERSION_MARK]
     return "/".join([*folders, f"{bare}{dot}{suffix}"])
@@ -304,7 +315,7 @@ def _mask_version(part: str) -> str:
 
 
 def version_of(path: str) -> tuple[int, ...]:
-    """Return the first version in a path as numbers; empty if there is none. Dates do not count."""
+    """Return the first version in a path as numbers; empty if there is none. Dates are ignored."""
     match = _VERSION.search(_DATE.sub("", path))
     return tuple(int(number) for number in re.findall(r"\d+", match[0])) if match else ()
 
@@ -315,7 +326,10 @@ def _merge_groups(
     groups: Sequence[tuple[Sequence[int], Candidate]],
     why: str,
 ) -> Search:
-    """Merge each group of positions into its candidate, at the rank and score of the first."""
+    """Merge the candidates at each group of positions into the candidate given with the group.
+
+    The merged candidate gets the rank and score of the first position.
+    """
     candidates = search.candidates
     copies = {at: CopyOf(group[0], why) for group, _ in groups for at in group}
     shown = {
@@ -326,7 +340,10 @@ def _merge_groups(
 
 
 def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
-    """Return a candidate with the first member's score and the best rank in each retriever."""
+    """Return `shown` with the score of the first member.
+
+    In each retriever, it gets the best rank of all members.
+    """
     sources = {
         name: min(member.sources[name] for member in members if name in member.sources)
         for version in members
@@ -336,7 +353,10 @@ def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate
 
 
 def _age_key(document: Document) -> tuple[int, float]:
-    """Return a sort key, oldest first: the document's day, then its last edit; 0 if unknown."""
+    """Return a key that sorts documents from oldest to newest, by day and then by last edit.
+
+    Documents without a day come first.
+    """
     day = day_of(document)
     return day.toordinal() if day else 0, 0.0 if document.date else document.edited
 
@@ -346,10 +366,10 @@ _MAX_DATED_COPIES = 500
 
 
 def dedup_known(search: Search, tools: Tools) -> Search:
-    """Merge copies that the index knows, at the best one's rank. All places are listed, also of
-    copies that no retriever found.
+    """Merge copies that indexing found. The merged candidate gets the rank of the best copy.
 
-    Only direct copies are merged: a copy of a copy may say something else.
+    It lists the places of all copies, including copies that no retriever found. Only direct copies
+    are merged, because a copy of a copy may differ in meaning.
     """
     candidates = search.candidates
     copies = {
@@ -382,9 +402,10 @@ def dedup_known(search: Search, tools: Tools) -> Search:
 def _newest_copy(
     candidates: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
 ) -> Candidate:
-    """Return the newest copy, then the best one.
+    """Return the newest copy. If several are equally new, return the best-ranked of them.
 
-    It may be a copy that no retriever found, if it passes the filters and is not another version.
+    A copy in `others`, which no retriever found, can also be returned, if it passes the filters and
+    is not another version of the page.
     """
     catalog = tools.snapshot.catalog
     documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
@@ -402,16 +423,18 @@ def _newest_copy(
 
 
 _ESCAPED_SLASH = "\1"
-"""Replaces a slash in a folder's name: `x.md` of `work/home` is not `home/x.md` of `work`."""
+"""Replaces slashes in a folder's name, because `x.md` in the folder `work/home` is not `home/x.md`
+in the folder `work`.
+"""
 
 
 def dedup_versions(search: Search, tools: Tools) -> Search:
-    """Merge the versions of a page, and show the best: see `_choose_version`."""
+    """Merge the versions of a page, and show the version that `_choose_version` returns."""
     candidates = search.candidates
     groups: list[tuple[Sequence[int], Candidate]] = []
     for positions in _version_groups(candidates, tools):
         versions = [candidates[at] for at in positions]
-        # a name match is shown rather than another version
+        # if the query names the first version, only versions that it names are shown
         named = [version for version in versions if version.name_kind is versions[0].name_kind]
         shown = _choose_version(named, search.text, tools.snapshot.catalog)
         contradicting = tuple(
@@ -425,7 +448,10 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
 
 
 def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
-    """Return groups of positions that are versions of one passage, one chunk of each document."""
+    """Return groups of positions. Each group has the versions of one passage.
+
+    A group has at most one chunk of each document.
+    """
     similarities = trigram_similarities(tuple(candidate.chunk.text for candidate in candidates))
     document = np.array([candidate.document for candidate in candidates])
 
@@ -450,8 +476,8 @@ def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple
 def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     """Return whether two near copies are one passage in two versions of a page.
 
-    Paths and headings decide; the texts may differ in anything. But a file name with a version may
-    mean a note about that release, so those texts may differ in the version alone.
+    If only the folders' versions differ, the texts may differ in any way. If the file names differ,
+    each note may be about one release, so the texts must agree except for the version.
     """
     documents = tools.snapshot.catalog.documents
     paths = [_full_path(documents[candidate.document]) for candidate in (first, second)]
@@ -476,13 +502,15 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
 
 
 def _full_path(document: Document) -> str:
-    """Return a document's path below its folder's name. Two folders may have the same path."""
+    """Return a document's folder and path. The same path may exist in two folders."""
     return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 
 def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
-    """Return the version that the query names, else the one with most of its exact terms, else the
-    highest, the newest, the first.
+    """Return the version to show.
+
+    It is the version that the query names, or else the one with the most exact terms of the query.
+    Ties go to the highest version, then to the newest document, then to the first candidate.
     """
     documents = [catalog.documents[candidate.document] for candidate in candidates]
     versions = [version_of(_full_path(document)) for document in documents]

@@ -1,4 +1,4 @@
-"""The stages that add terms to a query: other forms of its words, and related terms."""
+"""The stages that add terms to a query: other forms of the query's words, and related terms."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
 
 _OTHER_FORM_WEIGHT = 0.25
-"""Weight of another form relative to the query's own."""
+"""Weight of another form of a word, relative to the form in the query."""
 
 _MAX_COMPOUND_LETTERS = 60
-"""Maximum letters of a word that is split. The time grows with their square."""
+"""Maximum letters of a word to split. The time grows with the square of the length."""
 
 _MIN_PART_LETTERS = 3
-"""Minimum letters of each half of a compound."""
+"""Minimum letters of both parts of a compound."""
 
 _MAX_FORM_WORDS = 8
-"""Maximum words of a form."""
+"""Maximum words of a term whose other forms are looked up."""
 
 _MAX_QUERY_WORDS = 40
-"""Maximum words of a query that are expanded."""
+"""Maximum words of a query whose other forms are looked up, from the beginning."""
 
 
 def synonyms(search: Search, tools: Tools) -> Search:
@@ -77,10 +77,10 @@ def abbreviation_forms(
     runs: Sequence[Sequence[str]],
     defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
 ) -> list[OtherForm]:
-    """Return the other forms of abbreviations and long forms in a query, as most documents define
-    them.
+    """Return the long forms of abbreviations in a query, and the abbreviations of long forms.
 
-    `defined` returns the abbreviations with given short forms or keys of long forms, and the number
+    If documents define a form differently, the definition in most documents is used. `defined`
+    takes short forms and keys of long forms. It returns the matching abbreviations, and the number
     of documents that define each.
     """
     keys = {gram: form_key(gram) for run in runs for gram in _ngrams(run)}
@@ -109,7 +109,7 @@ def _ngrams(run: Sequence[str]) -> Iterator[str]:
 
 
 def _majority(votes: Counter[str]) -> str | None:
-    """Return the form with the most votes; None on a tie or without votes."""
+    """Return the form with the most votes, or None if there is a tie or no vote."""
     first, second = [*votes.most_common(2), ("", 0), ("", 0)][:2]
     return first[0] if first[1] > second[1] else None
 
@@ -117,14 +117,17 @@ def _majority(votes: Counter[str]) -> str | None:
 def spell_out_abbreviations(
     text: str, forms: Sequence[OtherForm], embedder: Embedder | None
 ) -> str:
-    """Add the long forms of abbreviations that the model does not know; return "" without any."""
+    """Append the long forms of abbreviations that are not in the model's vocabulary.
+
+    Return "" if there are none.
+    """
     short = (form for form in forms if " " not in form.term and len(form.form) > len(form.term))
     added = [form.form for form in short if embedder is not None and not embedder.knows(form.term)]
     return f"{text} ({', '.join(added)})" if added else ""
 
 
 def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[OtherForm]:
-    """Yield words that only occur in the notes as two: dropdown, drop-down."""
+    """Yield compounds that the notes only write as two words: "drop-down" for "dropdown"."""
     for word in dict.fromkeys(word for run in runs for word in run):
         if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.chunks_with_all_words(
             word, KEYWORD_FIELDS
@@ -147,16 +150,16 @@ def _is_compound_part(word: str) -> bool:
 
 
 def _add_forms(term: Term, forms: Sequence[OtherForm]) -> Term:
-    """Add a term's other forms, and those of phrases that contain it."""
+    """Add the other forms of a term, and those of longer terms that contain it."""
     others = [form.form for form in forms if not term.phrase and term.text in form.term.split()]
     terms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
     return replace(term, forms=terms) if terms else term
 
 
 def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
-    """Return the searched text and its other forms, or None if nothing was added or corrected.
+    """Return the searched text with its other forms, or None if nothing was added or corrected.
 
-    If `passages` is given, only forms that matched one of them are listed.
+    If `passages` is given, only forms that matched one of these passages are added.
     """
     forms = [
         other_form.form
@@ -169,7 +172,7 @@ def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -
 
 
 def _matched_by_form(other_form: OtherForm, passage: Passage) -> bool:
-    """Return whether a passage has the other form, but not the query's own."""
+    """Return whether a passage contains the other form, but not the form in the query."""
     text = " ".join(
         words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
     )
@@ -177,7 +180,7 @@ def _matched_by_form(other_form: OtherForm, passage: Passage) -> bool:
 
 
 def expand(search: Search, tools: Tools) -> Search:
-    """Add the nearest terms of the notes' vocabulary, at a lower weight."""
+    """Add the terms of the notes' vocabulary that are nearest to the query's words."""
     if tools.snapshot.vocabulary is None:
         return search
     query_words = [term.text for term in search.terms if not term.phrase]
@@ -188,7 +191,10 @@ def expand(search: Search, tools: Tools) -> Search:
 def nearest_terms(
     query_words: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings
 ) -> tuple[Term, ...]:
-    """Return the nearest new terms of each word by cosine; ties in the vocabulary's order."""
+    """Return the terms that are nearest to each word of the query by cosine.
+
+    Words of the query are excluded. Ties are in the order of `vocabulary`.
+    """
     rows = {term: row for row, term in enumerate(vocabulary)}
     terms = dict.fromkeys(query_words)
     for row in [rows[word] for word in query_words if word in rows]:

@@ -40,10 +40,13 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.text import plural
 
 _History = Sequence[tuple[str, Search]]
-"""The name of each stage and the search after it; "" and the search before the first stage."""
+"""Pairs of a stage's name and the search after that stage.
+
+The first pair is "" and the search before all stages.
+"""
 
 _DIGITS = 4
-"""Decimal digits of a cosine."""
+"""Decimal places of a reported cosine."""
 
 
 def explain_passages(
@@ -107,7 +110,7 @@ def _explanation(
 def _match_evidence(
     chunks: Sequence[ChunkId], search: Search, tools: Tools
 ) -> tuple[MatchEvidence, ...]:
-    """Return the best hit of the chunks in each retriever's list."""
+    """Return the best-ranked of the chunks in each retriever's list."""
     weights = retriever_weights(search, tools.settings)
     hits = {name: _best_hit(chunks, ranked) for name, ranked in search.lists.items()}
     return tuple(
@@ -137,7 +140,7 @@ def _line(chunk: ChunkId, tools: Tools) -> int:
 
 
 def _best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) -> float | None:
-    """Return the highest cosine of chunks with the query; None without vectors."""
+    """Return the highest cosine of chunks with the query, or None if there are no vectors."""
     if vector is None or not chunks:
         return None
     cosines = tools.cosines(chunks, vector)
@@ -147,7 +150,7 @@ def _best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools)
 def _term_fields(
     search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools
 ) -> list[dict[str, tuple[str, ...]]]:
-    """Return, for each group of chunks, the fields that contain each of the query's terms."""
+    """For each group of chunks, map each term of the query to the fields that contain it."""
     chunks = sorted({n for group in groups for n in group})
     within = tools.snapshot.catalog.only(chunks)
     boosts = field_weights(tools.settings.search_keyword).fields
@@ -172,7 +175,7 @@ def _term_fields(
 
 
 def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edge, ...]:
-    """Return the links to a document from the seeds of search_graph."""
+    """Return the links to a document from the documents whose links search_graph followed."""
     settings, graph = tools.settings.search_graph, tools.snapshot.graph
     documents = tools.snapshot.catalog.documents
     return tuple(
@@ -188,7 +191,10 @@ def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edg
 def _rank_changes(
     wanted: Collection[ChunkId], history: _History, tools: Tools
 ) -> Iterator[StageRank]:
-    """Yield the best rank of the chunks after each stage, in its list, candidates or passages."""
+    """Yield the rank of the best of the chunks after each stage.
+
+    It is the rank in the list of a retriever, in the passages of `parents`, or in the candidates.
+    """
     for name, search in history:
         if name not in RETRIEVERS and not search.candidates and not search.dropped:
             continue
@@ -204,7 +210,10 @@ def _rank_changes(
 def _ranked_chunks(
     name: str, search: Search, wanted: Collection[ChunkId]
 ) -> Sequence[tuple[ChunkId, float]]:
-    """Return chunks and scores in a stage's order. A passage has its wanted or its best chunk."""
+    """Return the chunks after a stage and their scores, best first.
+
+    A passage is represented by one of the wanted chunks, or else by its best chunk.
+    """
     if name in RETRIEVERS:
         hits = search.lists.get(name, RankedList()).hits
         return [(hit.chunk, hit.score) for hit in hits]
@@ -218,7 +227,9 @@ def _ranked_chunks(
 
 
 def _only_changes(ranks: Iterable[StageRank]) -> tuple[StageRank, ...]:
-    """Keep the ranks in retrievers, and those after stages that changed the rank or score."""
+    """Keep the ranks in retrievers' lists, and the ranks after stages that changed the rank or
+    score.
+    """
     changes: list[StageRank] = []
     for rank in ranks:
         is_first = not changes or rank.stage in RETRIEVERS or changes[-1].stage in RETRIEVERS
@@ -230,7 +241,7 @@ def _only_changes(ranks: Iterable[StageRank]) -> tuple[StageRank, ...]:
 def _first_passage_with(
     wanted: Collection[ChunkId], passages: Sequence[Passage], tools: Tools
 ) -> Passage | None:
-    """Return the first passage with one of the chunks."""
+    """Return the first passage that contains one of the chunks."""
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     return next(
         (
@@ -243,7 +254,7 @@ def _first_passage_with(
 
 
 def _dropped_chunks(history: _History, tools: Tools) -> Iterator[tuple[str, ChunkId, DroppedChunk]]:
-    """Yield the candidates that a stage dropped, with the stage and its reason."""
+    """Yield each dropped candidate: the stage, the chunk's id, and a record with the reason."""
     documents = tools.snapshot.catalog.documents
     for (_, before), (name, after) in pairwise(history):
         remaining = {candidate.id for candidate in after.candidates}
@@ -274,9 +285,9 @@ def outcome_of(
     answer: Search,
     tools: Tools,
 ) -> WhyReport:
-    """Explain the outcome of a traced run for a document's chunks.
+    """Explain why an answer contains a document's chunks, or does not contain them.
 
-    `history` has the search after each stage, `answer` is the final search.
+    `history` has the search after each stage. `answer` is the final search.
     """
     last = history[-1][1]
     outcome, stage, reason, rank = _outcome(document, set(wanted), history, answer, tools)
@@ -322,13 +333,16 @@ def _outcome(
 def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
-    """Name the filter that excludes the chunks. Without one, they are repeats."""
-    filters, tags = answer.query.filters, f"its tags: {', '.join(document.tags) or 'none'}"
-    path, day = f"its path: {document.path}", f"its date: {day_of(document) or 'unknown'}"
+    """Describe the filter that excludes the chunks. If no filter does, the chunks are repeats."""
+    filters, tags = answer.query.filters, f"the note's tags: {', '.join(document.tags) or 'none'}"
+    path, day = (
+        f"the note's path: {document.path}",
+        f"the note's date: {day_of(document) or 'unknown'}",
+    )
     selections = [
         (
             tools.snapshot.catalog.select(replace(Filters(), **{name: value})),
-            f"the filter `{name}` asks for {_join(value)}; {actual}",
+            f"the filter `{name}` requires {_join(value)}; {actual}",
         )
         for name, actual in (("path", path), ("tag", tags), ("since", day), ("until", day))
         if (value := getattr(filters, name))
@@ -340,7 +354,7 @@ def _filter_reason(
     for selection, reason in selections:
         if selection is not None and not selection.among(list(wanted)).any():
             return reason
-    return "it only repeats other parts of its note, and those are searched instead"
+    return "it only repeats other parts of the note, and those are searched instead"
 
 
 def _join(value: object) -> str:
@@ -349,7 +363,7 @@ def _join(value: object) -> str:
 
 def _describe_condition(condition: TypedFilter, tags: str) -> str:
     actual = f"; {tags}" if condition.field == "tag" else ""
-    verb = "excludes" if condition.excludes else "asks for"
+    verb = "excludes" if condition.excludes else "requires"
     return f"the query {verb} {condition.field} {condition.value!r}{actual}"
 
 
@@ -389,7 +403,10 @@ def _outcome_in_answer(
 def _outcome_dropped(
     wanted: AbstractSet[ChunkId], history: _History, tools: Tools
 ) -> _Outcome | None:
-    """Return the last stage that dropped one of the chunks; None if none was found."""
+    """Return the outcome if the chunks were dropped, with the last stage that dropped one of them.
+
+    Return None if no retriever found any of the chunks.
+    """
     for (_, before), (name, after) in reversed(list(pairwise(history))):
         candidates = [candidate.id for candidate in before.candidates if candidate.id in wanted]
         if name == "parents" and candidates:
@@ -413,18 +430,18 @@ def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
     if rank is None or rank <= limit:
         return "its text is part of another passage"
     count = len(after.passage_chunks)
-    return f"it ranks {rank} of {count}, below the limit of {limit}: raise `limit` to see it"
+    return f"it ranks {rank} of {count}, beyond the limit of {limit}: raise `limit` to see it"
 
 
 def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
     if not tools.settings.runs("fuse"):
-        return "`fuse` is off, so only the first retriever's chunks go on, and it has none there"
+        return "`fuse` is off, so only the first retriever's chunks are kept, none from this note"
     rank = next((n for n, chunk in enumerate(after.fused, 1) if chunk in wanted), None)
     if rank is None:
-        return f"its note has {tools.settings.fuse.chunks} better chunks, the maximum for one note"
+        return f"the note has {tools.settings.fuse.chunks} better chunks, the maximum per note"
     return (
         f"its best chunk ranks {rank} of {len(after.fused)}, and only the first "
-        f"{len(after.candidates)} go on"
+        f"{len(after.candidates)} are kept"
     )
 
 
@@ -458,8 +475,8 @@ def _retriever_reason(
             elif document in ranked.documents:
                 scores, score = ranked.documents.values(), ranked.documents[document]
                 rank = 1 + sum(other > score for other in scores)
-                result = f"ranks its note {rank} of {len(scores)}, but returns only {chunks}"
+                result = f"ranks the note {rank} of {len(scores)}, but returns only {chunks}"
             else:
-                result = f"returns {chunks}, none from its note"
+                result = f"returns {chunks}, none from this note"
             results.append(f"{_RETRIEVER_NAMES[name]} {result}")
     return "; ".join(results) or "no retriever is enabled"

@@ -1,7 +1,8 @@
 """Stage match_names: put the notes that the query names first.
 
-A query names a note if it is the note's path, file name, title, alias or link, or a heading of few
-notes. If it names none but contains a day or month, the notes named after that date come first.
+A query names a note if the whole query is the note's path, file name, title, alias or link, or a
+heading that few notes have. If a query names no note but contains a day or month, the notes named
+after that date come first.
 """
 
 from __future__ import annotations
@@ -23,28 +24,32 @@ from thumbindex.query.understand import stop_weights
 from thumbindex.text import fold_line, name_key, words
 
 _MAX_NOTES = 3
-"""Maximum notes with a heading or date. A more common one is ambiguous."""
+"""Maximum notes with the same heading or date. A more common heading or date is ambiguous."""
 
 _DATE_MARGIN = 2
-"""Maximum lead of another note over the note of the day, in words of the query."""
+"""The notes of a date come first unless another note contains more than this many additional words
+of the query.
+"""
 
 _PREFIX_DISTANCE = 2
-"""Distance of a file name that only begins with the date."""
+"""`distance` of a note whose file name only begins with the date."""
 
 _MAX_WORDS_CHECKED = 12
 """Maximum words of a query that are looked up."""
 
 _MAX_HEADING_CHUNKS = 2_000
-"""Maximum chunks under headings with the query's words. If there are more, the words are common."""
+"""Maximum chunks under headings with the query's words. If there are more, the words are too
+common for a name.
+"""
 
 _MAX_SYMBOLS = 6
 """Maximum symbols that a query may omit from a short name."""
 
 _MIN_OPEN_NAME = 3
-"""Minimum letters before a final `#`. After fewer, it is part of the name, such as C#."""
+"""Minimum letters before a final `#` without a heading. In C#, the `#` is part of the name."""
 
 _MAX_SAME_NAME = 2_000
-"""Maximum compared notes with the same file name, such as `index.md`."""
+"""Maximum notes with the same file name, such as `index.md`, that are compared with a query."""
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]]+)\]\]")
 _LINK = re.compile(r"!?\[[^\[\]]*\]\(([^\n]*)\)")
@@ -65,16 +70,17 @@ _PRIORITY = {
 
 
 class _NameReference(NamedTuple):
-    """A note's name or path in a query, and a heading in it; either may be empty."""
+    """The name or path of a note in a query, and a heading in that note. Either may be empty."""
 
     name: str
     heading: str = ""
 
 
 def match_names(search: Search, tools: Tools) -> Search:
-    """Put the notes that the query names first, each with its best or first chunk.
+    """Move the notes that the query names to the front, each with its best or first chunk.
 
-    Notes of the day or month in the query also come first, but their confidence is computed.
+    If the query names no note, move the notes named after its day or month to the front. Only in
+    this case, the stage `confidence` computes the confidence as usual.
     """
     named = {**_find_by_heading(search, tools), **search.reference_matches}
     matches = named or _unambiguous(search.date_matches)
@@ -105,7 +111,11 @@ def match_names(search: Search, tools: Tools) -> Search:
 
 
 def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[DocumentId, ReferenceMatch]:
-    """Return the notes of a date, or only those with exactly its name, or none if too many."""
+    """Return the notes of a date.
+
+    If there are too many, return only the notes whose whole name is the date. If there are still
+    too many, return none.
+    """
     levels = (
         dated,
         {n: match for n, match in dated.items() if match.distance < _PREFIX_DISTANCE},
@@ -114,7 +124,10 @@ def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[Document
 
 
 def _asks_about_date(search: Search, tools: Tools) -> bool:
-    """Return whether no other note has clearly more of the query's other words."""
+    """Return whether the query is about the notes of its date.
+
+    It is not if another note contains clearly more of the query's other words.
+    """
     keyword = tools.snapshot.keyword
     stops = stop_weights(search.text, keyword.languages)
     other_words = dict.fromkeys(words(without_dates(fold_line(search.text))))
@@ -140,7 +153,7 @@ def _asks_about_date(search: Search, tools: Tools) -> bool:
 def split_name_matches(
     candidates: Sequence[Candidate],
 ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-    """Split candidates into the name matches, which come first, and the others."""
+    """Split candidates into those that the query names, which come first, and the others."""
     count = next(
         (at for at, candidate in enumerate(candidates) if candidate.name_kind is None),
         len(candidates),
@@ -155,7 +168,7 @@ def _shown_chunk(
     search: Search,
     tools: Tools,
 ) -> ChunkId | None:
-    """Return the chunk to show for a note; None if the filters exclude all."""
+    """Return the chunk to show for a note; None if the filters exclude all its chunks."""
     if match.chunk is not None:
         return match.chunk
     catalog = tools.snapshot.catalog
@@ -178,7 +191,7 @@ def _shown_chunk(
 
 
 def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
-    """Return the documents with a name or path, each with its best match."""
+    """Return the documents that have a given name or path, each with its best match."""
     parts = [part for part in _LEADING_DOTS.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
     forms = {name, last, last.rpartition(".")[0] or last}
@@ -234,9 +247,11 @@ def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterat
 
 
 def name_distance(typed: str, name: str) -> int | None:
-    """Return 0 if two names are the same but for case, 1 but for accents and punctuation, or None.
+    """Compare two names. Return 0 if they are equal, ignoring case.
 
-    Names that differ between digits (1.11, 1.1.1) or in symbols (C, C++, C#) are different.
+    Return 1 if they are equal, ignoring accents and punctuation, too. Otherwise, return None.
+    Names that separate their digits differently (1.11, 1.1.1), or differ in symbols (C, C++, C#),
+    are not equal.
     """
     if _fold_case(typed) == _fold_case(name):
         return 0
@@ -252,7 +267,10 @@ def _fold_case(text: str) -> str:
 
 
 def _parse_references(text: str) -> tuple[_NameReference, ...]:
-    """Parse a query as a link or a name. With `#`, return it both as a whole and split."""
+    """Parse a query as a link or a name.
+
+    If a heading may follow `#`, return both the whole text as a name, and a name with a heading.
+    """
     text = text.strip()
     wikilink, link = _WIKILINK.fullmatch(text), _LINK.fullmatch(text)
     if wikilink is not None:
@@ -289,7 +307,7 @@ def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, Reference
 def find_by_date(text: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
     """Return the documents named after the only day or month in a text.
 
-    For a day, file names that begin with it (`2026-01-31`) match, too.
+    For a day, documents whose file name begins with the day (`2026-01-31`) match, too.
     """
     folded = fold_line(text)
     if (day := single_day(folded)) is not None:
@@ -322,10 +340,10 @@ def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, R
 
 
 def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, ReferenceMatch]:
-    """Return the notes with the query as a heading, each with the first chunk under it.
+    """Return the notes with the query as a heading, each with the first chunk under that heading.
 
-    If there are none, headings in code examples (`# Login`) of the candidates count. If there are
-    too many, return none.
+    If there are no such notes, headings in the code examples of the candidates (`# Login`) count.
+    If there are too many such notes, return none.
     """
     catalog = tools.snapshot.catalog
     texts = [
@@ -370,14 +388,14 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, Reference
 
 
 def _chunks_under_heading(text: str, within: Selection | None, tools: Tools) -> Sequence[ChunkId]:
-    """Return the searchable chunks whose headings contain a text's words; none if there are many.
+    """Return the searchable chunks whose headings contain all words of a text.
 
-    Words that no heading contains are ignored.
+    Words that no heading contains are ignored. If there are too many chunks, return none.
     """
     selection: Selection | None = None
     all_words = set(words(text))
     long_words = {word for word in all_words if len(word) > 1} or all_words  # "team s" is "team's"
-    # long words are rare: often the first two leave nothing
+    # long words come first, because they are rare and exclude the most chunks
     for word in sorted(long_words, key=lambda each: (-len(each), each)):
         if chunks := tools.snapshot.keyword.chunks_with_all_words(word, ("headings",)):
             before = within if selection is None else selection

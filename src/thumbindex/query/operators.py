@@ -1,6 +1,7 @@
 """Search operators in a query: `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and `-word`.
 
-Code, text in backquotes, text of several lines and most operators without a match are plain words.
+Code, text in backquotes and queries of several lines have no operators. Most operators that no note
+matches are searched as plain words.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ _CODE = re.compile(r"[$<>{}=|\\]")
 """Characters of code: a quoted text with one of them is not a phrase."""
 
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
-"""A command-line flag. Next to one, any `-word` may be a flag."""
+"""A command-line flag. If a query contains one, any `-word` in the query may be a flag."""
 
 _TRAILING = ",;:!?)."
 """Punctuation after an operator that is not part of it."""
 
 _MAX_OPERATORS = 16
-"""Maximum operators in a query. Further ones are plain words."""
+"""Maximum operators in a query. Further operators are searched as plain words."""
 
 _MIN_PROSE_LETTERS = 4
-"""Minimum letters of an excluded word that no note contains."""
+"""Minimum letters of `-word` for a filter, if no note contains the word."""
 
 
 class _ParsedQuery(NamedTuple):
-    """A query without its operators, their conditions, and those that no note matches."""
+    """The text of a query without operators, their conditions, and conditions without a match."""
 
     text: str
     filters: tuple[TypedFilter, ...] = ()
@@ -62,7 +63,7 @@ class _Operator(NamedTuple):
 
 
 def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
-    """Parse the operators of a query. A note's name or a text of several lines has none."""
+    """Parse the operators of a query. If it is a note's name or has several lines, it has none."""
     operators = list(_operators(text)) if "\n" not in text.strip() else []
     conditions = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
     phrases = [each for each in conditions if each.field == "words" and not each.excludes]
@@ -84,7 +85,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
         return catalog.similar_values(condition.field, condition.value)
 
     suggestions = {condition: nearest(condition) for condition in conditions}
-    # `without_effect` excludes words that no note contains
+    # operators in `without_effect` exclude words that no note contains
     effective, without_effect = list[_Operator](), list[_Operator]()
     unmet = list[UnmetFilter]()
     for operator in filters:
@@ -176,7 +177,7 @@ def _intersect_all(selections: Sequence[Selection]) -> Selection:
 
 
 def _is_flag(text: str, operator: _Operator, keyword: KeywordIndex) -> bool:
-    """Return whether `-word` is a flag: the query has another one, or a note contains it."""
+    """Return whether `-word` is a flag: the query has a clear flag, or a note contains `-word`."""
     return not operator.is_quoted and (
         _has_flag(text)
         or bool(keyword.chunks_with_all_words(f"-{fold(operator.condition.value)}", ("code",)))
@@ -202,7 +203,7 @@ def _is_prose(text: str, others: str) -> bool:
 def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Selection | None:
     """Return the chunks that match all conditions; None without conditions.
 
-    A required phrase must be in the chunk. All other conditions are about its document.
+    A required phrase applies to each chunk. All other conditions apply to the chunk's document.
     """
     selection: Selection | None = None
     for condition in conditions:
@@ -226,7 +227,7 @@ def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Sele
 def newest_candidates(
     within: Selection | None, limit: int, catalog: Catalog
 ) -> tuple[tuple[Candidate, ...], int]:
-    """Return the first chunk of each of the newest documents, and the number of all documents."""
+    """Return the first chunk of each of the newest documents, and the number of all of them."""
     best, count = catalog.newest(within, limit)
     chunks = catalog.chunks(best)
     return tuple(
@@ -247,7 +248,7 @@ def count_undated(filters: Filters, conditions: Sequence[TypedFilter], snapshot:
 
 
 def intersect(first: Selection | None, second: Selection | None) -> Selection | None:
-    """Return the intersection of two selections; None is everything."""
+    """Return the intersection of two selections. None stands for all chunks."""
     return second if first is None else first if second is None else first & second
 
 
@@ -259,7 +260,7 @@ def unmet_filters(
     similar_values: Callable[[FilterField, str], tuple[str, ...]],
     has_match: Callable[[Filters], bool],
 ) -> tuple[UnmetFilter, ...]:
-    """Return the tags and globs that no note matches, with similar ones."""
+    """Return the tags and globs that no note matches, with similar tags and paths that exist."""
     parts: list[tuple[FilterField, str, Filters]] = [
         ("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag
     ]

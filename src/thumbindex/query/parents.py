@@ -1,4 +1,4 @@
-"""The stage parents: return each candidate's section once, as a passage with its best chunk."""
+"""Stage parents: return the sections of the candidates as passages, each section once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 
 def parents(search: Search, tools: Tools) -> Search:
-    """Return the candidates' sections as passages, the best candidate first."""
+    """Return the sections of the candidates as passages, best first."""
     ids = dict.fromkeys(
         n for candidate in search.candidates for n in (candidate.id, *candidate.also_in)
     )
@@ -43,7 +43,7 @@ def parents(search: Search, tools: Tools) -> Search:
 
 
 def chunks_as_passages(search: Search, tools: Tools) -> Search:
-    """Return the candidates as passages of their own lines."""
+    """Return each candidate as a passage with only the candidate's own lines."""
     return _with_passages(search, {}, tools.snapshot.catalog)
 
 
@@ -63,7 +63,11 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog:
 def group_by_section(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog
 ) -> _SectionGroups:
-    """Group candidates by section. A candidate with a copy in a better section joins its group."""
+    """Group candidates by section.
+
+    If a copy of a candidate is in a section that already has a group, the candidate joins that
+    group. A candidate that the query names or that contradicts another one stays in its section.
+    """
     groups: _SectionGroups = {}
     for candidate in candidates:
         own_key, *copy_keys = (
@@ -86,11 +90,11 @@ def _section_key(
 def order_passages(
     groups: _SectionGroups, sections: Mapping[ChunkId, Section], coverage: Mapping[ChunkId, float]
 ) -> list[tuple[list[Candidate], bool]]:
-    """Return the groups in passage order, each with True if it is a full passage.
+    """Return the groups in the order of their passages. Each comes with True if it is full.
 
-    Contradicting passages are neighbors. A section of headings alone comes last and is not a full
-    passage, unless the query names it or its `coverage` (the share of the query's words in a chunk)
-    exceeds that of every section with text.
+    Contradicting passages are neighbors. Passages that are not full come last: sections that
+    contain only headings. Such a section is full if the query names it, or if its `coverage` (the
+    share of the query's words in a chunk) is higher than that of every section with text.
     """
     section_of = {candidate.id: key for key, group in groups.items() for candidate in group}
 
@@ -115,9 +119,9 @@ def make_passages(
     catalog: Catalog,
     limit: int,
 ) -> tuple[Passage, ...]:
-    """Return the passages up to the limit, and contradicting ones that directly follow.
+    """Return the passages up to the limit, and contradicting passages that directly follow them.
 
-    A passage of headings alone scores no higher than the full passages.
+    The score of a passage that is not full is at most the lowest score of the full passages.
     """
     end = limit
     while end < len(ordered) and any(candidate.disagrees for candidate in ordered[end][0]):
@@ -134,7 +138,10 @@ def make_passages(
 
 
 def cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
-    """Return the first passages. If the limit splits a contradicting pair, the pair comes last."""
+    """Return the first `limit` passages.
+
+    If the limit splits a contradicting pair, keep both, and drop the passage before them.
+    """
     first, last = tuple(passages[:limit]), limit - 1
     is_split = limit < len(passages) and any(
         is_inside(pair, passage_place(passages[limit])) for pair in passages[last].disagrees
@@ -212,7 +219,7 @@ def _passage(
 
 
 def chunk_place(candidate: Candidate, catalog: Catalog) -> Place:
-    """Return the lines of a candidate's chunk."""
+    """Return the location of a candidate's chunk."""
     document = catalog.documents[candidate.document]
     return Place(
         document.folder, document.path, candidate.chunk.start_line, candidate.chunk.end_line
@@ -220,7 +227,7 @@ def chunk_place(candidate: Candidate, catalog: Catalog) -> Place:
 
 
 def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
-    """Return the lines of chunks that still exist."""
+    """Return the locations of the chunks that still exist."""
     chunks = catalog.chunks(ids)
     return tuple(
         chunk_place(Candidate(n, catalog.document_of(n), chunks[n], 0.0), catalog)
@@ -230,12 +237,12 @@ def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
 
 
 def passage_place(passage: Passage) -> Place:
-    """Return the lines of a passage."""
+    """Return the location of a passage."""
     return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
 def _disagreements(group: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
-    """Return the disagreements of candidates with chunks that still exist."""
+    """Return the disagreements between the candidates and other chunks that still exist."""
     disagreements = []
     for n, differs in (
         pair for candidate in group for pair in (*candidate.disagrees, *candidate.other_versions)

@@ -74,7 +74,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("rerank", rerank),
     ("parents", parents),
 )
-"""All stages in order. The name is also the stage's function, settings table and trace step."""
+"""All stages in order. A stage's function, settings table and trace step have the same name."""
 
 RETRIEVERS: Mapping[str, Stage] = {
     name: stage for name, stage in STAGES if name.startswith("search_")
@@ -82,7 +82,10 @@ RETRIEVERS: Mapping[str, Stage] = {
 """The stages that find chunks. Later stages rank and select them."""
 
 StageObserver = Callable[[str, Search], None]
-"""Called with a stage's name and the search after it; with "" before the first stage."""
+"""Function that is called after each stage, with the stage's name and the search.
+
+Before the first stage, it is called with "" and the first search.
+"""
 
 
 def run_pipeline(
@@ -93,8 +96,8 @@ def run_pipeline(
 ) -> tuple[Search, tuple[TraceStep, ...]]:
     """Run all stages. Return the final search, with at most `limit` passages, and the trace.
 
-    No stage runs if the query is filters alone (the answer is the newest notes) or if no chunk
-    passes the filters.
+    No stage runs if the query contains only filters (the answer is the newest notes), or if no
+    chunk passes the filters.
     """
     search, steps = start_search(query, tools), []
     observe("", search)
@@ -146,7 +149,10 @@ def start_search(query: Query, tools: Tools) -> Search:
 
 
 def _without_repeats(searchable: Selection | None, snapshot: Snapshot) -> Selection | None:
-    """Remove chunks that repeat another chunk of their document. None means all chunks."""
+    """Exclude chunks that repeat another chunk of their document.
+
+    None means that all chunks are searchable.
+    """
     repeated = snapshot.duplicates.repeats()
     if repeated is None:
         return searchable
@@ -154,7 +160,7 @@ def _without_repeats(searchable: Selection | None, snapshot: Snapshot) -> Select
 
 
 def _list_newest(search: Search, tools: Tools) -> Search:
-    """Answer a query of filters alone with the newest notes."""
+    """Answer a query that contains only filters: return the newest notes."""
     catalog, limit = tools.snapshot.catalog, search.query.limit
     candidates, count = newest_candidates(search.searchable, limit, catalog)
     certainty = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
@@ -163,9 +169,10 @@ def _list_newest(search: Search, tools: Tools) -> Search:
 
 
 def _parse_other_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
-    """Return the query's other phrasings that have terms, without repeats.
+    """Return the other phrasings of the query that have terms, without repeats.
 
-    Quotes, filters and dashes in them are plain words: only the query itself narrows a search.
+    Quotation marks, filters and dashes in a phrasing have no effect, because only the query itself
+    narrows a search.
     """
     rewordings = [(f"also {number}", text) for number, text in enumerate(query.also, 1)]
     keys, phrasings = {tuple(words(query.text))}, []
@@ -178,7 +185,7 @@ def _parse_other_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
 
 
 def _finish(search: Search, tools: Tools) -> Search:
-    """Cut the passages to the limit; if `parents` did not run, make passages first."""
+    """Cut the passages to the limit. If `parents` did not run, make the passages first."""
     if search.listed is not None:
         search = parents(search, tools)
     elif not tools.settings.runs("parents"):
@@ -190,14 +197,14 @@ def _finish(search: Search, tools: Tools) -> Search:
 
 
 def _trace_step(stage: str, before: Search, after: Search, seconds: float) -> TraceStep:
-    """Compare a search before and after a stage."""
+    """Return the effect of a stage, from the search before and after it."""
     dropped = after.dropped[len(before.dropped) :]
     moved = _count_moved(before, after)
     return TraceStep(stage, _count(before), _count(after), moved, seconds, dropped)
 
 
 def _count(search: Search) -> int:
-    """Count the passages, else the candidates, else the chunks in the retrievers' lists."""
+    """Count the passages, or else the candidates, or else the chunks in the retrievers' lists."""
     if search.passages:
         return len(search.passages)
     if search.candidates or search.dropped or not search.answerable:
@@ -206,7 +213,7 @@ def _count(search: Search) -> int:
 
 
 def _count_moved(before: Search, after: Search) -> int:
-    """Count the remaining chunks whose order changed."""
+    """Count the remaining candidates whose position changed."""
     if before.candidates is after.candidates:
         return 0
     old, new = ([candidate.id for candidate in search.candidates] for search in (before, after))

@@ -24,7 +24,10 @@ class Provenance:
 
 
 def shared_provenance(documents: Sequence[Document]) -> Provenance:
-    """Return the earliest creation day, the most conservative status and the latest owner."""
+    """Return the earliest creation day, the most conservative status, and an owner.
+
+    The owner is that of the most recently updated document with an owner.
+    """
     statuses = [status for document in documents if (status := approval_status(document))]
     owned = [document for document in documents if owner_of(document)]
     owner = ""
@@ -46,13 +49,13 @@ def approval_status(document: Document) -> str:
 
 
 def _approval_level(status: str) -> int:
-    """Rank a status: draft, review, an unknown status, approved."""
+    """Return the rank of a status, in the order draft, review, any other status, approved."""
     levels = (_DRAFTS, _REVIEWED, {status} - _APPROVED, _APPROVED)
     return next(n for n, names in enumerate(levels) if status in names)
 
 
 def owner_of(document: Document) -> str:
-    """Return `owner` from front matter, else the author."""
+    """Return `owner` from front matter, or else the author."""
     owners = _field(document, "owner")
     names = []
     for owner in owners if isinstance(owners, list) else [owners]:

@@ -21,7 +21,7 @@ from thumbindex.text import words
 
 
 def salience(search: Search, tools: Tools) -> Search:
-    """Add a list of the found chunks by salience, including the boosts for repeats."""
+    """Add a ranked list of the found chunks by salience, with the boosts for repeats."""
     hits = [hit for hit_list in search.lists.values() for hit in hit_list.hits]
     documents = {hit.chunk: hit.document for hit in hits}
     if not documents:
@@ -35,7 +35,10 @@ def salience(search: Search, tools: Tools) -> Search:
 def _rank_by_salience(
     documents: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]
 ) -> RankedList:
-    """Rank chunks by salience, ties by position. A document has the salience of its best chunk."""
+    """Rank chunks by salience, and ties by position.
+
+    The score of a document is the salience of its best chunk.
+    """
     order = sorted(documents, key=lambda n: (-scores[n], n))
     document_scores: dict[DocumentId, float] = {}
     for chunk in order:
@@ -50,7 +53,7 @@ _Item = TypeVar("_Item", bound=Hashable)
 
 
 def fuse(search: Search, tools: Tools) -> Search:
-    """Fuse the lists into candidates, best first; ties by path, then line."""
+    """Fuse the lists into candidates, best first. Ties are sorted by path, then by line."""
     settings = tools.settings
     weights = retriever_weights(search, settings)
     scores = fuse_lists(search.lists, weights, settings, _chunks_without_vector(search, tools))
@@ -86,7 +89,7 @@ def _make_candidates(
 
 
 def _candidate_limit(search: Search, tools: Tools) -> int:
-    """Return the maximum number of candidates. Later stages compare all pairs."""
+    """Return the maximum number of candidates. It limits the pairs that later stages compare."""
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
 
 
@@ -104,7 +107,7 @@ def limit_per_document(
 
 
 def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
-    """Return the weights of the retrievers with results for this kind of query, with sum 1."""
+    """Return the weights of the retrievers that found something. Their sum is 1."""
     raw = {
         name: getattr(settings, name).weight * search.weight_factors.get(name, 1.0)
         for name, ranked in search.lists.items()
@@ -132,9 +135,10 @@ def fuse_lists(
 ) -> dict[ChunkId, float]:
     """Fuse the scores of documents and of chunks into one score per chunk.
 
-    The best chunk of a document gets the document's score. Each other chunk gets a fraction of it:
-    its share of the best chunk's score, to the power of `fuse.spread`. Without `aggregate`, a chunk
-    keeps its own score. Chunks in `pending` have no vector: only the other retrievers score them.
+    The best chunk of a document gets the document's score. Any other chunk gets the document's
+    score times (the chunk's score / the best chunk's score) ^ `fuse.spread`. If `aggregate` is
+    skipped, each chunk keeps its own score. The chunks in `pending` have no vector, so only the
+    other retrievers score them.
     """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
     documents = {hit.chunk: hit.document for ranked in lists.values() for hit in ranked.hits}
@@ -170,8 +174,9 @@ def fuse_lists(
 
 
 def _missing_vector_factor(weights: Mapping[str, float]) -> float:
-    """Return the factor that replaces search_vector's share in the score of a chunk without a
-    vector; 1 if no words matched, because links alone must not outrank vectors.
+    """Return the factor for the score of a chunk without a vector, to compensate for search_vector.
+
+    If no retriever matched words, the factor is 1, because links alone must not outrank vectors.
     """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
     return (
@@ -182,7 +187,7 @@ def _missing_vector_factor(weights: Mapping[str, float]) -> float:
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
-    """Return the fusion function. Reciprocal rank fusion ignores `only`."""
+    """Return the function for a fusion method. Reciprocal rank fusion ignores `only`."""
     if method == "convex":
         return convex_combination
     return lambda rankings, weights, only=None: reciprocal_rank_fusion(rankings, weights, k)
@@ -193,7 +198,10 @@ def convex_combination(
     weights: Mapping[str, float],
     only: AbstractSet[_Item] | None = None,
 ) -> dict[_Item, float]:
-    """Return the weighted sums of max-normalized scores, of all items or of those in `only`."""
+    """Return the weighted sum of each item's scores, divided by the highest score of each list.
+
+    If `only` is given, other items are omitted.
+    """
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         weight, highest = weights.get(name, 0.0), max(scores.values(), default=0.0)
@@ -205,7 +213,7 @@ def convex_combination(
 def reciprocal_rank_fusion(
     rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int
 ) -> dict[_Item, float]:
-    """Return each item's sum of weight × (k + 1) / (k + rank); ranks start at 1."""
+    """Return each item's sum of weight × (k + 1) / (k + rank). Ranks start at 1."""
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         ordered = sorted(scores, key=lambda item: (-scores[item], item))
@@ -215,10 +223,13 @@ def reciprocal_rank_fusion(
 
 
 _HEADING_BOOST = 0.4
-"""Boost of a chunk whose headings contain all query words, added to its share of the best score."""
+"""Boost for a chunk whose headings contain all words of the query.
+
+It is added to the ratio of the chunk's score to the document's best score.
+"""
 
 _CACHED_HEADINGS = 8192
-"""Number of headings with cached stems."""
+"""Maximum number of headings whose stems are cached."""
 
 
 def headings(search: Search, tools: Tools) -> Search:
@@ -245,7 +256,10 @@ def headings(search: Search, tools: Tools) -> Search:
 def _boost_headings(
     candidates: Collection[Candidate], query_stems: frozenset[str], spread: float
 ) -> list[Candidate]:
-    """Rescore a document's chunks as fusion does, with their headings."""
+    """Rescore the chunks of one document by their headings.
+
+    The boosts are added before `fuse.spread` applies, so it is undone first.
+    """
     best = max(candidate.score for candidate in candidates)
     coverages = [
         heading_coverage(candidate.chunk.heading_path[1:], query_stems) for candidate in candidates
@@ -266,7 +280,7 @@ def _boost_headings(
 
 
 def heading_coverage(headings: Collection[str], query_stems: frozenset[str]) -> float:
-    """Return the share of the query's stems in the headings."""
+    """Return the share of the query's stems that the headings contain."""
     stems = frozenset[str]().union(*map(_heading_stems, headings))
     return len(query_stems & stems) / len(query_stems)
 
@@ -294,19 +308,19 @@ def recency(search: Search, tools: Tools) -> Search:
 
 
 def boost_recent(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
-    """Multiply a score by 1 + bias · 2^(−age / half-life), age in days."""
+    """Multiply a score by 1 + bias · 2^(−age / half-life). The age is in days."""
     return candidate.with_score(
         candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days))
     )
 
 
 def sort_candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Sort candidates by score, ties by path, then line."""
+    """Sort candidates by score, and ties by path, then by line."""
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
 
 
 def normalize(search: Search, tools: Tools) -> Search:
-    """Divide scores by the highest possible one, so a weak best hit stays weak."""
+    """Divide scores by the highest possible score, so that weak candidates get low scores."""
     ceiling = max_score(tools.settings)
     return replace(
         search,

@@ -26,11 +26,14 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 _MIN_SERIES = 4
-"""Minimum contradictions of a text that is part of a series, such as release notes."""
+"""A text with at least this many contradictions is in a series, such as release notes."""
 
 
 def contradict(search: Search, tools: Tools) -> Search:
-    """Put contradicting near copies side by side. Each lists the other and the differing words."""
+    """Put contradicting near copies next to each other.
+
+    Each of them lists the other one, with the words that differ.
+    """
     candidates, documents = search.candidates, tools.snapshot.catalog.documents
     differences: dict[int, dict[int, str]] = defaultdict(dict)
     for a, b in near_copies(candidates, tools):
@@ -52,10 +55,10 @@ def contradict(search: Search, tools: Tools) -> Search:
 
 
 def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
-    """Return whether two chunks are about the same thing.
+    """Return whether two chunks may be about the same thing.
 
-    Different headings of one document are not, nor are the notes of a series. Short lines
-    ("Desk: 12") depend on their note: under two titles they are about two things.
+    Chunks under different headings of one document are not, and neither are notes in a series. The
+    meaning of short lines ("Desk: 12") depends on the note's title, so both titles must be equal.
     """
     document, other = documents[first.document], documents[second.document]
     if document is other:
@@ -73,14 +76,17 @@ _NUMBER = re.compile(r"\d+")
 def are_in_series(path: str, other: str) -> bool:
     """Return whether two notes are parts of a series, such as days or releases.
 
-    Both names of such notes contain numbers, and their paths contain different ones.
+    Both file names contain a number, and the numbers in the paths differ.
     """
     names = (note_path.rpartition("/")[2].rpartition(".")[0] for note_path in (path, other))
     return all(map(_NUMBER.search, names)) and _NUMBER.findall(path) != _NUMBER.findall(other)
 
 
 def _pair_contradictions(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Move the second of each contradicting pair behind the first, and raise it to its score."""
+    """Move the second candidate of each contradicting pair directly after the first.
+
+    If the second has a lower score, it gets the score of the first.
+    """
     if not any(candidate.disagrees for candidate in candidates):
         return tuple(candidates)
     ordered = group_partners(
@@ -100,7 +106,7 @@ def group_partners(
     key: Callable[[_Item], _Key],
     partners: Callable[[_Item], AbstractSet[_Key]],
 ) -> list[_Item]:
-    """Return the items in order, each followed by its partners."""
+    """Return the items in order, but each directly followed by its partners. None is repeated."""
     by_key = {key(item): item for item in items}
     ordered: dict[_Key, _Item] = {}
     for item_key, item in by_key.items():
@@ -116,7 +122,10 @@ def group_partners(
 
 
 def diversify(search: Search, tools: Tools) -> Search:
-    """Rank further chunks of a document lower: by a discount, or by maximal marginal relevance."""
+    """Rank additional chunks of a document lower.
+
+    The method is a discount or maximal marginal relevance.
+    """
     settings = tools.settings.diversify
     named, others = split_name_matches(search.candidates)
     if settings.method == "mmr":
@@ -132,9 +141,9 @@ def diversify(search: Search, tools: Tools) -> Search:
 def discounted_order(
     candidates: Sequence[Candidate], discount: float, shown: Mapping[DocumentId, int]
 ) -> list[int]:
-    """Return positions by score · discount^n, where n counts the document's earlier chunks.
+    """Return the positions sorted by score · discount^n.
 
-    `shown` has the number of each document's chunks before these candidates.
+    n is the number of earlier chunks of the same document. It starts with the number in `shown`.
     """
     counts, scores = Counter(shown), list[float]()
     for candidate in candidates:
@@ -144,9 +153,10 @@ def discounted_order(
 
 
 def _mmr_order(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
-    """Return positions by weight · relevance − (1 − weight) · highest cosine to an earlier item.
+    """Return the positions by maximal marginal relevance (Carbonell & Goldstein, SIGIR 1998).
 
-    Carbonell & Goldstein, SIGIR 1998. `vectors` has shape (items, dimensions); NaN means no vector.
+    Each next item maximizes weight · relevance − (1 − weight) · cosine. The cosine is the highest
+    with any earlier item. `vectors` has shape (items, dimensions), and NaN for a missing vector.
     """
     scores = np.array(relevance, dtype=np.float64)
     cosines = np.nan_to_num(inner_products(vectors, vectors), nan=0.0)
@@ -193,8 +203,8 @@ def blend(
 ) -> tuple[Candidate, ...]:
     """Rescore the top candidates by (1 − weight) · score + weight · the reranker's score.
 
-    The candidates in `below` keep their order, after the top. Scores are not rescaled: that would
-    turn the best of irrelevant candidates into a winner.
+    The candidates in `below` follow in their old order. The reranker's scores are not rescaled, so
+    that the best of several irrelevant candidates does not get a high score.
     """
     blended = sort_candidates(
         replace(

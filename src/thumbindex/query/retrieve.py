@@ -22,7 +22,7 @@ TEXT_RETRIEVERS = ("search_keyword", "search_code")
 """Retrievers that match words of the text."""
 
 QUERY_WEIGHT = 2
-"""Weight of the query itself relative to another phrasing."""
+"""Weight of the query itself, relative to each other phrasing."""
 
 
 def search_keyword(search: Search, tools: Tools) -> Search:
@@ -38,15 +38,15 @@ def search_keyword(search: Search, tools: Tools) -> Search:
 
 
 def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
-    """Return the BM25F weights, without fields of boost 0."""
+    """Return the BM25F parameters, without the fields whose boost is 0."""
     boosts = {name: boost for name in KEYWORD_FIELDS if (boost := getattr(settings, name))}
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 
 def merge_terms(query_terms: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
-    """Return the terms of all phrasings once each, with the sum of their weights.
+    """Return each term of all phrasings once, with the sum of its weights.
 
-    BM25 is a sum over terms, so one search with these equals the sum of one search per phrasing.
+    BM25 is a sum over terms, so a search with all terms equals the sum of a search per phrasing.
     """
     if not others:
         return tuple(query_terms)
@@ -60,7 +60,7 @@ def merge_terms(query_terms: Sequence[Term], others: Sequence[Sequence[Term]]) -
 
 
 def merge_identifiers(search: Search) -> tuple[Term, ...]:
-    """Return the query's identifiers and words, and whole identifiers of other phrasings."""
+    """Return the query's identifiers and words, and the whole identifiers of other phrasings."""
     return merge_terms(
         search.identifiers,
         [
@@ -82,7 +82,7 @@ def search_code(search: Search, tools: Tools) -> Search:
 
 
 def search_vector(search: Search, tools: Tools) -> Search:
-    """Find chunks by meaning. Does nothing without a model or vectors."""
+    """Find chunks by meaning. If there is no model or no vector, do nothing."""
     settings = tools.settings.search_vector
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
@@ -108,7 +108,10 @@ def search_vector(search: Search, tools: Tools) -> Search:
 
 
 def _mean_vector(vectors: Sequence[Vector]) -> Vector:
-    """Return the normalized weighted mean. It ranks chunks as the weighted sum of cosines does."""
+    """Return the normalized weighted mean of the phrasings' vectors.
+
+    It ranks chunks in the same order as the weighted sum of the phrasings' cosines.
+    """
     total = np.sum(vectors, axis=0) + (QUERY_WEIGHT - 1) * vectors[0]
     norm = max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)
     mean: Vector = (total / norm).astype(np.float32)
@@ -116,7 +119,7 @@ def _mean_vector(vectors: Sequence[Vector]) -> Vector:
 
 
 def search_graph(search: Search, tools: Tools) -> Search:
-    """Find documents that the top documents link to, each by its best chunk."""
+    """Find the documents that the top documents link to, and return the best chunk of each."""
     settings = tools.settings.search_graph
     seeds = top_documents(search.lists, settings.from_documents)
     scores = link_scores(seeds, tools.snapshot.graph, settings)
@@ -130,7 +133,10 @@ def search_graph(search: Search, tools: Tools) -> Search:
 
 
 def top_documents(lists: Mapping[str, RankedList], count: int) -> tuple[DocumentId, ...]:
-    """Return the top documents of all lists, by the sum of 1 / rank of their best chunks."""
+    """Return the documents with the highest sum of 1 / rank over all lists.
+
+    The rank of a document is that of its best chunk.
+    """
     scores: dict[DocumentId, float] = defaultdict(float)
     for ranked in lists.values():
         best = {hit.document: hit.rank for hit in reversed(ranked.hits)}
@@ -153,7 +159,7 @@ def link_scores(
 def neighbors(
     seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
 ) -> tuple[DocumentId, ...]:
-    """Return the first documents that a document links to, ascending."""
+    """Return the ids of documents that a document links to, ascending, up to the maximum."""
     return graph.outgoing(seed)[: settings.neighbors]
 
 
@@ -177,12 +183,15 @@ def _neighbor_hits(scores: Mapping[DocumentId, float], search: Search, tools: To
 
 
 def chunk_ids_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
-    """Return the chunks of a document, in order."""
+    """Return the ids of a document's chunks, in order."""
     return [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
 
 
 def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Search) -> ChunkId:
-    """Return the chunk with the highest cosine; without vectors, the best-ranked or first one."""
+    """Return the chunk with the highest cosine.
+
+    Without vectors, return the best-ranked chunk, or the first one if none has a rank.
+    """
     if best := top_cosines(chunks, cosines, 1):
         return next(iter(best))
     hits = (hit for ranked in search.lists.values() for hit in reversed(ranked.hits))
@@ -191,19 +200,22 @@ def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Sea
 
 
 COSINE_DIGITS = 6
-"""Digits to which a cosine is the same in any batch."""
+"""Decimal places to which a cosine is the same for every batch size."""
 
 _BEST_CHUNK_WEIGHTS = (4, 2, 1)
-"""Weights of a document's best chunks in the document's score."""
+"""Weights of a document's best chunks in the score of the document, best first."""
 
 _MAX_UNPENALIZED_CHUNKS = 5
-"""Maximum chunks of a document without a length penalty."""
+"""Maximum chunks of a document that gets no length penalty."""
 
 _LENGTH_PENALTY = 0.005
-"""Length penalty per unit of ln(chunks): among more chunks, more are close to a query by chance."""
+"""Length penalty per unit of ln(chunks).
+
+The more chunks a document has, the more of them are close to a query by chance.
+"""
 
 _NEIGHBOR_SHARE = 0.15
-"""Share of each neighboring chunk in a smoothed cosine."""
+"""Weight of each neighboring chunk in a smoothed cosine."""
 
 
 def aggregate(search: Search, tools: Tools) -> Search:
@@ -221,7 +233,7 @@ def aggregate(search: Search, tools: Tools) -> Search:
 
 
 def score_documents_by_words(ranked: RankedList) -> RankedList:
-    """Score each document by the sum of its best chunk's score and its own."""
+    """Score each document by its best chunk's score plus the score of the document as a whole."""
     best: dict[DocumentId, float] = {}
     for hit in ranked.hits:
         best.setdefault(hit.document, hit.score)
@@ -236,7 +248,7 @@ def score_documents_by_vectors(
 ) -> RankedList:
     """Score each document by the cosines of its best chunks, minus the length penalty.
 
-    These chunks join the hits, and all hits get smoothed cosines.
+    Add the best chunks to the hits. The score of each hit is a smoothed cosine.
     """
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in ranked.hits}
@@ -280,10 +292,10 @@ def length_penalty(chunks: int) -> float:
 def smooth_cosines(
     cosines: npt.NDArray[np.float32], lengths: Sequence[int]
 ) -> npt.NDArray[np.float32]:
-    """Blend each cosine with its two neighbors in the same document. A missing neighbor counts as
-    equal.
+    """Blend the cosine of each chunk with those of its two neighbors in the same document.
 
-    `cosines` has the chunks of one document after another; `lengths` are their counts.
+    If a neighbor is missing, the chunk's own cosine takes its place. `cosines` has the chunks of
+    one document after another. `lengths` has the number of chunks of each document.
     """
     document = np.repeat(np.arange(len(lengths)), lengths)
     same_document = document[1:] == document[:-1]
@@ -300,7 +312,7 @@ def smooth_cosines(
 def top_cosines(
     chunks: Sequence[ChunkId], cosines: Sequence[float], count: int
 ) -> Mapping[ChunkId, float]:
-    """Return the `count` highest cosines by chunk, without NaN."""
+    """Return the `count` chunks with the highest cosines, best first. NaN is ignored."""
     pairs = [
         (cosine, chunk)
         for chunk, cosine in zip(chunks, cosines, strict=True)

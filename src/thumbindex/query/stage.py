@@ -42,11 +42,12 @@ class OtherForm(NamedTuple):
 
 
 class ReferenceMatch(NamedTuple):
-    """A match of the query with a note's name, path, heading or date. The smallest is the best."""
+    """A match of the query with a note's name, path, heading or date. The best one sorts first."""
 
-    # 0: same but for case; 1: same but for accents and punctuation; 2: a prefix of the note's name
+    # 0: equal, ignoring case; 1: equal, ignoring accents and punctuation, too;
+    # 2: the note's name only begins with the date
     distance: int
-    priority: int  # of its kind
+    priority: int  # of `kind`; the lowest is the best
     omitted_folders: int  # folders of the note's path that the query omits
     kind: NameKind
     heading: str = ""
@@ -55,7 +56,7 @@ class ReferenceMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phrasing:
-    """The query's own words, a rewording, or a hypothetical answer."""
+    """A text to search for: the query's own words, a rewording, or a hypothetical answer."""
 
     name: str  # `query`, `also 1` and so on, or `passage`
     text: str
@@ -70,9 +71,9 @@ class Search:
 
     query: Query
     text: str  # the searched text: the query without filters, with its spelling corrected
-    # notes named by the whole query
+    # notes whose name, path or link is the whole query
     reference_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
-    # notes of the day or month in the query
+    # notes named after the day or month in the query
     date_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
     # retriever -> factor of its weight for this kind of query
@@ -84,9 +85,8 @@ class Search:
     searchable: Selection | None = None  # chunks that pass the filters; None means all
     typed_filters: tuple[TypedFilter, ...] = ()  # filters typed in the query
     unmet: tuple[UnmetFilter, ...] = ()  # typed filters that no note matches
-    undated: int = (
-        0  # undated documents that `since` or `until` excludes, if there are few passages
-    )
+    # number of undated documents that `since` or `until` excludes, if there are few passages
+    undated: int = 0
     listed: int | None = None  # number of matching documents, if the query is filters alone
     other_phrasings: tuple[Phrasing, ...] = ()  # rewordings and the hypothetical answer
     query_vector: Vector | None = None  # of the query's own words
@@ -102,7 +102,7 @@ class Search:
     confidence: float = 0.0
     confidence_level: str = "low"
     answerable: bool = True
-    nearest: tuple[Candidate, ...] = ()  # the best of each document, if nothing answers the query
+    nearest: tuple[Candidate, ...] = ()  # the closest candidates, if nothing answers the query
 
     @property
     def all_phrasings(self) -> tuple[Phrasing, ...]:
@@ -111,7 +111,7 @@ class Search:
         return (own, *self.other_phrasings)
 
     def keep_searchable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
-        """Keep the searchable chunks."""
+        """Return the searchable ones of the given chunks, in the same order."""
         if self.searchable is None:
             return chunks
         mask = self.searchable.among(chunks).tolist()
@@ -128,7 +128,10 @@ class Tools:
     reranker: Reranker | None = None
 
     def cosines(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
-        """Return each chunk's cosine with a query, shape (chunks,); NaN without a vector."""
+        """Return each chunk's cosine with a query, shape (chunks,).
+
+        A chunk without a vector has NaN.
+        """
         if not len(self.snapshot.vector):
             return np.full(len(chunks), np.nan, dtype=np.float32)
         return inner_products(self.snapshot.vector.vectors(chunks), query)

@@ -1,4 +1,4 @@
-"""The stages classify and correct, and the parser of a query's terms."""
+"""The stages `classify` and `correct`, and the parser of a query's terms."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from thumbindex.text import (
 )
 
 QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
-"""A phrase between straight, curly or wide double quotes."""
+"""A phrase between straight, curly or full-width double quotes."""
 
 QUOTATION_MARK = re.compile('["“”„＂]')
-"""A double quotation mark, straight, curly or wide."""
+"""A straight, curly or full-width double quotation mark."""
 
 _IDENTIFIER = re.compile(
     r"^--?[A-Za-z][\w-]*$"  # --flag
@@ -38,16 +38,22 @@ _IDENTIFIER = re.compile(
     r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
 )
 _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
-"""A Korean word of one syllable with its particle: 책을 and 책이 share no bigram."""
+"""A Korean word of one syllable with a particle.
+
+책을 and 책이 contain the same word, but share no bigram.
+"""
 
 _Frequency = Callable[[str], int]
-"""Function from a word to the number of chunks that contain it."""
+"""Function that returns the number of chunks that contain a word."""
 
 _ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
-"""Weights of English function words."""
+"""English function words, with weight 0."""
 
 _BARE_NOUN_WEIGHT = 0.5
-"""Weight of the syllable without its particle. It is low because 종이 is one word."""
+"""Weight of a syllable without its particle.
+
+It is low because the syllable after it may be no particle: 종이 is one word.
+"""
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
@@ -55,8 +61,8 @@ _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈�
 def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Return the terms for search_keyword and the terms for search_code.
 
-    Both omit function words of English and the query's language, and bigrams of Chinese or Japanese
-    that only join two words.
+    Both omit function words of English and of the query's language. They also omit Chinese and
+    Japanese bigrams that belong to two words.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(text, keyword.languages, keyword.chunk_frequency)
@@ -66,7 +72,7 @@ def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, 
 def stop_weights(
     text: str, languages: Collection[str], frequency: _Frequency | None = None
 ) -> Mapping[str, float]:
-    """Return the weights of function words and of bigrams that only join two words.
+    """Return the weights of function words, and of bigrams that belong to two words.
 
     All other words have weight 1. Without `frequency`, bigrams are not checked.
     """
@@ -80,7 +86,7 @@ def stop_weights(
 
 
 def _joining_bigrams(text: str, frequency: _Frequency) -> Iterator[str]:
-    """Yield the bigrams that only join two words of Chinese or Japanese.
+    """Yield the Chinese or Japanese bigrams that belong to two words.
 
     No chunk contains such a bigram, but some chunk contains a neighboring one.
     """
@@ -96,7 +102,10 @@ def _joining_bigrams(text: str, frequency: _Frequency) -> Iterator[str]:
 
 
 def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tuple[Term, ...]:
-    """Return the words and quoted phrases, once each. Stop words count only if they are all."""
+    """Return the words and quoted phrases of a text, each once.
+
+    Stop words are omitted, unless there is nothing else.
+    """
     phrases = dict.fromkeys(
         " ".join(parts) for phrase in QUOTED.findall(text) if (parts := words(phrase))
     )
@@ -116,7 +125,7 @@ def code_terms(
 ) -> tuple[Term, ...]:
     """Return whole identifiers, their parts, and plain words, each once with its highest weight.
 
-    A whole identifier has `whole_weight`. Its parts share the weight of one word.
+    The weight of a whole identifier is `whole_weight`. Its parts together weigh as much as a word.
     """
     weights: dict[str, float] = {}
     stopped: list[str] = []
@@ -137,7 +146,7 @@ def code_terms(
 
 
 def tokens(text: str) -> list[str]:
-    """Split a text at spaces and between scripts, and strip punctuation except `()` of a call."""
+    """Split a text at spaces and between scripts, and strip punctuation, except `()` of a call."""
     parts = []
     for token in space_cjk(text).split():
         around = _PUNCTUATION if token.startswith(".") else _PUNCTUATION + "."
@@ -147,7 +156,7 @@ def tokens(text: str) -> list[str]:
 
 
 def is_identifier(token: str) -> bool:
-    """Return whether a token can only be code. GitHub, iPhone and MP3 may be brands."""
+    """Return whether a token can only be code. Names such as GitHub, iPhone and MP3 are not."""
     return bool(_IDENTIFIER.search(token))
 
 
@@ -158,7 +167,7 @@ def _is_number(token: str) -> bool:
 
 _NUMBER = re.compile(r"\d[\d.,:/'’-]*")
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
-"""A year. It is mostly context, not the object of a query."""
+"""A year. It does not make a query factual, because a year is mostly context."""
 
 _MIN_DIGITS = 3
 
@@ -169,27 +178,27 @@ _DOC_PART_WORDS = frozenset(
     "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
     "appendix".split()
 )
-"""Words for parts of documentation, anywhere in a query."""
+"""Words for parts of documentation that count anywhere in a query."""
 
 _DOC_PART_EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
-"""Words for parts of documentation, at the start or end of a query."""
+"""Words for parts of documentation that count only at the start or end of a query."""
 
 _WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
     QueryKind.NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
     QueryKind.EXPLORATORY: {"search_vector": 1.3},
 }
-"""Factors of the retrievers' weights by kind of query."""
+"""Factors for the retrievers' weights, by kind of query."""
 
 
 def classify(search: Search, tools: Tools) -> Search:
-    """Set the query's kind, and the factors of the retrievers' weights for it."""
+    """Set the kind of the query, and the factors for the retrievers' weights."""
     kind = kind_of(search.text, named=bool(search.reference_matches))
     return replace(search, kind=kind, weight_factors=_WEIGHT_FACTORS[kind])
 
 
 def kind_of(text: str, named: bool) -> QueryKind:
-    """Return the kind of a query. `named` is True if it is a document's name."""
+    """Return the kind of a query. `named` is True if the query is a document's name."""
     if _is_factual(text):
         return QueryKind.FACTUAL
     return QueryKind.NAVIGATIONAL if named or _is_navigational(text) else QueryKind.EXPLORATORY
@@ -206,7 +215,7 @@ def _is_factual(text: str) -> bool:
 
 
 def _is_navigational(text: str) -> bool:
-    """Return whether a text asks for a place: a wikilink, or a part of the documentation."""
+    """Return whether a text contains a wikilink, or a word for a part of documentation."""
     if "[[" in text:
         return True
     if _QUESTION.match(text.strip()):
@@ -219,24 +228,26 @@ def _is_navigational(text: str) -> bool:
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…»]*)")
-"""Three groups: punctuation and an elided article (l', un'), a word, and its `'s` and punctuation.
-"""
+"""Three groups: punctuation and an elided article (l', un'), a word, and `'s` and punctuation."""
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _MIN_LETTERS = 4
-"""Minimum letters of a word that is corrected."""
+"""Minimum letters of a word to correct."""
 
 _MIN_LETTERS_TWO_EDITS = 8
-"""Minimum letters of a word for two edits."""
+"""Minimum letters of a word that may be corrected by two edits."""
 
 _MIN_LETTERS_FIRST_WRONG = 6
-"""Minimum letters of a word whose first letter may be wrong."""
+"""Minimum letters of a word whose first letter may be corrected."""
 
 _SUFFIX_EDITS = 2
-"""Number of edits that may only add a suffix (strange, strangers), which is no correction."""
+"""Number of letters that may be a suffix.
+
+A word is not corrected to one that only lacks these last letters: "strangers" to "strange".
+"""
 
 _MAX_CORRECTIONS = 20
-"""Maximum corrected words. Each is compared with the whole lexicon."""
+"""Maximum words to correct in a query. Each is compared with the whole lexicon."""
 
 
 def correct(search: Search, tools: Tools) -> Search:
@@ -258,9 +269,9 @@ def correct(search: Search, tools: Tools) -> Search:
 
 
 def _is_known(word: str, tools: Tools) -> bool:
-    """Return whether a note contains a word, or a model for the notes' languages knows it.
+    """Return whether a word is in a note, or in the vocabulary of a model for the notes' languages.
 
-    `baby` is spelled correctly even if all notes say `infant`.
+    `baby` is spelled correctly even if all notes use `infant`.
     """
     if tools.snapshot.keyword.chunk_frequency(word) > 0:
         return True
@@ -289,13 +300,13 @@ def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
 
 
 _MAX_CJK_RUN = 200
-"""Maximum characters of a run of Chinese, Japanese or Korean."""
+"""Maximum characters of Chinese, Japanese or Korean without a space in a query."""
 
 _LONG_RUN = re.compile(rf"(\w{{{_MAX_CJK_RUN}}})\w++")
 
 
 def truncate_cjk_runs(text: str) -> str:
-    """Cut long runs of Chinese, Japanese or Korean, because every bigram is looked up."""
+    """Shorten long runs of Chinese, Japanese or Korean, because each bigram is looked up."""
     return _LONG_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
 
 
@@ -322,7 +333,7 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
 
 
 def find_correction(word: str, tools: Tools) -> str | None:
-    """Return the correction of a word; None if there is none, or if a note contains its stem."""
+    """Return the correction of a word, or None. A word whose stem is in a note has none."""
     keyword = tools.snapshot.keyword
     if keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
         return None
@@ -334,8 +345,9 @@ def closest_word(
 ) -> str | None:
     """Return the nearest word by optimal string alignment (Damerau 1964).
 
-    Ties go to the same first letter, then to the higher frequency, then to the alphabet. `lexicon`
-    returns words by length, possibly of deleted chunks; `frequency` counts current chunks.
+    Ties go to a word with the same first letter, then to the most frequent word, then to the first
+    in the alphabet. `lexicon` returns the words of given lengths, possibly with words of deleted
+    chunks. `frequency` counts current chunks only.
     """
     limit = 2 if len(word) >= _MIN_LETTERS_TWO_EDITS else 1
     similar = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
