@@ -1,4 +1,4 @@
-"""Text analysis: stemmed terms of prose, identifiers and their parts; and highlighting."""
+"""Text analysis: stem prose, split identifiers into parts, and highlight matches."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ from thumbindex.text import (
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
 _LANGUAGE_SAMPLE = 300
-"""Number of a chunk's characters used to detect its language."""
+"""Number of characters at the start of a chunk from which its language is detected."""
 
 LANGUAGE_MARK = ":"
-"""First character of non-English stems, so that they are adjacent in a segment."""
+"""First character of stems in `INFLECTED_LANGUAGES`. In the sorted terms of a segment, the stems of
+each language are adjacent.
+"""
 
 _russian = RussianStemmer()
 _snowball = {
@@ -57,7 +59,7 @@ _ELIDED = re.compile(
 )
 """Elided French and Italian articles and pronouns, as a prefix of a word."""
 
-# endings that the stemmers know only with accents, and plurals that they miss
+# endings that the stemmers recognize only with accents, and plurals that they miss
 _ACCENTED_ENDINGS = {
     "es": ((re.compile(r"(?<=[au])cion$"), "ción"),),
     "fr": (
@@ -76,13 +78,13 @@ _ACCENTED_ENDINGS = {
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def stem(word: str) -> str:
-    """Return a word's stem: Russian for Cyrillic, else English."""
+    """Stem a word, as Russian if it starts with a Cyrillic letter, otherwise as English."""
     return str(_russian.stem(word) if "а" <= word[0] <= "я" else porter2(word))
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def language_stem(word: str, language: str) -> str:
-    """Return a folded word's stem in a language of `INFLECTED_LANGUAGES`, prefixed with that."""
+    """Stem a folded word in `language`, and prefix the stem with the language code."""
     bare = _ELIDED.sub("", word) if "'" in word else word
     for ending, replacement in _ACCENTED_ENDINGS.get(language, ()):
         bare = ending.sub(replacement, bare)
@@ -93,7 +95,7 @@ def language_stem(word: str, language: str) -> str:
 
 
 def stems(word: str, languages: Collection[str]) -> tuple[str, ...]:
-    """Return a word's English stem and, in Latin script, its stems in other languages."""
+    """Return the stem of a word, followed by its stems in `languages` if it is in Latin script."""
     if word[0].isascii() and word[0].isalpha():
         return (stem(word), *(language_stem(word, language) for language in languages))
     return (stem(word),)
@@ -101,9 +103,9 @@ def stems(word: str, languages: Collection[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedFields:
-    """The terms of a chunk or document with their positions, and the number of words, by field.
+    """The terms, their positions and the number of words in each field of a chunk or document.
 
-    Code has no positions.
+    The field "code" has no positions.
     """
 
     fields: Mapping[str, tuple[Sequence[str], Sequence[int]]]
@@ -111,7 +113,10 @@ class AnalyzedFields:
 
 
 def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
-    """Return the terms of a chunk by nonempty field. `language` is the document's."""
+    """Analyze the fields of a chunk.
+
+    `language` is the document's. It is used if the chunk's language cannot be detected.
+    """
     body = strip_markup(chunk.text)
     detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_LANGUAGE_SAMPLE],))
     analyzed = _stemmed(
@@ -126,7 +131,7 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
 
 
 def analyze_document(document: Document) -> AnalyzedFields:
-    """Return the terms of a document's fields, which count for all of its chunks."""
+    """Analyze the fields of a document. Their terms count for all of its chunks."""
     return _stemmed(
         {
             "title": document.title,
@@ -142,7 +147,7 @@ def analyze_document(document: Document) -> AnalyzedFields:
 
 
 def _code_terms(value: str) -> list[str]:
-    """Return folded identifiers, their parts, and words, without stop words."""
+    """Return the identifiers in a text, their parts, and words, folded and without stop words."""
     return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 
@@ -156,8 +161,8 @@ def _forms(token: str) -> tuple[str, ...]:
 
 
 def _stemmed(texts: Mapping[str, str], language: str) -> AnalyzedFields:
-    """Return the stems of texts with positions, and the number of words, by field."""
-    # English stems as well: texts contain English names, and the language may be wrong
+    """Stem the text of each field as English, and as `language` if a stemmer exists."""
+    # also as English: texts contain English names, and `language` may be wrong
     languages = (language,) if language in INFLECTED_LANGUAGES else ()
     fields: dict[str, tuple[Sequence[str], Sequence[int]]] = {}
     lengths = {}
@@ -179,13 +184,17 @@ def _stemmed(texts: Mapping[str, str], language: str) -> AnalyzedFields:
 # -------------------------------------------------------------- highlighting
 
 CharSpan = tuple[int, int]
-"""Start and end of a match in a text, in characters."""
+"""Start and end of a match, as character offsets in a text."""
 
 
 def highlight_spans(
     text: str, terms: Collection[Term], languages: Collection[str]
 ) -> tuple[CharSpan, ...]:
-    """Return the spans of a text that match terms by stem, phrases as adjacent words."""
+    """Return the spans of a text that match any of the terms or their forms.
+
+    Words match by stem, and the words of a phrase must be adjacent. A term with punctuation also
+    matches literally.
+    """
     forms = [words(form.text) for term in terms for form in (term, *term.forms)]
     initials = {word[0] for form in forms for word in form}
     stemmed_forms = [[set(stems(word, languages)) for word in form] for form in forms if form]

@@ -1,5 +1,5 @@
-"""BM25F over posting lists, for all chunks and documents at once. The term frequencies of all
-fields are merged before saturation.
+"""BM25F over posting lists: score all chunks and documents at once. The term frequencies of all
+fields are added up before saturation.
 
 Robertson, Zaragoza & Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
 """
@@ -17,12 +17,12 @@ from thumbindex.ports import IntArray, KeywordWeights, Mask
 
 Floats = npt.NDArray[np.float32]
 MAX_DOCUMENTS = 1_000
-"""Maximum documents in the result of a query."""
+"""Maximum number of documents in the result of a query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostingList:
-    """A term's postings in a field: ascending ids of chunks or documents, and frequencies."""
+    """The chunks or documents (ascending ids) that contain a term in a field, and how often."""
 
     # 32-bit in cached lists
     ids: npt.NDArray[np.signedinteger[Any]]
@@ -32,7 +32,7 @@ class PostingList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldLengths:
-    """The lengths of a field in words, by id and summed by document."""
+    """The length of a field in words: of each chunk or document, and in total of each document."""
 
     by_id: Floats
     mean: float
@@ -46,7 +46,7 @@ class FieldLengths:
 
     @classmethod
     def of_chunks(cls, lengths: Floats, document_ids: IntArray, documents: int) -> FieldLengths:
-        """Return the lengths of a chunk field, with their sums by document."""
+        """Return the lengths of a chunk field, and their sum for each document."""
         summed = np.bincount(document_ids, weights=lengths, minlength=documents).astype(np.float32)
         return cls(lengths, _mean(lengths), summed, _mean(summed))
 
@@ -66,7 +66,10 @@ def weighted_union(lists: Sequence[tuple[PostingList, float]]) -> PostingList:
 
 
 def max_union(lists: Sequence[PostingList]) -> PostingList:
-    """Merge the posting lists of a word's stems; the highest frequency counts."""
+    """Merge the posting lists of a word's stems.
+
+    If several lists contain the same id, the highest frequency counts.
+    """
     filled = [postings for postings in lists if len(postings.ids)]
     if len(filled) < 2:
         return filled[0] if filled else lists[0]
@@ -77,7 +80,10 @@ def max_union(lists: Sequence[PostingList]) -> PostingList:
 
 
 class Scorer:
-    """Sums the scores of a query's terms. A document field counts for all chunks of a document."""
+    """Adds up the scores of a query's terms for every chunk and document.
+
+    A document field counts for all chunks of its document.
+    """
 
     def __init__(
         self,
@@ -95,9 +101,9 @@ class Scorer:
         self._total_idf = 0.0
 
     def add(self, weight: float, lists: Mapping[str, PostingList]) -> None:
-        """Add a term with its posting lists by field."""
+        """Add the scores of a term, given its posting list in each field."""
         chunk, document = np.zeros_like(self._chunk_scores), np.zeros_like(self._document_scores)
-        # document fields first: their sum is part of every chunk's
+        # document fields first: their sum is added to every chunk of the document
         for by_document in (True, False):
             for field, postings in lists.items():
                 if postings.by_document is by_document and len(postings.ids):
@@ -121,8 +127,9 @@ class Scorer:
         chunk: Floats,
         document: Floats,
     ) -> None:
-        """Add a field's length-normalized frequencies to `document`, and to `chunk` if it is a
-        chunk field.
+        """Add a field's length-normalized frequencies to `document`.
+
+        If it is a chunk field, also add them to `chunk`.
         """
         b = self._weights.b
         if postings.by_document:
@@ -148,7 +155,10 @@ class Scorer:
     def best_chunks(
         self, limit: int, mask: Mask | None
     ) -> tuple[list[int], list[float], list[float]]:
-        """Return the best chunks (ties by id): ids, scores, matched shares of the query's idf."""
+        """Return ids and scores of the best chunks, and the share of the query's idf they match.
+
+        Ties are broken by id.
+        """
         shares = self._matched_idf / self._total_idf if self._total_idf else self._matched_idf
         coverage = self._weights.coverage
         scores = self._chunk_scores * (1 - coverage + coverage * shares)
@@ -156,7 +166,7 @@ class Scorer:
         return best, scores[best].tolist(), shares[best].tolist()
 
     def best_documents(self, mask: Mask | None) -> list[tuple[int, float]]:
-        """Return the best documents with their scores."""
+        """Return the ids and scores of the best documents."""
         scores = self._document_scores
         if mask is not None:
             allowed = np.zeros(len(scores), dtype=np.bool_)
@@ -166,7 +176,7 @@ class Scorer:
 
 
 def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
-    """Return the ids of the best scores above 0, ties by id."""
+    """Return the ids of the `limit` highest scores above 0. Ties are broken by id."""
     ids = np.flatnonzero(scores > 0)
     if len(ids) > limit:
         cutoff = np.partition(scores[ids], -limit)[-limit]

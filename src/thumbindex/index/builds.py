@@ -1,4 +1,4 @@
-"""Builds of an index: verify, repair, start and switch; delete indexes and unused vectors."""
+"""Verify, repair, create and switch builds of an index; delete indexes and unused vectors."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from thumbindex.index.vector_store import VectorStore, repair_vectors
 _LOG = logging.getLogger(__name__)
 
 INCOMPLETE = "incomplete"
-"""Meta key of a build that does not contain all notes yet."""
+"""Meta key that is set while a build does not contain all notes yet."""
 
 CARRIED_META = ("model", "fingerprint", "dimensions", "model_setting", "root")
-"""Meta keys copied to the next build: they cannot be derived from the notes."""
+"""Meta keys copied to the next build, because they cannot be derived from the notes."""
 
 
 def open_store(paths: IndexPaths) -> Store:
@@ -41,7 +41,7 @@ def open_store(paths: IndexPaths) -> Store:
 
 
 def find_damage(paths: IndexPaths) -> str:
-    """Read a whole index without locking it; describe the first damage, or return "".
+    """Read a whole index without locking it. Return a description of the first damage, or "".
 
     Raises StorageError if the index cannot be read for another reason.
     """
@@ -68,8 +68,8 @@ def find_damage(paths: IndexPaths) -> str:
 def repair_index(paths: IndexPaths) -> str:
     """Repair an index that is damaged or has another schema.
 
-    Deletes damaged vectors, and switches to an empty build that the next run fills. Returns
-    sentences that describe this, or "".
+    Deletes damaged vector files. If the index itself is damaged, switches to an empty build, which
+    the next run fills. Returns a message about the repairs, or "" if nothing was damaged.
     """
     sentences = []
     for path in sorted(paths.folder.with_name(VECTORS_FOLDER).glob("*.sqlite3")):
@@ -79,10 +79,10 @@ def repair_index(paths: IndexPaths) -> str:
         with hold_lock(paths.rebuild):
             if damage := find_damage(paths):  # else another process has repaired it
                 switch_build(paths.folder, begin_build(paths.folder, keep=lambda store: False))
-                # the store recorded whether an erasure is due
+                # the damaged store recorded whether an erasure was due
                 _request_vector_deletion(paths.folder.parent)
                 sentences.append(
-                    f"The index in {paths.folder} was damaged ({damage}): it is rebuilt from "
+                    f"The index in {paths.folder} was damaged ({damage}). It will be rebuilt from "
                     "the notes."
                 )
     return " ".join(filter(None, sentences))
@@ -91,8 +91,8 @@ def repair_index(paths: IndexPaths) -> str:
 def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
     """Create the build after the current one, and return its number.
 
-    An unfinished one is continued if `keep` returns True for its store. The caller holds the
-    `rebuild` lock.
+    If that build already exists but is unfinished, `keep` decides by its store whether to continue
+    it. Otherwise, the build starts empty. The caller holds the `rebuild` lock.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
@@ -112,7 +112,10 @@ def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
 
 
 def words_generation(folder: Path) -> str:
-    """Return the current build and the generation of its words; "" if it cannot be read."""
+    """Return the number of the current build and the generation of its words.
+
+    Returns "" if the build cannot be read.
+    """
     paths = IndexPaths(folder).of_build()
     try:
         with closing(Store(paths.store, read_only=True)) as store:
@@ -124,8 +127,8 @@ def words_generation(folder: Path) -> str:
 def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
     """Make a build the current one, and delete the others. The caller holds the `rebuild` lock.
 
-    Returns False without a change if the build does not exist, or if the current build is no
-    longer at `words` (see `words_generation`).
+    Changes nothing and returns False if the build does not exist, or if `words` is given and is no
+    longer the `words_generation` of the folder.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
@@ -157,13 +160,14 @@ def _carried_meta(paths: IndexPaths) -> dict[str, str]:
 
 
 _DELETION_DUE = "deletion_due"
-"""File in the vectors' folder while a deletion of unused vectors is due."""
+"""Name of the file in the vectors' folder that marks a deletion of unused vectors as due."""
 
 
 def delete_unused_vectors(indexes: Path) -> bool:
-    """Delete the vectors that no index in this directory uses; return whether all are erased.
+    """Delete the vectors that no index in this directory uses.
 
-    Deletes nothing while an index is unreadable or incomplete.
+    Returns True if no unused vectors remain on disk. While any index is unreadable or incomplete,
+    deletes nothing and returns False.
     """
     if not _request_vector_deletion(indexes):
         return True
@@ -176,13 +180,13 @@ def delete_unused_vectors(indexes: Path) -> bool:
             with closing(Store(paths.store, read_only=True)) as store:
                 if store.meta(INCOMPLETE):
                     _LOG.info(
-                        "Unused vectors are kept: the index in %s is not complete yet.",
+                        "Unused vectors were not deleted: the index in %s is incomplete.",
                         folder,
                     )
                     return False
                 used.setdefault(store.meta("fingerprint"), set()).update(embedded_keys(store))
         except StorageError as error:
-            _LOG.info("Unused vectors are kept: %s", error)
+            _LOG.info("Unused vectors were not deleted: %s", error)
             return False
     vector_files = sorted((indexes / VECTORS_FOLDER).glob("*.sqlite3"))
     is_clean = [_delete_unused(path, used) for path in vector_files]
@@ -217,7 +221,7 @@ def _delete_unused(path: Path, used: Mapping[str, set[bytes]]) -> bool:
 
 
 def finish_deleting_vectors(indexes: Path) -> None:
-    """Delete unused vectors if that is still due."""
+    """Delete unused vectors if an earlier deletion was not completed."""
     if (indexes / VECTORS_FOLDER / _DELETION_DUE).exists():
         delete_unused_vectors(indexes)
 
@@ -238,7 +242,7 @@ def delete_index(paths: IndexPaths) -> None:
         return
     _request_vector_deletion(paths.folder.parent)
     with as_storage_errors(paths.folder), hold_lock(paths.lock, busy):
-        # Windows deletes no open file: the store goes last, so that `forget` can be repeated
+        # Windows cannot delete open files: with the store deleted last, `forget` can be repeated
         present = paths.of_build()
         if present.segments_folder.exists():
             shutil.rmtree(present.segments_folder)
@@ -254,7 +258,7 @@ def delete_index(paths: IndexPaths) -> None:
             elif path in excluded:
                 continue
             elif path.suffix == ".lock":
-                delete_lock(path)  # a server takes a new one
+                delete_lock(path)  # a server creates a new one
             else:
                 path.unlink(missing_ok=True)
         is_deleted = delete_lock(paths.lock)
@@ -267,7 +271,7 @@ def delete_index(paths: IndexPaths) -> None:
             fsync_folder(folder)
     if not delete_unused_vectors(paths.folder.parent):
         _LOG.warning(
-            "Vectors of %s may remain in %s: another index there is unreadable or in use.",
+            "Vectors of %s may remain in %s, because another index there is unreadable or in use.",
             paths.folder.name,
             paths.folder.parent,
         )
@@ -280,7 +284,7 @@ def _files_of_active_runs(paths: IndexPaths) -> tuple[Path, ...]:
 
 
 def indexed_root(paths: IndexPaths) -> Path | None:
-    """Return the folder that an index was built from, or None without an index.
+    """Return the folder that an index was built from, or None if there is no index.
 
     If the index is damaged, returns the name of the index folder.
     """

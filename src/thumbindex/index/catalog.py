@@ -1,4 +1,4 @@
-"""The catalog of a snapshot: all documents and chunks by id. Other views are aligned with it."""
+"""The catalog of a snapshot: all documents and chunks by id. The other views use its ids."""
 
 from __future__ import annotations
 
@@ -35,21 +35,22 @@ _Record = TypeVar("_Record")
 
 
 class RowSource(Protocol):
-    """The rows of a store, on disk or published, as a catalog reads them."""
+    """The rows that a catalog reads: from a store on disk, or from a published index."""
 
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes of all documents or some."""
+        """Return row id, path, title, times and attributes of documents; None returns all."""
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
-        """Return the times of all documents by row id."""
+        """Return the times of all documents, keyed by row id."""
 
     def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
-        """Return row id, document's row id, ordinal and salience of all chunks, or of those in
-        some documents.
+        """Return row id, document's row id, ordinal and salience of the chunks in `documents`.
+
+        `documents` are row ids. None returns all chunks.
         """
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
@@ -59,21 +60,22 @@ class RowSource(Protocol):
         """Load the section of each chunk, by the chunk's row id."""
 
     def linked_paths(self) -> dict[int, str]:
-        """Return the target paths of each document's links, as JSON by row id."""
+        """Return the target paths of each document's links as JSON, keyed by document row id."""
 
 
 class StoreCatalog(CatalogLayout):
-    """Catalog over one folder's rows at one generation.
+    """Catalog of one folder, from its rows at one generation.
 
-    Create it and load its texts in the same `Store.read_transaction`. Rows of `last` are reused:
-    only a document's times can change, and row ids are never reused.
+    Create it and load its texts in the same `Store.read_transaction`. It takes known rows from
+    `last`: only the times of a row can change, and no row id is assigned twice.
     """
 
     def __init__(self, store: RowSource, folder: str, last: StoreCatalog | None = None) -> None:
         self.store = store
         self._folder = folder
         rows = _documents(folder, store, last)
-        self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
+        # sorted by path
+        self.documents: Sequence[Document] = tuple(document for _, document in rows)
         document_rows: IntArray = np.array([row for row, _ in rows], dtype=np.int64)
         chunks, salience = _columns(store, last, document_rows)
         of = ids_of_rows(document_rows, chunks[:, 1])
@@ -107,7 +109,7 @@ class StoreCatalog(CatalogLayout):
         return ((DocumentId(n), document) for n, document in enumerate(self.documents))
 
     def chunks_of_rows(self, rows: IntArray) -> IntArray:
-        """Return the ids of chunks by row id; -1 if a chunk is missing."""
+        """Return the chunk id of each row id, or -1 if there is no such chunk."""
         return ids_of_rows(self.chunk_rows, rows, self._by_row)
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
@@ -157,7 +159,7 @@ class StoreCatalog(CatalogLayout):
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
-        """Document frequencies of abbreviations, by short form and by key of the long form."""
+        """Document frequencies of abbreviations, keyed by short form and by long `form_key`."""
         by_form: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
         for abbreviation, count in Counter(
             abbreviation for document in self.documents for abbreviation in document.abbreviations
@@ -182,7 +184,7 @@ class StoreCatalog(CatalogLayout):
 def _documents(
     folder: str, store: RowSource, last: StoreCatalog | None
 ) -> list[tuple[int, Document]]:
-    """Return all documents with their row ids, by path; reads only new ones."""
+    """Return all documents with their row ids, sorted by path. Reads only those not in `last`."""
     reused = []
     if last is None:
         new = store.documents()
@@ -209,8 +211,9 @@ def _dated(document: Document, times: tuple[Any, ...]) -> Document:
 def _columns(
     store: RowSource, last: StoreCatalog | None, documents: IntArray
 ) -> tuple[IntArray, Salience]:
-    """Return row ids, documents' row ids and ordinals of all chunks, shape (chunks, 3), and their
-    salience. Reads only new chunks.
+    """Return an array of shape (chunks, 3) and the salience of all chunks.
+
+    The columns are row id, document's row id and ordinal. Reads only chunks that are not in `last`.
     """
     rows = store.chunk_columns(
         None if last is None else np.setdiff1d(documents, last.document_rows).tolist()
@@ -228,7 +231,10 @@ def _columns(
 
 
 def ids_of_rows(rows: IntArray, wanted: IntArray, order: IntArray | None = None) -> IntArray:
-    """Return the position of each wanted row id in `rows`, or -1. `order` sorts `rows`."""
+    """Return the position of each wanted row id in `rows`, or -1.
+
+    `order` is `np.argsort(rows)`, if already computed.
+    """
     if not len(rows):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(rows, kind="stable") if order is None else order

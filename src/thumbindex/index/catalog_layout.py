@@ -1,4 +1,4 @@
-"""Ids of documents and chunks: documents ascend by path, and a document's chunks are adjacent."""
+"""Ids of documents and chunks: documents are sorted by path, and chunks by document."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from thumbindex.ports import IntArray, Mask, Selection
 
 
 class CatalogLayout:
-    """The part of a catalog that follows from documents' sizes and dates.
+    """The part of a catalog that is computed from the sizes and dates of its documents.
 
-    By document: `document_rows` are row ids, `sizes` numbers of chunks, `ordinal_days` dates as
-    ordinals (0 if undated). By chunk: `document_ids`.
+    Each document has a row id in `document_rows`, a number of chunks in `sizes`, and a date in
+    `ordinal_days` (0 if undated). Each chunk has its document's id in `document_ids`.
     """
 
     def __init__(self, document_rows: IntArray, sizes: IntArray, days: IntArray) -> None:
         self.document_rows, self.sizes, self.ordinal_days = document_rows, sizes, days
-        self.first: IntArray = np.append(0, np.cumsum(sizes))  # chunk of each document, and the end
+        # first chunk of each document, then the number of chunks
+        self.first: IntArray = np.append(0, np.cumsum(sizes))
         self.document_ids: IntArray = np.repeat(np.arange(len(sizes)), sizes)
 
     def __len__(self) -> int:

@@ -14,14 +14,17 @@ from thumbindex.text import text_key
 
 
 def embedded_keys(store: Store) -> set[bytes]:
-    """Return the keys of all embedded texts: chunks, and the vocabulary of `expand`."""
+    """Return the vector keys of all texts of an index: chunks, and the vocabulary of `expand`."""
     terms = json.loads(store.meta("vocabulary", "[]"))
     keys = {key for (key,) in store.fetch("SELECT DISTINCT key FROM chunks")}
     return keys.union(map(text_key, terms))
 
 
 def chunk_keys_among(store: Store, keys: Collection[bytes], rows: Sequence[int]) -> set[bytes]:
-    """Return the keys that belong to a chunk's text; tries the chunks in `rows` first."""
+    """Return those of `keys` that belong to a chunk.
+
+    Checks only the chunks in `rows` if they have all of the keys.
+    """
     matches = set(keys).intersection(
         key for (key,) in store.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows)
     )
@@ -39,7 +42,7 @@ def unique_keys(rows: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
 
 
 def chunks_without_vector(store: Store) -> list[tuple[bytes, int]]:
-    """Return key and row id of the chunks without a vector, newest documents first."""
+    """Return key and row id of each chunk without a vector. The newest documents come first."""
     embedded = vectors.keys() if (vectors := store.vectors) else set()
     chunks = store.fetch("SELECT key, id FROM chunks")
     missing = store.fetch_in(
@@ -51,13 +54,16 @@ def chunks_without_vector(store: Store) -> list[tuple[bytes, int]]:
 
 
 def chunk_vectors(store: Store, rows: Sequence[int]) -> dict[int, Vector]:
-    """Load the vectors of chunks by row id; chunks without a vector are omitted."""
+    """Load the vectors of chunks, keyed by row id. Chunks without a vector are omitted."""
     found_rows, matrix = chunk_matrix(store, rows)
     return dict(zip(found_rows, matrix, strict=True))
 
 
 def chunk_matrix(store: Store, rows: Sequence[int]) -> tuple[list[int], Matrix]:
-    """Load the vectors of chunks: row ids with a vector, and a matrix in the same order."""
+    """Load the vectors of chunks, as row ids and a matrix with one row for each.
+
+    Chunks without a vector are omitted.
+    """
     chunks = store.fetch_in("SELECT key, id FROM chunks WHERE id IN ({})", rows)
     parts = list(_matrices(store, chunks))
     found_rows = [row for part, _ in parts for row in part]
@@ -67,14 +73,14 @@ def chunk_matrix(store: Store, rows: Sequence[int]) -> tuple[list[int], Matrix]:
 
 
 def all_matrices(store: Store) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
-    """Return the number of chunks, and load all their vectors in parts."""
+    """Return the number of chunks, and an iterator that loads all of their vectors in parts."""
     chunks = store.fetch("SELECT key, id FROM chunks NOT INDEXED")
     return len(chunks), _matrices(store, chunks)
 
 
 def _matrices(store: Store, chunks: Sequence[SqlRow]) -> Iterator[tuple[list[int], Matrix]]:
     vectors = store.vectors
-    # in parts, because float32 takes four times the memory
+    # in parts, because vectors take four times the memory as float32
     for start in range(0, len(chunks) if vectors else 0, KEYS_PER_STATEMENT):
         part = chunks[start : start + KEYS_PER_STATEMENT]
         by_key = vectors.get([key for key, _ in part]) if vectors else {}

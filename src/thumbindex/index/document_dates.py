@@ -11,7 +11,7 @@ from thumbindex.model import Document, DocumentTimes
 
 
 def document_versions(store: Store, paths: Iterable[str]) -> dict[str, tuple[str, DocumentTimes]]:
-    """Return the digest and times of some documents, by path."""
+    """Return the digest and times of some documents, keyed by path."""
     sql = f"SELECT path, digest, {TIMES} FROM documents WHERE path IN ({{}})"
     return {
         path: (digest, DocumentTimes(*times))
@@ -20,18 +20,19 @@ def document_versions(store: Store, paths: Iterable[str]) -> dict[str, tuple[str
 
 
 def newest_time(store: Store) -> float:
-    """Return the latest modification time of a file, in seconds; 0 if there is none."""
+    """Return the latest modification time of all indexed files, in seconds; 0 without files."""
     return float(store.fetch("SELECT coalesce(max(modified), 0) FROM documents")[0][0])
 
 
 def with_history(
     document: Document, digest: str, version: tuple[str, DocumentTimes] | None, newest: float
 ) -> Document:
-    """Return a document with the edit and commit dates of its stored version.
+    """Return a document with the edit and commit dates of `version`, its stored version.
 
-    A changed text counts as an edit at the file's time, unless that is older than the stored one.
-    A new document counts as an edit only if its file is newer than `newest`, the newest indexed
-    file. So neither a first index nor files copied with old times count.
+    If the text has changed, the edit date is the file's modification time, or 0 if that time is not
+    later than the stored one. A new document has an edit date only if its file is newer than
+    `newest`, the latest time in the index. So a first index sets no edit dates, and neither do
+    copied files with old times.
     """
     if version is None:
         if 0 < newest < document.modified:
@@ -46,9 +47,9 @@ def with_history(
 
 
 def set_commit_days(store: Store, days: Mapping[str, tuple[str, str]]) -> None:
-    """Store the days of first and last commits, by path; a new commit replaces an edit date."""
+    """Store the first and last commit day of each path. A new commit clears the edit date."""
     for path, _, edited, *stored in store.fetch(f"SELECT path, {TIMES} FROM documents"):
-        # macOS may decompose accented letters
+        # macOS may decompose accented letters in paths
         commits = list(days.get(normalize("NFC", path), ("", "")))
         if commits != stored:
             is_new = commits[1] not in ("", stored[1])
@@ -59,13 +60,13 @@ def set_commit_days(store: Store, days: Mapping[str, tuple[str, str]]) -> None:
 
 
 def mark_dates_unknown(store: Store) -> None:
-    """Mark documents whose commits were never read as having none."""
+    """Record that a document has no commits if its commits were never read."""
     store.execute(
         "UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL"
     )
 
 
 def undated_paths(store: Store) -> frozenset[str]:
-    """Return the paths (NFC) of documents whose commits were never read."""
+    """Return the paths of documents whose commits were never read, in Unicode NFC."""
     rows = store.fetch("SELECT path FROM documents WHERE last_commit IS NULL")
     return frozenset(normalize("NFC", path) for (path,) in rows)

@@ -1,4 +1,4 @@
-"""Duplicates aligned with a catalog: repeats, clusters of copies, and the owner's decisions."""
+"""The duplicates of a snapshot: repeats, clusters of copies, and the user's decisions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from thumbindex.ports import Duplicates, IntArray, Salience, Selection
 _LOG = logging.getLogger(__name__)
 
 _Apart = Mapping[int, frozenset[int]]
-"""The texts that the owner keeps apart from each text, by number."""
+"""The numbers of the texts that the user marked as distinct from a text, by its number."""
 
 
 def clusters(
     pairs: Sequence[Sequence[int]], apart: _Apart, texts: Mapping[int, int]
 ) -> dict[int, list[int]]:
-    """Merge pairs, strongest first, into clusters; return the cluster of each member, ascending.
+    """Merge pairs into clusters, and return the sorted cluster of each member.
 
-    No cluster contains two texts that the owner keeps apart. `texts` maps members to the numbers of
-    texts with a decision.
+    Pairs are merged in the given order, strongest first. If a merged cluster would contain two
+    texts that the user marked as distinct, the pair is skipped. `texts` maps members to the number
+    of their text, if the user has made a decision about it.
     """
     # each member's cluster, and the texts with a decision in it
     of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in chain.from_iterable(pairs)}
@@ -54,7 +55,7 @@ def _is_apart(texts: set[int], apart: _Apart) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateRecords:
-    """The duplicates recorded in a store, by the chunks' row ids."""
+    """The duplicates recorded in a store. Chunks are identified by row id."""
 
     generation: str  # of the last change
     repeats: IntArray  # shape (repeats, 2): row, keeper's row
@@ -100,7 +101,7 @@ def _decisions(store: Store) -> tuple[Decision, ...]:
 
 
 class StoreDuplicates(Duplicates):
-    """Duplicates over one folder's store, at one generation."""
+    """The duplicates in one folder's store as of one generation."""
 
     def __init__(self, catalog: StoreCatalog, records: DuplicateRecords) -> None:
         self.records = records
@@ -125,13 +126,13 @@ class StoreDuplicates(Duplicates):
         return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
 
     def _clustered(self) -> dict[int, list[int]]:
-        """Return the cluster of each chunk. Keepers stand in for their repeats."""
+        """Return the cluster of each chunk. Repeats have none: their keepers represent them."""
         at = self.catalog.chunks_of_rows(self.records.same.ravel()).reshape(-1, 2)
         valid = np.flatnonzero(
             (at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1)
         )
         pairs, cosines = np.sort(at[valid], axis=1), self.records.cosines[valid]
-        # ties in catalog order: how a decision splits a cluster does not depend on history
+        # break ties in catalog order, so that clusters do not depend on the order of indexing
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0], -cosines))]
         digests = {digest for pair in self._decided for digest in pair}
         number = {digest: n for n, digest in enumerate(sorted(digests))}
@@ -145,7 +146,7 @@ class StoreDuplicates(Duplicates):
         return clusters((*self._decided_same(), *pairs.tolist()), apart, texts)
 
     def _decided_same(self) -> Iterable[tuple[int, int]]:
-        """Yield pairs that connect all chunks of two texts that the owner merged."""
+        """For each two texts that the user marked as the same, yield pairs that connect them."""
         chunks: dict[str, list[int]] = {}
         for n, digest in sorted(self._texts.items()):
             if n not in self._keeper:

@@ -1,5 +1,5 @@
-"""Duplicates in one folder's store: digests, repeats within documents and pairs across documents;
-and the file of the owner's decisions.
+"""The stored duplicates of one folder: digests, repeats within documents, pairs across documents,
+and the file of the user's decisions.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from thumbindex.index.sqlite import SqliteFile
 from thumbindex.model import Decision, IngestionCounts
 
 DuplicatePair = tuple[int, int, float, str, str, str]
-"""Two chunks' row ids (ascending), cosine, zone, rule and differing words."""
+"""The row ids of two chunks (ascending), and their cosine, zone, rule and differing words."""
 
 WORDS_DIGEST_BYTES = 8
-"""Stored bytes of a digest of words. A collision is harmless: the texts are compared, too."""
+"""Stored bytes of a digest of words. Collisions are harmless: the texts are compared as well."""
 
 DECISIONS_FILE = "decisions.json"
-"""Name of the file of decisions. It is outside the builds, since it cannot be rebuilt."""
+"""Name of the decisions file. It is outside the builds, since notes do not contain decisions."""
 
 _PAIR_COLUMNS = "first, second, cosine, zone, rule, differs"
 
 
 def read_decisions(path: Path) -> tuple[Decision, ...]:
-    """Return the owner's decisions, sorted by digests. Raises StorageError."""
+    """Return the user's decisions, sorted by digests. Raises StorageError."""
     try:
         return tuple(
             sorted(
@@ -47,9 +47,9 @@ def read_decisions(path: Path) -> tuple[Decision, ...]:
 def write_decisions(
     path: Path, new: Iterable[Decision], dropped: Iterable[tuple[str, str]] = ()
 ) -> int:
-    """Drop decisions, then add or replace others; return the number of dropped ones.
+    """Remove the decisions about `dropped` pairs, then add new ones. Return the number removed.
 
-    The caller holds the writer's lock.
+    A new decision replaces an old one about the same pair. The caller holds the writer's lock.
     """
     by_pair = {(decision.first, decision.second): decision for decision in read_decisions(path)}
     count = sum(by_pair.pop((min(pair), max(pair)), None) is not None for pair in dropped)
@@ -77,18 +77,18 @@ def _ordered(decision: Decision) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateFindings:
-    """The result of a comparison of some chunks with all others."""
+    """The result of comparing some chunks with all others."""
 
     progress: str  # digest of the settings, and the last compared row id
     # row id, digest of the exact text, digest of the words
     digests: Sequence[tuple[int, bytes, bytes]] = ()
-    repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 if the texts are equal
+    repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 if identical
     boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
     pairs: Sequence[DuplicatePair] = ()
 
 
 class DuplicateTables:
-    """The tables of duplicates in one store. Rows are deleted with their chunks."""
+    """The tables of duplicates in one store. If a chunk is deleted, so are its rows here."""
 
     def __init__(self, db: SqliteFile) -> None:
         self._db = db
@@ -96,7 +96,7 @@ class DuplicateTables:
     # -------------------------------------------------------------- pairs across documents
 
     def pairs(self) -> list[DuplicatePair]:
-        """Return the pairs that are merged or await the owner's decision, sorted."""
+        """Return the pairs that are merged or await the user's decision, sorted."""
         return sorted(self._db.fetch(f"SELECT {_PAIR_COLUMNS} FROM duplicate_pairs"))
 
     def merged_pairs(self) -> list[tuple[int, int, float]]:
@@ -106,7 +106,7 @@ class DuplicateTables:
         )
 
     def add_pairs(self, rows: Iterable[DuplicatePair]) -> None:
-        """Store new pairs whose chunks both still exist."""
+        """Store pairs that are new and whose chunks both still exist."""
         for row in rows:
             first, second = sorted(row[:2])
             values = (first, second, float(row[2]), *row[3:])
@@ -121,24 +121,24 @@ class DuplicateTables:
     # -------------------------------------------------------------- repeats within a document
 
     def repeats(self) -> list[tuple[int, int, bool]]:
-        """Return the row ids of each repeat and its keeper, and whether the texts are equal."""
+        """Return the row ids of each repeat and its keeper, and whether the texts are identical."""
         rows = self._db.fetch("SELECT chunk, keeper, exact FROM repeats ORDER BY chunk")
         return [(chunk, keeper, bool(exact)) for chunk, keeper, exact in rows]
 
     def boosts(self) -> dict[int, tuple[float, float]]:
-        """Return the boost, and the salience with it, of boosted chunks by row id."""
+        """Return the boost and the boosted salience of chunks, keyed by row id."""
         rows = self._db.fetch("SELECT chunk, boost, salience FROM boosts ORDER BY chunk")
         return {chunk: (boost, salience) for chunk, boost, salience in rows}
 
     def repeats_among(self, rows: Sequence[int]) -> set[int]:
-        """Return those of some chunks that repeat another chunk of their document."""
+        """Return the chunks in `rows` that repeat another chunk of their document."""
         return {
             row
             for (row,) in self._db.fetch_in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows)
         }
 
     def rows_with_texts(self, digests: Sequence[str]) -> dict[int, str]:
-        """Return the chunks whose text has one of these digests: digests by row id."""
+        """Return the row ids of all chunks with one of these text digests, mapped to the digest."""
         keys = [bytes.fromhex(digest) for digest in digests]
         return {
             row: exact.hex()
@@ -148,7 +148,10 @@ class DuplicateTables:
         }
 
     def rows_with_words(self, plain: bytes, document: int, limit: int) -> list[int]:
-        """Return the newest `limit` chunks of other documents with these words, without repeats."""
+        """Return the newest `limit` chunks with a digest of words, outside of `document`.
+
+        Repeats are omitted.
+        """
         sql = (
             "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk "
             "WHERE d.plain = ? AND c.document <> ? "
@@ -167,9 +170,9 @@ class DuplicateTables:
         return {exact.hex() for (exact,) in self._db.fetch_in(sql, paths)}
 
     def save_findings(self, findings: DuplicateFindings, decided: Collection[str] = ()) -> None:
-        """Store findings about chunks that still exist, except pairs (see `add_pairs`).
+        """Store all findings except pairs (see `add_pairs`). Skips chunks that no longer exist.
 
-        `decided` are the digests of texts with a decision.
+        `decided` are the digests of the texts that the user has made a decision about.
         """
         rows = [row for row, *_ in findings.digests]
         present = {
@@ -189,7 +192,7 @@ class DuplicateTables:
             "INSERT INTO boosts VALUES (?, ?, ?)",
             [row for row in findings.boosts if row[0] in present],
         )
-        for column in ("first", "second"):  # pairs exclude repeats
+        for column in ("first", "second"):  # repeats are in no pair
             self._db.execute_many(
                 f"DELETE FROM duplicate_pairs WHERE {column} = ?",
                 [row[:1] for row in findings.repeats],
@@ -204,14 +207,14 @@ class DuplicateTables:
             self.record_change()
 
     def clear_findings(self, progress: str = "") -> None:
-        """Delete all findings, and set the progress of the next comparison."""
+        """Delete all findings, and set the progress from which the next comparison continues."""
         for table in ("digests", "repeats", "boosts", "duplicate_pairs"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.set_meta("duplicates_progress", progress)
         self.record_change()
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:
-        """Return the counts of repeats and boosts, by document type."""
+        """Return the counts of repeats and boosts for each document type."""
         rows = self._db.fetch(
             "SELECT coalesce(json_extract(d.attributes, '$.type'), ''), count(*), count(r.chunk), "
             "count(b.boost), coalesce(avg(b.boost), 0.0), coalesce(max(b.boost), 0.0) "

@@ -1,7 +1,8 @@
 """Files of an index: paths, atomic and durable writes, and disk errors.
 
 Everything derived from the notes is in a build, a numbered folder. A rebuild writes the next build
-and then switches to it. Readers keep the old build, which is deleted once the system allows it.
+and then switches to it. Open readers keep using the old build, which is deleted as soon as the
+operating system allows that.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from platformdirs import user_data_path
 from thumbindex.errors import StorageError, UsageError
 
 _CURRENT = "current"
-"""Name of the file with the number of the current build. If it is missing, the number is 1."""
+"""Name of the file with the number of the current build. If the file is missing, it is build 1."""
 
 KEYWORD_FOLDER = "keyword"
 """Name of the keyword index's folder, beside the store."""
@@ -42,20 +43,23 @@ class _PathInFolder:
 
 @dataclass(frozen=True, slots=True)
 class IndexPaths:
-    """The paths of one folder's index, for a build or the current build."""
+    """The paths of one folder's index, for one build or always for the current build."""
 
     folder: Path
     build: int = 0  # 0: the current build at each access
 
-    judged = _PathInFolder("judged.json")  # the owner's judgments of answers
+    judged = _PathInFolder("judged.json")  # the user's judgments of answers
     judged_set = _PathInFolder("judged.jsonl")  # the same, as a labeled set for `eval`
     lock = _PathInFolder("writer.lock")
     rebuild = _PathInFolder("rebuild.lock")  # held by the process that writes the next build
     watch = _PathInFolder("watch.lock")  # held by the server that indexes the folder
-    repair = _PathInFolder("repair")  # asks that server for a repair
+    repair = _PathInFolder("repair")  # a file that asks that server for a repair
 
     def of_build(self, build: int = 0) -> IndexPaths:
-        """Return the paths of a build (0: the current one), unaffected by later switches."""
+        """Return the paths of a build, by default the current one.
+
+        A later switch to another build does not change these paths.
+        """
         return IndexPaths(self.folder, build or self.current_build)
 
     @property
@@ -64,7 +68,7 @@ class IndexPaths:
         try:
             return int(read_with_retry(self.folder / _CURRENT))
         except OSError as error:
-            # a wrong number would have the current build deleted
+            # a wrong number would make callers delete the current build
             if is_in_use(error):
                 raise storage_error(self.folder, error) from error
             return 1
@@ -93,7 +97,7 @@ class IndexPaths:
     def delete_other_builds(self, *keep: int) -> bool:
         """Delete all builds except the current one and `keep`.
 
-        Returns False if some remain: Windows deletes no open file.
+        Returns False if some remain, because Windows cannot delete open files.
         """
         excluded = {str(build) for build in (self.current_build, *keep)}
         old = [
@@ -111,10 +115,10 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
 
     With `durable`, the new file survives a power cut.
     """
-    # a fixed name: the next call replaces a killed process's file
+    # a fixed name, so that the next call overwrites a file left by a killed process
     new = path.with_name(f"{path.name}.new")
     with as_storage_errors(path.parent):
-        # binary: text mode on Windows changes line ends
+        # binary, because text mode on Windows changes line endings
         with new.open("wb") as file:
             file.write(text.encode())
             if durable:
@@ -160,7 +164,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def fsync_files(folder: Path) -> None:
-    """Fsync a folder's files and entries, so that a power cut restores no deleted file."""
+    """Fsync a folder's files and entries, so that a power cut cannot restore deleted files."""
     with as_storage_errors(folder):
         for path in folder.glob("*"):
             with path.open("r+b") as file:
@@ -169,7 +173,7 @@ def fsync_files(folder: Path) -> None:
 
 
 def delete_sqlite_file(path: Path) -> None:
-    """Delete an SQLite file, its log first: SQLite would apply a leftover log to a new file."""
+    """Delete an SQLite file after its log. SQLite would apply a leftover log to a new file."""
     with as_storage_errors(path.parent):
         for name in (f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
@@ -191,23 +195,23 @@ def storage_error(path: Path, error: OSError) -> StorageError:
     reason = error.strerror or str(error)
     if is_in_use(error):
         return StorageError(
-            f"Cannot write {path}: {reason}. Another program has it open, or permissions forbid "
-            "it. Quit the MCP clients that serve this folder and try again, or choose another "
-            "index directory with --index."
+            f"Cannot write {path}: {reason}. Another program has it open, or you do not have "
+            "permission. Quit the MCP clients that use this folder and try again, or choose "
+            "another index directory with --index."
         )
     return write_error(path, reason)
 
 
 def write_error(path: Path, reason: str) -> StorageError:
-    """Return the error that a file or folder cannot be written."""
+    """Return the error for a file or folder that cannot be written."""
     return StorageError(
-        f"Cannot write {path}: {reason}. Check permissions and free space and try again, or "
+        f"Cannot write {path}: {reason}. Check permissions and free space, then try again or "
         "choose another index directory with --index. The existing index is intact."
     )
 
 
 _RETRY_SECONDS = 2.0
-"""How long to retry while a file is open elsewhere (Windows)."""
+"""How long to retry while another process has a file open (Windows)."""
 
 _PAUSE_SECONDS = 0.01
 
@@ -220,13 +224,16 @@ def read_with_retry(path: Path) -> bytes:
 
 
 def is_in_use(error: OSError) -> bool:
-    """Return whether another process may have the file open (Windows)."""
+    """Return whether an error may mean that another process has the file open (Windows)."""
     # Windows reports that as a lack of permission
     return isinstance(error, PermissionError) and hasattr(error, "winerror")
 
 
 def retry_while_in_use(attempt: Callable[[], _Result], seconds: float = _RETRY_SECONDS) -> _Result:
-    """Retry while a file is open elsewhere (Windows). Raises PermissionError after `seconds`."""
+    """Retry while another process has a file open (Windows).
+
+    Raises PermissionError after `seconds`.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -240,11 +247,11 @@ def retry_while_in_use(attempt: Callable[[], _Result], seconds: float = _RETRY_S
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ncpfs", "davfs"}
 )
-"""File systems without working file locks and SQLite write-ahead logs."""
+"""File systems on which file locks and SQLite's write-ahead log do not work."""
 
 
 def index_location(directory: str, root: Path) -> Path:
-    """Return the index folder of `root`, named after its name and a digest of its path.
+    """Return the index folder for `root`. It is named after the name of `root` and a digest.
 
     Raises UsageError if the index directory is a file or inside `root`.
     """
@@ -265,7 +272,7 @@ def index_location(directory: str, root: Path) -> Path:
 
 
 def index_parent(directory: str) -> Path:
-    """Return the configured directory of all indexes, by default the platform's."""
+    """Return the directory that contains all indexes, by default in the user's data folder."""
     return (
         Path(directory).expanduser() if directory else user_data_path("thumbindex") / "indexes"
     ).resolve()
@@ -274,7 +281,7 @@ def index_parent(directory: str) -> Path:
 def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
     """Raise UsageError if `location` is on a network drive.
 
-    This is read from the mount table or, on Windows, from the path.
+    The mount table shows this, or the path on Windows.
     """
     table = mounts if mounts is not None else _mount_table()
     best = ("", "")
@@ -305,7 +312,7 @@ def folder_size(folder: Path) -> int:
 
 
 def _file_size(path: Path) -> int:
-    with suppress(OSError):  # deleted since
+    with suppress(OSError):  # deleted in the meantime
         return path.stat().st_size
     return 0
 

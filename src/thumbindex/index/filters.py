@@ -1,4 +1,4 @@
-"""Documents that match filters, and suggestions for values that match none."""
+"""Find the documents that match filters, and suggest similar values if none match."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class FilterIndex:
         self._documents = documents
 
     def documents_matching(self, condition: TypedFilter) -> Mask:
-        """Return a mask of the documents that match a condition, ignoring case, accents and
-        `excludes`.
+        """Return a mask of the documents that match a condition.
+
+        Case, accents and `excludes` are ignored.
         """
         matches, value = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
         if condition.field in ("path", "file"):
@@ -61,7 +62,7 @@ class FilterIndex:
         return bool(self.documents_matching(condition).any())
 
     def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or directories and paths, most similar to a value."""
+        """Return the tags, or directories and paths, that are most similar to a value."""
         if field != "title":
             return nearest(
                 field, value, self._tag_names if field == "tag" else self._folders_and_paths
@@ -109,7 +110,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 
 def newest_first(documents: Documents, numbers: Iterable[DocumentId]) -> list[DocumentId]:
-    """Return documents by date, newest first and undated ones last; ties by path."""
+    """Sort documents by date, newest first and undated ones last. Ties are broken by path."""
 
     def key(n: DocumentId) -> tuple[int, str, str]:
         day = day_of(documents[n])
@@ -133,7 +134,7 @@ def _tag_names(tags: Iterable[str]) -> Sequence[str]:
 
 
 def _path_names(paths: Sequence[str]) -> Sequence[str]:
-    """Return the directories of some paths, with a slash at the end, and the paths."""
+    """Return the directories of some paths, with a trailing slash, followed by the paths."""
     directories = dict.fromkeys(
         path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/"
     )
@@ -141,15 +142,16 @@ def _path_names(paths: Sequence[str]) -> Sequence[str]:
 
 
 def by_form(field: FilterField, names: Sequence[str]) -> Mapping[str, str]:
-    """Map each comparison form to the first name that has it."""
+    """Map each normalized form to the first name that has this form."""
     form = fold_line if field == "tag" else _form
     return {form(name): name for name in reversed(names)}
 
 
 def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names most similar to a value, as a whole or in their last part.
+    """Return the names that are most similar to a value.
 
-    `names` is keyed by comparison form (see `by_form`).
+    Both the whole names and their parts after the last slash are compared. `names` maps normalized
+    forms to names (see `by_form`).
     """
     # imported here: needed only if a filter matches nothing
     from rapidfuzz.fuzz import ratio
@@ -177,7 +179,10 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 
 
 def matches_filters(document: Document, filters: Filters) -> bool:
-    """Return whether a document matches any path glob, all tags (or nested ones) and the dates."""
+    """Return whether a document passes all filters.
+
+    It must match any of the path globs and have every tag or a tag nested in it.
+    """
     if document.path in filters.without:
         return False
     if filters.path and not any(matches_glob(glob, document.path) for glob in filters.path):

@@ -10,10 +10,10 @@ from thumbindex.model import DocumentId
 
 
 class NetworkxLinkGraph:
-    """LinkGraph over one snapshot's documents. Reuses the graph of `last` if the links are equal.
+    """Link graph over one snapshot's documents. Reuses the graph of `last` if no link has changed.
 
     `links` maps a document's path to the target paths of its links, as JSON. Nodes are paths, since
-    document ids differ between snapshots. A target may be missing, as between two batches of a run.
+    document ids differ between snapshots. Between two batches of a run, a target may not exist yet.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ def _graph(links: Mapping[str, str]) -> Any:
         if target != path
     ]
     if not edges:
-        return frozenset()  # as an empty graph, it contains no path
-    # imported here: 300 modules, which notes without links do not need
+        return frozenset()  # works like an empty graph: it contains no path
+    # imported here: it loads 300 modules, which notes without links do not need
     import networkx as nx
 
     graph: Any = nx.DiGraph()

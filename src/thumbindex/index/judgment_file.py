@@ -1,5 +1,6 @@
-"""The owner's judgments of answers, in a file that survives rebuilds, and as a labeled set for
-`eval`.
+"""The user's judgments of answers, in a file that survives rebuilds.
+
+A second file contains them as a labeled set for `eval`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.text import query_id
 
 MAX_QUESTIONS = 10_000
-"""Maximum judged questions."""
+"""Maximum number of judged questions."""
 
 
 def read_judgments(paths: IndexPaths) -> tuple[JudgedQuery, ...]:
@@ -37,8 +38,8 @@ def read_judgments(paths: IndexPaths) -> tuple[JudgedQuery, ...]:
     # not IndexDamagedError, which triggers a rebuild: judgments cannot be rebuilt
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageError(
-            f"Cannot read the judgments in {path}: {error}. Repair the file, or move it away to "
-            "start over."
+            f"Cannot read the judgments in {path}: {error}. Repair the file, or move it "
+            "elsewhere to start over."
         ) from error
 
 
@@ -53,9 +54,10 @@ def _judged(row: dict[str, Any]) -> JudgedQuery:
 def change_judgments(
     paths: IndexPaths, change: Callable[[list[JudgedQuery]], Sequence[JudgedQuery]]
 ) -> tuple[JudgedQuery, ...]:
-    """Replace the judgments by the result of `change`, under a lock; return them.
+    """Replace the judgments with the result of `change` while holding a lock. Return the new ones.
 
-    Raises StorageError; UsageError if there is no index or there are too many questions.
+    Questions without judgments are removed. Raises UsageError if there is no index or there are too
+    many questions, and StorageError.
     """
     if not paths.folder.is_dir():
         raise UsageError("There is no index yet: run `thumbindex index` before you judge answers.")
@@ -63,7 +65,8 @@ def change_judgments(
         questions = tuple(q for q in change(list(read_judgments(paths))) if q.judgments)
         if len(questions) > MAX_QUESTIONS:
             raise UsageError(
-                f"You have judged {MAX_QUESTIONS:,} questions, the maximum: remove some first."
+                f"You have judged {MAX_QUESTIONS:,} questions, which is the maximum. Remove some "
+                "judgments first."
             )
         rows = [
             {
@@ -102,7 +105,7 @@ def _label(place: RelevanceJudgment) -> dict[str, Any]:
 
 
 def remove_judgments(paths: IndexPaths, note_paths: Sequence[str]) -> None:
-    """Remove all judgments of some notes, and questions without other judgments."""
+    """Remove all judgments of some notes. Questions without other judgments are also removed."""
     removed = set(note_paths)
     if any(j.path in removed for question in read_judgments(paths) for j in question.judgments):
         change_judgments(paths, lambda judged: [_without(query, removed) for query in judged])

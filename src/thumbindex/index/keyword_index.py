@@ -30,19 +30,19 @@ PHRASE_FIELDS = ("body", "headings", "title", "aliases")
 """Fields searched for phrases."""
 
 CACHED_LISTS = 2_000
-"""Maximum cached posting lists of a snapshot: merging one takes under a millisecond."""
+"""Maximum number of posting lists that a snapshot caches. Merging one again takes under 1 ms."""
 
 MIN_SEGMENTS = 3
 """Number of segments up to which nothing is merged."""
 
 MAX_SEGMENTS = 32
-"""Number of segments that triggers a merge of the smallest ones in a commit."""
+"""Number of segments at which a commit also merges the smallest ones."""
 
 SEGMENTS_PER_MERGE = 8
-"""Number of segments merged by a commit."""
+"""Number of segments merged by such a commit."""
 
 MERGE_ROWS: dict[IdleTime, int] = {"short": 16_000, "long": 100_000}
-"""Maximum rows of a segment merged between commits, by the writer's idle time."""
+"""Maximum number of rows merged at once between commits, by the writer's idle time."""
 
 
 def empty_posting_list(field: str) -> PostingList:
@@ -71,7 +71,7 @@ class TermPostings:
     def lookup(
         self, terms: Sequence[Term], fields: Collection[str]
     ) -> Iterator[tuple[Term, dict[str, PostingList]]]:
-        """Yield the term and the posting lists by field of each distinct word in the terms."""
+        """For each distinct word in the terms, yield the term and a posting list for each field."""
         added = set()
         for term in terms:
             for word in self.analyze(term.text, fields):
@@ -80,8 +80,9 @@ class TermPostings:
                     yield term, {field: self._with_forms(field, word, term) for field in fields}
 
     def analyze(self, text: str, fields: Collection[str]) -> Sequence[Stems]:
-        """Return the stems of each word of a text. If the fields include "code", the whole text is
-        one unstemmed term.
+        """Return the stems of each word of a text.
+
+        If the fields include "code", the whole text is one unstemmed term.
         """
         return [(text,)] if "code" in fields else self._stems(text)
 
@@ -92,7 +93,7 @@ class TermPostings:
         )
 
     def form_postings(self, field: str, form: str) -> PostingList:
-        """Return the posting list of a word or, except in the field "code", of a phrase."""
+        """Return the posting list of a word or phrase. The field "code" has no phrases."""
         phrase = self.analyze(form, (field,))
         if len(phrase) == 1:
             return self.posting_list(field, phrase[0])
@@ -104,7 +105,7 @@ class TermPostings:
         return self._cached(field, phrase, phrase_postings)
 
     def phrase_ids(self, text: str) -> dict[str, IntArray]:
-        """Return the ids of the chunks or documents that contain a phrase, by field."""
+        """Return the chunks or documents that contain a phrase in each of `PHRASE_FIELDS`."""
         phrase = self._stems(text)
         return {field: self._phrase_ids(field, phrase) for field in PHRASE_FIELDS}
 
@@ -112,14 +113,17 @@ class TermPostings:
         return [stems(word, self._languages) for word in words(text)]
 
     def _with_forms(self, field: str, word: Stems, term: Term) -> PostingList:
-        """Return the merged posting list of a term and its forms, weighted."""
+        """Return the merged posting list of a word and the weighted forms of its term."""
         forms = [(self.form_postings(field, form.text), form.weight) for form in term.forms]
         if forms:
             return weighted_union([(self.posting_list(field, word), 1.0), *forms])
         return self.posting_list(field, word)
 
     def _phrase_ids(self, field: str, phrase: Sequence[Stems]) -> IntArray:
-        """Return the ids that contain a phrase in a field, all words stemmed in one language."""
+        """Return the ids of the chunks or documents that contain a phrase in a field.
+
+        All words of a match are stemmed in the same language.
+        """
         most = max(map(len, phrase), default=0)
         variants = {
             tuple(word[n] if n < len(word) else word[0] for word in phrase) for n in range(most)
@@ -140,7 +144,7 @@ class TermPostings:
 
 
 class _SegmentPostings:
-    """The postings of all segments; `ids` maps their rows to catalog ids, or -1 if deleted."""
+    """The postings of all segments. `ids` maps each row to its catalog id, or -1 if deleted."""
 
     def __init__(self, segments: Sequence[Segment], offsets: Sequence[int], ids: IntArray) -> None:
         self._parts, self._ids = tuple(zip(segments, offsets, strict=False)), ids
@@ -172,7 +176,7 @@ class _SegmentPostings:
 
 
 class SegmentKeywordIndex:
-    """KeywordIndex over one folder's segments, aligned with a catalog."""
+    """Keyword index over one folder's segments. Results have the ids of `catalog`."""
 
     def __init__(self, opened: OpenSegments, catalog: StoreCatalog) -> None:
         self._lock = threading.Lock()
@@ -200,7 +204,7 @@ class SegmentKeywordIndex:
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Score chunks and documents by BM25F. Terms are ORed, phrases are required."""
+        """Score chunks and documents by BM25F. Terms are ORed, but phrases are required."""
         term_lists, phrases = self._locked(
             lambda postings: (
                 list(postings.lookup(terms, weights.fields)),
@@ -245,7 +249,7 @@ class SegmentKeywordIndex:
         return len(self._locked(lambda postings: postings.form_postings("body", text)).ids)
 
     def _chunk_mask(self, ids_by_field: Mapping[str, Any]) -> Mask:
-        """Return a mask of the chunks with one of these ids or in such a document."""
+        """Return a mask of the given chunks, and of all chunks of the given documents."""
         chunks = np.zeros(len(self._catalog), dtype=np.bool_)
         documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
         for field, ids in ids_by_field.items():
@@ -288,7 +292,10 @@ class SegmentKeywordIndex:
 
 
 def word_counts(segments: Iterable[Segment]) -> Mapping[str, int]:
-    """Return the chunk frequency of each surface form. Deleted chunks count until merged."""
+    """Return the number of chunks that contain each unstemmed word.
+
+    Deleted chunks count until their segment is merged.
+    """
     counted: Counter[str] = Counter()
     for segment in segments:
         counted.update(segment.words)
@@ -298,7 +305,7 @@ def word_counts(segments: Iterable[Segment]) -> Mapping[str, int]:
 class KeywordWriter:
     """Syncs the segments with the store's rows, inside the store's transactions.
 
-    A segment file becomes part of the index when the store's commit lists it.
+    A segment file becomes part of the index when a commit of the store lists it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -310,7 +317,10 @@ class KeywordWriter:
         documents: Iterable[tuple[int, Document]],
         chunks: Iterable[tuple[int, Chunk, str]],
     ) -> None:
-        """Remove and add rows by signed id: documents negative, chunks with their language."""
+        """Remove and add rows. Row ids of documents are negated.
+
+        Each chunk comes with the language of its document.
+        """
         segments = self._store.segments()
         if removed:
             segments = [self._mark_deleted(segment, removed) for segment in segments]
@@ -319,13 +329,13 @@ class KeywordWriter:
             writer.add(row, analyze_document(document))
         for row, chunk, language in chunks:
             writer.add(row, analyze_chunk(chunk, language))
-        # a merge is much slower than the commit of an edit: few commits merge
+        # a merge is much slower than the commit of an edit, so few commits merge
         is_due = len(segments) >= MAX_SEGMENTS
         by_size = sorted(segments, key=lambda segment: segment.live_rows)
         self._write(writer, segments, to_merge=by_size[: is_due * SEGMENTS_PER_MERGE])
 
     def _mark_deleted(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
-        """Return a segment with additional tombstones."""
+        """Return a segment with tombstones added for `rows`."""
         positions = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
         return segment.with_deleted(positions) if len(positions) else segment
 
@@ -347,7 +357,7 @@ class KeywordWriter:
     def _write(
         self, writer: SegmentWriter, segments: list[SegmentFile], to_merge: list[SegmentFile]
     ) -> None:
-        """Write and list one segment of new rows and merged segments."""
+        """Write new rows and the segments to merge as one segment, and list it in the store."""
         with as_storage_errors(self._folder):
             self._folder.mkdir(exist_ok=True)
             for segment in to_merge:
@@ -357,11 +367,14 @@ class KeywordWriter:
         self._store.set_segments([*remaining, *new])
 
     def delete_unlisted_files(self) -> None:
-        """Delete files that the store does not list: replaced, or left by a killed writer."""
+        """Delete segment files that the store does not list.
+
+        They were replaced, or a killed writer left them.
+        """
         listed = {segment.name for segment in self._store.segments()}
         for path in self._folder.glob("*"):
             if path.name not in listed:
-                with suppress(OSError):  # open in another process (Windows): try next time
+                with suppress(OSError):  # open in another process (Windows)
                     path.unlink()
 
 
@@ -370,10 +383,10 @@ def _joined(arrays: Sequence[Any], dtype: Any) -> Any:
 
 
 def _segments_to_merge(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
-    """Return the smallest segments, up to `rows` live rows, none larger than the smaller ones
-    together.
+    """Return the smallest segments, with up to `rows` live rows in total.
 
-    So each merge at least doubles the size of a row's segment, and rows are rewritten rarely.
+    The largest of them has at most as many rows as the others together. So each merge at least
+    doubles the size of the segment that a row is in, and rows are rewritten rarely.
     """
     by_size = sorted(segments, key=lambda segment: segment.live_rows)
     sums = list(accumulate((segment.live_rows for segment in by_size), initial=0))

@@ -16,7 +16,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.files import as_storage_errors, make_folder, storage_error, write_atomically
 
 _PROBE_SECONDS = 0.2
-"""How long to retry a lock: `is_held` in another process may briefly hold it."""
+"""How long to retry a lock, because `is_held` in another process may briefly hold it."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def hold_lock(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator
 def is_held(lock: Path) -> bool:
     """Return whether a process holds a lock.
 
-    Briefly takes a free lock, so a concurrent call may return True.
+    If the lock is free, this takes it briefly, so a concurrent call may return True.
     """
     if not lock.exists():
         return False
@@ -80,10 +80,10 @@ class WatchLock:
         self._inode = self._times = 0
 
     def try_lock(self) -> int:
-        """Try to take the lock. Return how often this process has taken it; 0 if it is not held.
+        """Try to take the lock, unless this process holds it. Return 0 if another process does.
 
-        If the lock's file was deleted with the index, this tries the new file's lock. Raises
-        StorageError.
+        Otherwise, returns a number that grows each time this process takes the lock. If the lock's
+        file was deleted with the index, this locks a new file. Raises StorageError.
         """
         if self._lock.is_locked and _inode(self._path) != self._inode:
             self._lock.release()
@@ -132,7 +132,8 @@ class RunProgress:
 def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
     """Publish the progress of a run in an index's folder.
 
-    Yields a function of phase, done and total. It does nothing if another run is published.
+    Yields a function that takes phase, done and total. If another run is already published, the
+    function does nothing.
     """
     lock = FileLock(folder / _LOCK)
     began = RunProgress(os.getpid(), time.monotonic_ns())
@@ -161,18 +162,18 @@ def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def run_files(folder: Path) -> tuple[Path, Path]:
-    """Return the paths of a run's lock and progress."""
+    """Return the paths of a run's lock file and progress file."""
     return folder / _LOCK, folder / _FILE
 
 
 def current_run(folder: Path) -> RunProgress | None:
-    """Return the progress of an index's current run, in any process, or None."""
+    """Return the progress of the run that is writing an index, in any process, or None."""
     try:
         text = (folder / _FILE).read_text(encoding="utf-8")
         progress = RunProgress(**json.loads(text))
     except (OSError, ValueError, TypeError):
         return None
-    # a killed process leaves its file
+    # a killed process leaves its file behind
     return progress if is_held(folder / _LOCK) else None
 
 

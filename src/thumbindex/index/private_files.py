@@ -19,11 +19,11 @@ from thumbindex.text import text_key
 _LOG = logging.getLogger(__name__)
 
 ERASURE_DUE = "erasure_due"
-"""Meta key of an index whose files may still contain texts of removed private notes."""
+"""Meta key that is set while the files may still contain texts of removed private notes."""
 
 
 def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
-    """Return the stored states of the private files among some paths."""
+    """Return the stored states of the private files among some paths, keyed by path."""
     columns = "path_digest, size, mtime_ns, inode, digest, ctime_ns"
     rows = {digest: state for digest, *state in store.fetch(f"SELECT {columns} FROM private")}
     digests = _path_digests(store, paths) if rows else {}
@@ -35,7 +35,7 @@ def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
 
 
 def add_private_states(store: Store, states: Sequence[FileState]) -> None:
-    """Store the states of private files, by digests of their paths."""
+    """Store the states of private files. Only digests of their paths are stored."""
     if states and not store.meta("salt"):
         store.set_meta("salt", secrets.token_hex(16))
     by_path = {state.path: state for state in states}
@@ -50,7 +50,10 @@ def add_private_states(store: Store, states: Sequence[FileState]) -> None:
 def remove_private_states(
     store: Store, *, public: Iterable[str] = (), listed: Iterable[str] | None
 ) -> None:
-    """Remove the states of files that are now public or, unless `listed` is None, not listed."""
+    """Remove the stored states of files that are now public.
+
+    Unless `listed` is None, also remove the states of files that it does not contain.
+    """
     removed = set(_path_digests(store, public))
     if listed is not None:
         digests = {digest for (digest,) in store.fetch("SELECT path_digest FROM private")}
@@ -66,10 +69,11 @@ def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
 
 
 def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
-    """Remove documents in a transaction, with the owner's decisions and judgments about them.
+    """Remove documents in a transaction, with the user's decisions and judgments about them.
 
-    Their texts remain in the files, so this marks an erasure as due. `is_new` means that a file
-    has become private: a document at its path may have been removed before.
+    The texts of the documents remain in the index's files, so this marks an erasure as due. With
+    `is_new`, it does so even without documents: a file has become private, and a document at its
+    path may have been removed before.
     """
     indexed = store.manifest(paths)
     if not (indexed or is_new):
@@ -82,7 +86,7 @@ def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = F
         try:
             remove(paths)
         except StorageError as error:  # a damaged file must not block the removal
-            _LOG.warning("%s The file may still name notes that are private now.", error)
+            _LOG.warning("%s The file may still mention notes that are now private.", error)
     store.remove_documents(list(indexed))
     store.set_meta("vocabulary", "[]")
     store.set_meta("vocabulary_of", "")

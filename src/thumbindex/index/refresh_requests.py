@@ -1,7 +1,7 @@
 """Requests by readers to index a folder's current files.
 
-A reader creates an empty file in the index's folder. The indexing process deletes it after a run
-that started later has committed all words.
+A reader creates an empty file in the index's folder. The indexing process deletes the file after a
+run that started later has committed all documents to the keyword index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REQUESTS = "refresh"
 
 
 def request_refresh(folder: Path) -> Path:
-    """Request a refresh; return its file, which disappears once the folder is indexed.
+    """Request a refresh, and return the request file. It is deleted once the folder is indexed.
 
     Raises StorageError.
     """

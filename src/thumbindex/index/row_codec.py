@@ -22,7 +22,7 @@ from thumbindex.text import embedded_text, text_key
 def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:
     """Return the vector key of every chunk.
 
-    This is half of the work of storing a document: callers do it before they lock the store.
+    This takes half of the time to store a document, so callers do it before they lock the store.
     """
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
@@ -60,7 +60,10 @@ def signed_inode(inode: int) -> int:
 
 
 def text_span(text: str, section: str) -> tuple[int | None, int | None, str | None]:
-    """Return the offset and length of a text in its section's text, else the text itself."""
+    """Return the offset and length of a text in its section's text.
+
+    If the section's text does not contain it, return the text itself as the third value.
+    """
     # SQLite counts no characters after a NUL
     offset = section.find(text) if "\0" not in section else -1
     return (offset, len(text), None) if offset >= 0 else (None, None, text)

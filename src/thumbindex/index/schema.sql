@@ -2,7 +2,7 @@
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS documents (
-    id INTEGER PRIMARY KEY, -- the next after the meta key `last_row`; chunks share the sequence
+    id INTEGER PRIMARY KEY, -- one above the meta key `last_row`, a sequence shared with chunks
     path TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL,
     title TEXT NOT NULL, modified REAL NOT NULL,
@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS documents (
 CREATE TABLE IF NOT EXISTS sections (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL,
-    heading_path TEXT, -- JSON, of the first chunk
+    heading_path TEXT, -- of the first chunk, as JSON
     checksum INTEGER NOT NULL, -- of the text
     UNIQUE (document, ordinal)
 );
@@ -25,8 +25,8 @@ CREATE TABLE IF NOT EXISTS chunks (
     ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL,
     heading_path TEXT, -- JSON; NULL if equal to the section's
     start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
-    text_offset INTEGER, text_length INTEGER, -- the text's characters in the section's text
-    text TEXT, -- only if it is not part of the section's text
+    text_offset INTEGER, text_length INTEGER, -- position of the text in the section's text, in characters
+    text TEXT, -- NULL if it is part of the section's text
     salience REAL NOT NULL, language TEXT NOT NULL,
     key BLOB NOT NULL, -- digest of the embedded text
     checksum INTEGER NOT NULL, -- of heading path, text and key
@@ -40,14 +40,14 @@ CREATE TABLE IF NOT EXISTS links (
     UNIQUE (document, ordinal)
 );
 
--- Files of the keyword index. They are immutable: a commit writes a file and unlists others.
+-- Files of the keyword index. They are immutable: a commit adds a file, which may replace others.
 CREATE TABLE IF NOT EXISTS segments (
     name TEXT PRIMARY KEY, rows INTEGER NOT NULL,
     size INTEGER NOT NULL, checksum INTEGER NOT NULL, -- of the file, in bytes
     deleted BLOB NOT NULL -- tombstones: document ids in the segment
 );
 
--- States of private files, so that they are not read again. Nothing else is stored of them.
+-- States of private files, so that they are not read again. Nothing else about them is stored.
 CREATE TABLE IF NOT EXISTS private (
     path_digest BLOB PRIMARY KEY, -- of the meta key `salt` and the path
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL, ctime_ns INTEGER NOT NULL
@@ -56,26 +56,26 @@ CREATE TABLE IF NOT EXISTS private (
 CREATE TABLE IF NOT EXISTS problems (path TEXT NOT NULL, line INTEGER, reason TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS problems_by_path ON problems (path);
 
--- Duplicates, derived from texts and vectors. The owner's decisions are in a file of their own.
+-- Duplicates, derived from texts and vectors. The user's decisions are in a separate file.
 CREATE TABLE IF NOT EXISTS digests ( -- of compared chunks
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
     exact BLOB NOT NULL, -- of the text
-    plain BLOB NOT NULL -- of words, kind and language, shortened: equal ones are compared, whatever their vectors
+    plain BLOB NOT NULL -- of words, kind and language, shortened: chunks with the same digest are compared, even if their vectors differ
 );
 CREATE INDEX IF NOT EXISTS digests_by_plain ON digests (plain);
 
 CREATE TABLE IF NOT EXISTS repeats ( -- chunks that repeat another chunk of their document
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
     keeper INTEGER NOT NULL, -- the repeated chunk
-    exact INTEGER NOT NULL -- 1 if the texts are equal byte for byte
+    exact INTEGER NOT NULL -- 1 if the texts are identical
 );
 
-CREATE TABLE IF NOT EXISTS boosts ( -- of chunks that others reword
+CREATE TABLE IF NOT EXISTS boosts ( -- of chunks that are repeated in other words
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
-    boost REAL NOT NULL, salience REAL NOT NULL -- with the boost
+    boost REAL NOT NULL, salience REAL NOT NULL -- including the boost
 );
 
-CREATE TABLE IF NOT EXISTS duplicate_pairs ( -- chunks of two documents: merged (zone `same`) or for the owner to decide
+CREATE TABLE IF NOT EXISTS duplicate_pairs ( -- chunks of two documents: merged (zone `same`) or for the user to decide
     id INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused
     first INTEGER NOT NULL REFERENCES chunks ON DELETE CASCADE, second INTEGER NOT NULL REFERENCES chunks ON DELETE CASCADE, -- first < second
     cosine REAL NOT NULL, zone TEXT NOT NULL, rule TEXT NOT NULL, differs TEXT NOT NULL,

@@ -1,13 +1,14 @@
 """Segments of the keyword index: row ids, field lengths, terms and postings in a Whoosh compound
 file.
 
-A segment's rows are chunks and documents. The position of a row in its segment is its document id,
-as in other search engines; `row_ids` maps document ids to row ids of the store.
+A segment's rows are chunks and documents. As in other search engines, the position of a row in its
+segment is called its document id, even if the row is a chunk. `row_ids` maps document ids to row
+ids of the store.
 
-A posting list stores document ids as gaps, doubled, plus one if the term occurs more than once.
-The frequencies of those follow, less two. Positions are stored separately, because only phrases
-need them, as gaps within a row. All numbers are varints: seven bits per byte, lowest first, the
-last byte below 128.
+A posting list stores each document id as the gap to the previous one, doubled. One is added if the
+term occurs more than once in the row. The frequencies of these rows, less two, follow all ids.
+Positions are stored separately, because only phrases need them, as gaps within a row. All numbers
+are varints: seven bits per byte, lowest first, the last byte below 128.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SUFFIX = ".seg"
 FIELDS = (*CHUNK_FIELDS, *DOCUMENT_FIELDS)
 
 _BATCH = 1 << 18
-"""Occurrences sorted, or postings read, at once. Each takes about 100 bytes of memory."""
+"""Occurrences to sort, or postings to read, at once. Each takes about 100 bytes of memory."""
 
 _BLOCK = 1 << 20
 
@@ -57,7 +58,7 @@ _SHORT = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentFile:
-    """A segment as listed in the store: its file and tombstones."""
+    """A segment as listed in the store, with its tombstones."""
 
     name: str
     rows: int
@@ -89,7 +90,7 @@ class Segment:
     """An open segment. It is immutable and thread-safe; its tombstones are in the store."""
 
     def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
-        """Take the parts written by `SegmentWriter`, bytes by name."""
+        """`parts` maps the name of each part to the bytes that `SegmentWriter` wrote."""
         self.id, self.parts = name, parts
         self._fields: dict[str, SegmentField] = {}
         self._lengths: dict[str, npt.NDArray[np.float32]] = {}
@@ -107,7 +108,7 @@ class Segment:
         return cls(name, parts)
 
     def field(self, name: str) -> SegmentField:
-        """Return a field, which is read on first use."""
+        """Return a field. It is read on first use."""
         if name not in self._fields:
             self._fields[name] = SegmentField(
                 *(self._part(f"{name}.{part}") for part in SegmentField.PARTS)
@@ -115,7 +116,7 @@ class Segment:
         return self._fields[name]
 
     def lengths(self, name: str) -> npt.NDArray[np.float32]:
-        """Return the number of words of a field, by document id."""
+        """Return the number of words in a field, indexed by document id."""
         if name not in self._lengths:
             lengths = np.zeros(len(self.row_ids), dtype=np.float32)
             stored = np.frombuffer(self._part(f"{name}.length"), dtype=">i4")
@@ -125,7 +126,7 @@ class Segment:
 
     @cached_property
     def words(self) -> Mapping[str, int]:
-        """The document frequency of each surface form."""
+        """The number of rows that contain each unstemmed word."""
         code = self.field("code")
         return {
             word: size
@@ -169,19 +170,19 @@ class SegmentField:
         )
 
     def term(self, number: int) -> bytes:
-        """Return a term by number; empty after the last one."""
+        """Return a term by its number, or b"" if the number is too high."""
         if number < len(self.sizes):
             return self._term_bytes[self._term_offsets[number] : self._term_offsets[number + 1]]
         return b""
 
     def terms(self, some: slice = slice(None)) -> list[str]:
-        """Return some of the terms."""
+        """Return the terms with the numbers in a slice, by default all."""
         return [self.term(number).decode() for number in range(*some.indices(len(self.sizes)))]
 
     def lower_bound(self, text: bytes) -> int:
         """Return the number of the first term that is not less than a text."""
         terms, offsets, low, high = self._term_bytes, self._term_offsets, 0, len(self.sizes)
-        # faster than bisect with a key function: this dominates the lookup of a rare term
+        # faster than bisect with a key function; the lookup of a rare term mostly consists of this
         while low < high:
             middle = (low + high) // 2
             if terms[offsets[middle] : offsets[middle + 1]] < text:
@@ -204,7 +205,7 @@ class SegmentField:
                 yield self._position_bytes, self._position_range(number)
 
     def phrase_matches(self, phrase: Sequence[str]) -> IntArray:
-        """Return the ascending document ids that contain a phrase."""
+        """Return the document ids of the rows that contain a phrase, ascending."""
         numbers = [number for number in map(self._find, phrase) if number is not None]
         matches = None
         for after, number in enumerate(numbers if len(numbers) == len(phrase) else ()):
@@ -256,8 +257,8 @@ class SegmentField:
 
 
 def _offsets(lengths: IntArray) -> array[int]:
-    """Return the start of each part, and the end of the last."""
-    # single items of an array are read faster than NumPy's
+    """Return the start of each part, and the end of the last one."""
+    # reading a single item is faster than from a NumPy array
     return array("Q", np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64).tobytes())
 
 
@@ -279,7 +280,7 @@ class SegmentWriter:
         self._row_ids.append(row_id)
 
     def merge(self, segment: Segment, deleted: UintArray) -> None:
-        """Add the live rows of a segment, whose postings `write` reads."""
+        """Add the live rows of a segment. Their postings are read later, by `write`."""
         live = np.delete(np.arange(len(segment.row_ids)), deleted)
         new_ids = np.full(len(segment.row_ids), -1, dtype=np.int64)
         new_ids[live] = len(self._row_ids) + np.arange(len(live))
@@ -289,7 +290,10 @@ class SegmentWriter:
             lengths.frombytes(segment.lengths(name)[live].astype(np.int32).tobytes())
 
     def write(self, folder: Path) -> list[SegmentFile]:
-        """Write a file durably; return its listing, or an empty list if there are no rows."""
+        """Write the segment's file durably, and return the file in a list.
+
+        If there are no rows, write nothing and return an empty list.
+        """
         if not self._row_ids:
             return []
         # a new name, because readers may have old files open
@@ -336,15 +340,15 @@ class _PostingsBuffer:
     """The unsorted occurrences of a field's terms, in columns."""
 
     def __init__(self, *, with_positions: bool) -> None:
-        # numbers of terms, in order of first occurrence
+        # the number of each term, in order of first occurrence
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
         self._with_positions = with_positions
         self._terms, self._positions = array("I"), array("I")
-        # document ids, and the number of occurrences in each
+        # document ids, and the number of all occurrences in each
         self._doc_ids, self._counts = array("I"), array("I")
 
     def add(self, doc_id: int, terms: Sequence[str], positions: Iterable[int]) -> None:
-        """Add the terms of a row, in order of occurrence. Document ids ascend."""
+        """Add the terms of a row, in order of occurrence. Add rows in order of document ids."""
         self._terms.extend(map(self._numbers.__getitem__, terms))
         if self._with_positions:
             self._positions.extend(positions)
@@ -352,7 +356,10 @@ class _PostingsBuffer:
         self._counts.append(len(terms))
 
     def add_columns(self, terms: Sequence[str], columns: PostingColumns, new_ids: IntArray) -> None:
-        """Add the postings of a segment. `new_ids` maps its document ids to new ones, or -1."""
+        """Add the postings of a segment.
+
+        `new_ids` maps the segment's document ids to new ones, or to -1 if the row is deleted.
+        """
         doc_ids = new_ids[columns.doc_ids]
         live = doc_ids >= 0
         unique, which = np.unique(columns.terms[live], return_inverse=True)
@@ -436,7 +443,7 @@ def _damage(folder: Path) -> Iterator[None]:
 
 
 _verified: dict[Path, dict[str, tuple[int, int, int]]] = {}
-"""Inode, size and time of files verified by this process, by folder and name."""
+"""Inode, size and mtime of the files that this process has verified, by folder and name."""
 
 
 def verify_segments(
@@ -444,7 +451,7 @@ def verify_segments(
 ) -> None:
     """Check the sizes and checksums of listed files. Raises IndexDamagedError.
 
-    Skips files that this process has verified and that have not changed, unless `from_disk`.
+    Unless `from_disk`, skips files that this process has verified before if they have not changed.
     """
     before, verified = _verified.get(folder, {}), dict[str, tuple[int, int, int]]()
     with _damage(folder):
@@ -463,7 +470,10 @@ def verify_segments(
 
 @dataclass(frozen=True, slots=True)
 class PostingColumns:
-    """Decoded postings by term, then by document id: one value per posting, and all positions."""
+    """Decoded postings, sorted by term and document id.
+
+    There is one value per posting in each column, except for `positions`.
+    """
 
     terms: IntArray | UintArray
     doc_ids: IntArray | UintArray
@@ -475,7 +485,7 @@ class PostingColumns:
 class EncodedPostings:
     """Encoded postings of several terms."""
 
-    # document frequencies, lengths of posting lists and, if any, of positions: (2 or 3, terms)
+    # shape (2 or 3, terms): document frequencies, bytes of posting lists, bytes of any positions
     stats: IntArray
     data: bytes | memoryview
     positions: bytes | memoryview
@@ -484,8 +494,8 @@ class EncodedPostings:
 def sort_postings(
     terms: UintArray, doc_ids: UintArray, positions: UintArray | None
 ) -> PostingColumns:
-    """Group occurrences, which are in order of document ids, into postings."""
-    # NumPy sorts 16-bit numbers by radix sort
+    """Group occurrences into postings. Occurrences must be sorted by document id."""
+    # NumPy sorts 16-bit numbers faster, by radix sort
     order = np.argsort(
         terms.astype(np.uint16) if len(terms) and terms.max() < 1 << 16 else terms, kind="stable"
     )
@@ -498,7 +508,7 @@ def sort_postings(
 
 
 def encode_postings(columns: PostingColumns) -> EncodedPostings:
-    """Encode the postings of terms 0, 1, 2 and so on. No term may lack postings."""
+    """Encode the postings of terms 0, 1, 2 and so on. Each term must have postings."""
     starts = np.flatnonzero(_group_starts(columns.terms))
     sizes = np.diff(starts, append=len(columns.terms))
     often = columns.counts > 1
@@ -545,7 +555,7 @@ def decode_positions(data: bytes | memoryview, counts: IntArray) -> IntArray:
 
 
 def batches(sizes: IntArray) -> Iterator[slice]:
-    """Yield ranges of items that together have about the size of a batch."""
+    """Yield ranges of items whose sizes add up to about one batch."""
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH)) + 1
     bounds = [0, *cuts.tolist(), len(sizes)] if len(sizes) else []
     yield from (slice(*bounds[n : n + 2]) for n in range(len(bounds) - 1))
@@ -559,7 +569,10 @@ def _counts(heads: IntArray, tails: IntArray) -> IntArray:
 
 
 def _doc_id_mask(ends: IntArray, tails: IntArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the document ids among the numbers of posting lists; frequencies follow."""
+    """Return a mask over the numbers of several posting lists that is True for document ids.
+
+    In each list, which ends at `ends`, the ids are followed by as many frequencies as in `tails`.
+    """
     mask = np.ones(int(ends[-1]) if len(ends) else 0, dtype=np.bool_)
     before = np.cumsum(tails) - tails
     mask[np.repeat(ends - tails - before, tails) + np.arange(int(tails.sum()))] = False
@@ -567,7 +580,7 @@ def _doc_id_mask(ends: IntArray, tails: IntArray) -> npt.NDArray[np.bool_]:
 
 
 def _deltas(values: IntArray | UintArray, starts: IntArray) -> IntArray:
-    """Return the gaps between numbers; the first number of each group stays unchanged."""
+    """Return the gaps between numbers. The first number of each group stays unchanged."""
     numbers = values.astype(np.int64)
     deltas = np.diff(numbers, prepend=0)
     deltas[starts] = numbers[starts]
@@ -581,7 +594,7 @@ def _from_deltas(deltas: IntArray, starts: IntArray, lengths: IntArray) -> IntAr
 
 
 def _group_starts(numbers: IntArray | UintArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the numbers that differ from their predecessor, and the first."""
+    """Return a mask of the first number, and of each one that differs from the previous number."""
     mask = np.ones(len(numbers), dtype=np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=mask[1:])
     return mask
@@ -595,7 +608,7 @@ def _group_sums(numbers: IntArray, starts: IntArray) -> IntArray:
 
 
 def encode_numbers(numbers: IntArray) -> tuple[bytes, IntArray]:
-    """Encode nonnegative numbers as varints; return the bytes, and the length of each number."""
+    """Encode nonnegative numbers as varints. Return all bytes, and the length of each varint."""
     sizes = np.ones(len(numbers), dtype=np.int64)
     while len(longer := np.flatnonzero(numbers >> _VARINT_BITS * sizes)):
         sizes[longer] += 1

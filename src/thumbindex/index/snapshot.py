@@ -1,4 +1,4 @@
-"""An index opened for reading: the store and its views at one generation, behind ports."""
+"""Open an index for reading, as a snapshot of one generation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thumbindex.text import text_key
 
 @dataclass(frozen=True, slots=True)
 class OpenIndex:
-    """A snapshot and the views that it consists of."""
+    """A snapshot, and the parts that the next one can reuse."""
 
     snapshot: Snapshot
     catalog: StoreCatalog
@@ -29,7 +29,7 @@ class OpenIndex:
     graph: NetworkxLinkGraph
     vectors: FaissVectors
     duplicates: StoreDuplicates
-    words: str  # generation of the last change of documents or words
+    words: str  # generation of the last change to documents or their words
     fingerprint: str
     model: str
 
@@ -39,7 +39,7 @@ class OpenIndex:
         return len(self.catalog.paths)
 
     def is_current(self, store: Store) -> bool:
-        """Return whether a store is still at the snapshot's generation."""
+        """Return whether `store` is the opened store and still at the same generation."""
         return self.catalog.store is store and self.snapshot.generation == store.generation
 
 
@@ -50,7 +50,7 @@ def open_snapshot(
     expand: bool = False,
     previous: OpenIndex | None = None,
 ) -> OpenIndex:
-    """Open an index at its current generation, and load texts on demand.
+    """Open an index at its current generation. Texts are loaded on demand.
 
     Reuses the parts of `previous` that have not changed, and reads only newer rows.
     """
@@ -97,7 +97,10 @@ def build_link_graph(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> N
 def _vectors(
     store: Store, fingerprint: str, catalog: StoreCatalog, last: OpenIndex | None
 ) -> FaissVectors:
-    """Return the last snapshot's vectors, or a changed copy: running searches keep the original."""
+    """Return the vectors of the last snapshot, or a changed copy if its chunks have changed.
+
+    The original is never changed, because running searches use it.
+    """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
         return load_vectors(store)
     view = last.vectors
@@ -111,7 +114,7 @@ def _vectors(
 
 
 def load_vectors(store: Store) -> FaissVectors:
-    """Load all vectors of chunks by the index's model."""
+    """Load all chunk vectors of the index's model."""
     with store.read_transaction():
         count, parts = all_matrices(store) if store.meta("fingerprint") else (0, iter(()))
         return FaissVectors(int(store.meta("dimensions", "1")), count, parts)

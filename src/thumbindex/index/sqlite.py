@@ -1,4 +1,4 @@
-"""The adapter to SQLite: connections, transactions, the `meta` table, and translated errors."""
+"""The adapter to SQLite: connections, transactions, the `meta` table, and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEYS_PER_STATEMENT = 500
 """Maximum keys in a statement."""
 
 CHECKPOINT_MS = 1000
-"""How long to wait for readers of the log. The next run tries again."""
+"""How long to wait for readers of the log before leaving it to the next run."""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 _UNWRITABLE = (
@@ -45,16 +45,18 @@ _DAMAGE = {
 }
 
 READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Errors in a transaction. An error message may contain a damaged, undecodable table name."""
+"""Errors in a transaction. If a table name in SQLite's message is damaged, decoding it fails with
+UnicodeDecodeError.
+"""
 
 STATEMENT_ERRORS = (*READ_ERRORS, MemoryError)
-"""Errors of a single statement. There, MemoryError comes from a damaged length."""
+"""Errors of a single statement. MemoryError means that a stored length is damaged."""
 
 SqlRow = tuple[Any, ...]
 
 
 class SqliteFile:
-    """An SQLite file of one schema, with a connection per thread.
+    """An SQLite file with a given schema. Each thread uses its own connection.
 
     Raises IndexDamagedError if the file is unreadable.
     """
@@ -74,12 +76,15 @@ class SqliteFile:
         self._idle: list[sqlite3.Connection] = []
         self._is_closed = False
         self._thread = threading.local()
-        with self._connection():  # to raise errors now
+        with self._connection():  # raises errors early
             pass
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection of the enclosing block in this thread, else an idle or new one."""
+        """Yield the connection that an enclosing block uses in this thread.
+
+        Without such a block, take an idle connection or open one.
+        """
         current: sqlite3.Connection | None = getattr(self._thread, "db", None)
         if current is not None:
             yield current
@@ -112,7 +117,7 @@ class SqliteFile:
                 check_same_thread=False,
                 uri=uri,
             )
-            # a replaced store may still be in use by a search: it closes after its last use
+            # a search may still use a replaced store: its connections close after the last use
             weakref.finalize(self, db.close).atexit = False
             try:
                 self._prepare(db)
@@ -131,9 +136,9 @@ class SqliteFile:
             db.execute("PRAGMA query_only = ON")
         else:
             self._enable_wal(db)
-            # deleted text does not stay in free pages
+            # do not leave deleted text in free pages
             db.execute("PRAGMA secure_delete = ON")
-            # if a power cut lost a commit, its row ids would be reused
+            # if a power cut lost a commit, its row ids would be assigned again
             db.execute("PRAGMA synchronous = FULL")
         # one statement: another process may be creating the tables
         version, tables = db.execute(
@@ -146,15 +151,15 @@ class SqliteFile:
             self._create(db)
         elif version == 0 and is_empty:
             raise _unfinished(self.path)
-        # else the version itself is damaged
+        # if the meta table has this version, only `user_version` is damaged
         elif version > self.version and self._schema_meta(db) != self.version:
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema "
-                f"{version}): upgrade thumbindex, or use another --index."
+                f"{version}): upgrade thumbindex, or choose another index directory with --index."
             )
         else:
             raise IndexDamagedError(
-                damage_message(self.path, f"its schema is {version}, not {self.version}")
+                damage_message(self.path, f"its schema version is {version}, not {self.version}")
             )
 
     def _enable_wal(self, db: sqlite3.Connection) -> None:
@@ -200,7 +205,7 @@ class SqliteFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all writes in this block and a new generation, or roll back."""
+        """Commit all writes in this block as a new generation. On an exception, roll back."""
         with self._connection() as db:
             try:
                 db.execute("BEGIN IMMEDIATE")
@@ -209,7 +214,7 @@ class SqliteFile:
                     self.set_meta("generation", str(self.generation + 1))
                     db.execute("COMMIT")
                 except BaseException:
-                    if db.in_transaction:  # a full disk has rolled back already
+                    if db.in_transaction:  # SQLite already rolls back if the disk is full
                         db.execute("ROLLBACK")
                     raise
             except READ_ERRORS as error:
@@ -222,7 +227,7 @@ class SqliteFile:
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Make this thread's reads in this block see one generation.
+        """Make all reads of this thread in this block see the same generation.
 
         A nested call sees the outer transaction's generation.
         """
@@ -241,7 +246,7 @@ class SqliteFile:
                 raise translate_error(error, self.path) from error
 
     def refresh_read(self) -> bool:
-        """Move this thread's reads to the newest generation; return whether it changed."""
+        """Move this thread's reads to the newest generation. Return whether it changed."""
         with self._connection() as db:
             before = self.generation
             if db.in_transaction:
@@ -251,8 +256,9 @@ class SqliteFile:
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Raise IndexDamagedError if rows cannot be decoded in this block. Zeroed rows contain
-        NULLs.
+        """Raise IndexDamagedError if rows cannot be decoded in this block.
+
+        For example, a row that was overwritten with zeros contains NULLs.
         """
         try:
             yield
@@ -272,7 +278,10 @@ class SqliteFile:
     def fetch_in(
         self, sql: str, keys: Iterable[int] | Iterable[str] | Iterable[bytes]
     ) -> list[SqlRow]:
-        """Return the rows of a query with `{}` as a placeholder for the keys, in batches."""
+        """Run a query for batches of keys, and return the rows of all batches.
+
+        The keys replace `{}` in the query.
+        """
         rows = list[SqlRow]()
         values = [key if isinstance(key, (str, bytes)) else int(key) for key in keys]
         for start in range(0, len(values), KEYS_PER_STATEMENT):
@@ -281,17 +290,17 @@ class SqliteFile:
         return rows
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Execute a statement in a transaction; return the number of changed rows."""
+        """Execute a statement inside a transaction. Return the number of changed rows."""
         with self._connection() as db:
             return db.execute(sql, parameters).rowcount
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement in a transaction, once for each row of parameters."""
+        """Execute a statement inside a transaction, once for each row of parameters."""
         with self._connection() as db:
             db.executemany(sql, rows)
 
     def truncate_log(self) -> bool:
-        """Write the log into the file and empty it; return False if a reader prevents that."""
+        """Move the content of the log to the main file. Return False if a reader prevents that."""
         with self._connection() as db:
             try:
                 db.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
@@ -304,12 +313,12 @@ class SqliteFile:
     # -------------------------------------------------------------- the meta table
 
     def meta(self, key: str, default: str = "") -> str:
-        """Return the value of a meta key."""
+        """Return the value of a meta key, or the default."""
         rows = self.fetch("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else default
 
     def set_meta(self, key: str, value: str) -> None:
-        """Set the value of a meta key, in a transaction."""
+        """Set the value of a meta key, inside a transaction."""
         self.execute(
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, value),
@@ -329,12 +338,12 @@ class SqliteFile:
 
 
 def _name_of(error: BaseException) -> str:
-    """Return SQLite's name of an error; "" for other errors."""
+    """Return SQLite's name for an error, or "" if it has none."""
     return getattr(error, "sqlite_errorname", None) or ""
 
 
 def damage_message(path: Path, reason: str) -> str:
-    """Return the message that a file is damaged."""
+    """Return the message for a damaged file."""
     return f"{path} is damaged ({reason}): run `thumbindex index` to rebuild it from the notes."
 
 
@@ -351,14 +360,16 @@ def _missing(path: Path) -> IndexMissingError:
 def translate_error(
     error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path
 ) -> StorageError:
-    """Return the StorageError for an error of SQLite."""
+    """Return the StorageError for an error from SQLite."""
     text, name = str(error), _name_of(error)
     if isinstance(error, sqlite3.ProgrammingError):
-        return StorageError(f"{path} was closed while it was read ({text}): try again.")
+        return StorageError(f"{path} was closed while it was being read ({text}): try again.")
     if name == "SQLITE_READONLY_ROLLBACK":  # a writer was creating the tables
         return _unfinished(path)
     if name.startswith(_BUSY):
-        return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
+        return IndexBusyError(
+            f"{path} is busy because another process is writing to it: try again in a moment."
+        )
     if name.startswith(_UNWRITABLE):
         return write_error(path, text)
     return IndexDamagedError(damage_message(path, _DAMAGE.get(name, "its content cannot be read")))

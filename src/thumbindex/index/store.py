@@ -76,11 +76,11 @@ _FROM_CHUNKS_WITH_SECTION = (
 
 
 _DOCUMENTS_PER_QUERY = 200
-"""Maximum documents whose texts are loaded at once, a few megabytes."""
+"""Maximum number of documents whose texts are loaded at once. They take a few megabytes."""
 
 
 class Store(SqliteFile):
-    """One folder's SQLite file. It also opens the vectors, which all folders share."""
+    """One folder's SQLite file. Also opens the file of vectors, which all folders share."""
 
     schema = "schema.sql"
     version = 16
@@ -95,7 +95,7 @@ class Store(SqliteFile):
         # generations of the store and its vectors, and the counts at these generations
         self._cached_counts: tuple[tuple[int, int], tuple[int, int, int]] | None = None
         self._vectors: VectorStore | None = None
-        # identity of the open file, to notice a replacement
+        # identity of the open vector file, to notice a replacement
         self._vector_file_identity: tuple[Path, int, int] | str | None = "not opened yet"
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Store(SqliteFile):
         return DuplicateTables(self)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the owner's decisions about duplicates. Raises StorageError."""
+        """Return the user's decisions about duplicates. Raises StorageError."""
         return read_decisions(self.decisions_file)
 
     def counts(self) -> tuple[int, int, int]:
@@ -146,7 +146,7 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- documents
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return the stored states of all documents' files, or of some, by path."""
+        """Return the stored file states of the documents at `paths`, or of all, keyed by path."""
         sql = "SELECT path, size, mtime_ns, inode, digest, ctime_ns FROM documents"
         rows = (
             self.fetch(sql)
@@ -208,8 +208,8 @@ class Store(SqliteFile):
     def _insert_texts(self, sections: Sequence[SqlRow], chunks: Sequence[SqlRow]) -> None:
         """Insert a document's sections and chunks.
 
-        A chunk stores its text's offset and length if it is part of the section's text, and its
-        heading path only if it differs from the section's.
+        If a chunk's text is part of its section's text, only its offset and length are stored. A
+        chunk's heading path is stored only if it differs from the section's.
         """
         texts = {row[1]: row[4] for row in sections}
         heading_paths = {row[3]: row[5] for row in reversed(chunks)}
@@ -252,7 +252,10 @@ class Store(SqliteFile):
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes of all documents or some, by path."""
+        """Return row id, path, title, times and attributes of documents, sorted by path.
+
+        `rows` are row ids. None returns all documents.
+        """
         sql = f"SELECT id, path, title, attributes, {TIMES} FROM documents"
         documents = (
             self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
@@ -266,7 +269,10 @@ class Store(SqliteFile):
         )
 
     def linkable_documents(self, paths: Iterable[str] | None = None) -> list[Document]:
-        """Return all documents or some, by path, with only the names that a link can use."""
+        """Return the documents at `paths`, or all, sorted by path.
+
+        Only the names that a link can use are set.
+        """
         documents = self.documents(None if paths is None else self._document_ids(paths))
         return [
             Document(path, title, aliases=aliases_from_attributes(attributes))
@@ -274,11 +280,11 @@ class Store(SqliteFile):
         ]
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return the stored file sizes of some documents, in bytes by path."""
+        """Return the stored file size of each document in bytes, keyed by path."""
         return dict(self.fetch_in("SELECT path, size FROM documents WHERE path IN ({})", paths))
 
     def flagged(self) -> list[Document]:
-        """Return the documents with flags, by path."""
+        """Return the documents with flags, sorted by path."""
         rows = self.fetch("""SELECT id FROM documents WHERE instr(attributes, '"flags": ["')""")
         flagged = self.documents([row for (row,) in rows])
         return [
@@ -287,7 +293,10 @@ class Store(SqliteFile):
         ]
 
     def signed_row_ids(self, paths: Iterable[str] | None = None) -> set[int]:
-        """Return the row ids of chunks and negated row ids of documents, at all or some paths."""
+        """Return the row ids of chunks and the negated row ids of documents.
+
+        `paths` are the paths of documents. None returns all.
+        """
         if paths is None:
             return {row for row, _, _ in self.chunk_rows()}.union(
                 -row for (row,) in self.fetch("SELECT id FROM documents")
@@ -305,7 +314,7 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- chunks and sections
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        """Load chunks by row id; deleted ones are omitted."""
+        """Load chunks by row id. Deleted chunks are omitted."""
         chunks = {}
         for row in self.fetch_in(_SELECT_CHUNK + _FROM_CHUNKS_WITH_SECTION, rows):
             try:
@@ -327,7 +336,7 @@ class Store(SqliteFile):
         return {row: languages.get(document, "") for row, document in documents.items()}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
-        """Load the section of each chunk, by the chunk's row id; deleted ones are omitted."""
+        """Load the section of each chunk, by the chunk's row id. Deleted chunks are omitted."""
         columns = "c.id, s.ordinal, s.start_line, s.end_line, s.text, s.checksum"
         sql = f"SELECT {columns}{_FROM_CHUNKS_WITH_SECTION}"
         sections = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
@@ -355,7 +364,7 @@ class Store(SqliteFile):
 
     @property
     def last_row(self) -> int:
-        """The last row id used, by a document or chunk."""
+        """The last row id that a document or chunk was given."""
         return int(self.meta("last_row", "0"))
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
@@ -369,7 +378,7 @@ class Store(SqliteFile):
         )
 
     def documents_of_chunks(self, rows: Sequence[int]) -> dict[int, int]:
-        """Return the document's row id of each chunk by row id; deleted ones are omitted."""
+        """Map row ids of chunks to the row ids of their documents. Deleted chunks are omitted."""
         return dict(self.fetch_in("SELECT id, document FROM chunks WHERE id IN ({})", rows))
 
     def count_chunks(self) -> int:
@@ -379,8 +388,9 @@ class Store(SqliteFile):
     def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
-        """Return row id, document's row id, ordinal and salience of all chunks, or of those in
-        some documents.
+        """Return row id, document's row id, ordinal and salience of the chunks in `documents`.
+
+        `documents` are row ids. None returns all chunks.
         """
         sql = "SELECT id, document, ordinal, salience FROM chunks"
         if documents is None:
@@ -388,8 +398,8 @@ class Store(SqliteFile):
         return self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
-        """Return the times of all documents by row id, in the order of DocumentTimes."""
-        # plain tuples: all are read after each commit
+        """Return the times of all documents in the order of DocumentTimes, keyed by row id."""
+        # plain tuples are faster, and all times are read after each commit
         return {
             row[0]: row[1:] for row in self.fetch(f"SELECT id, {TIMES} FROM documents NOT INDEXED")
         }
@@ -440,7 +450,7 @@ class Store(SqliteFile):
         ]
 
     def set_segments(self, segments: Iterable[SegmentFile]) -> None:
-        """Replace the list of segments, in a transaction."""
+        """Replace the list of segments, inside a transaction."""
         self.execute("DELETE FROM segments")
         self.execute_many(
             "INSERT INTO segments VALUES (?, ?, ?, ?, ?)",
@@ -450,7 +460,10 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- links and problems
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
-        """Return all links, or those of some documents, as path, ordinal and link."""
+        """Return the links of the documents at `paths`, or of all.
+
+        Each comes with its document's path and its ordinal in the document, sorted by these.
+        """
         sql = (
             "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
             "FROM links l JOIN documents d ON d.id = l.document"
@@ -466,7 +479,10 @@ class Store(SqliteFile):
         )
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
-        """Return the links from other documents to one, with their paths, by path and line."""
+        """Return the links from other documents to the document at `path`.
+
+        Each comes with the path of its document. Sorted by this path and line.
+        """
         sql = (
             "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
             "FROM links l JOIN documents d ON d.id = l.document"
@@ -477,7 +493,7 @@ class Store(SqliteFile):
         return [(row[0], Link(LinkKind(row[1]), *row[2:])) for row in rows]
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
-        """Set the target document of a link by path; None if the link is dangling."""
+        """Set the path of the document that a link points to, or None if the link is dangling."""
         self.execute(
             "UPDATE links SET resolved = ? WHERE ordinal = ? "
             "AND document = (SELECT id FROM documents WHERE path = ?)",
@@ -485,7 +501,7 @@ class Store(SqliteFile):
         )
 
     def linked_paths(self) -> dict[int, str]:
-        """Return the target paths of each document's links, as a JSON list by row id."""
+        """Return the target paths of each document's links as a JSON list, keyed by row id."""
         return dict(
             self.fetch(
                 "SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' "
@@ -494,8 +510,9 @@ class Store(SqliteFile):
         )
 
     def link_targets(self) -> dict[int, str]:
-        """Return the target paths of each document's links, as a JSON object of ordinal to path, by
-        row id.
+        """Return the target paths of each document's links, keyed by row id.
+
+        The paths are a JSON object, keyed by the link's ordinal.
         """
         return dict(
             self.fetch(
@@ -505,7 +522,7 @@ class Store(SqliteFile):
         )
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return all problems, by path and line."""
+        """Return all problems, sorted by path and line."""
         return tuple(
             Problem(*row)
             for row in self.fetch(
@@ -520,7 +537,7 @@ class Store(SqliteFile):
         )
 
     def replace_walk_problems(self, problems: Sequence[Problem]) -> bool:
-        """Replace the problems of paths that are not documents; return whether they changed."""
+        """Replace the problems of paths that are not documents. Return whether they changed."""
         present = {
             Problem(*row)
             for row in self.fetch(
@@ -537,7 +554,7 @@ class Store(SqliteFile):
 
 
 def _file_identity(path: Path) -> tuple[Path, int, int] | None:
-    """Return the path, device and inode of a file, or None if there is none."""
+    """Return the path, device and inode of a file, or None if it does not exist."""
     try:
         stat = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""One snapshot over several folders: ids are concatenated, hits merged by score, idf shared."""
+"""Search several folders as one: concatenate their ids, merge hits by score, and share idf."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 
 def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """Return one snapshot over all of them; a single one is returned unchanged."""
+    """Combine snapshots into one. A single snapshot is returned unchanged."""
     if len(snapshots) == 1:
         return snapshots[0]
     catalog = UnionCatalog([s.catalog for s in snapshots])
@@ -77,10 +77,11 @@ class UnionDocuments:
 
 
 class UnionCatalog(CatalogLayout):
-    """Catalog over several, which loads texts and names from theirs.
+    """Catalog of several folders. It loads texts and names from the folders' own catalogs.
 
-    A folder is identified by its position in `parts`, its documents and chunks by local ids.
-    `chunks_before` and `documents_before` are the offsets of local ids, by folder.
+    A folder is identified by its position in `parts`. A local id is the id of a chunk or document
+    in its folder's catalog. To get the id in the union, add the folder's `chunks_before` or
+    `documents_before`.
     """
 
     def __init__(self, parts: Sequence[Catalog]) -> None:
@@ -97,11 +98,11 @@ class UnionCatalog(CatalogLayout):
     # -------------------------------------------------------------- local ids
 
     def chunk(self, part: int, local: int) -> ChunkId:
-        """Return the id of a folder's chunk."""
+        """Return the id of a chunk in the union."""
         return ChunkId(self.chunks_before[part] + local)
 
     def document(self, part: int, local: int) -> DocumentId:
-        """Return the id of a folder's document."""
+        """Return the id of a document in the union."""
         return DocumentId(self.documents_before[part] + local)
 
     def locate_document(self, document: DocumentId) -> tuple[int, DocumentId]:
@@ -133,7 +134,7 @@ class UnionCatalog(CatalogLayout):
         return self.selection(np.concatenate([piece.mask for piece in pieces]))
 
     def in_union(self, hits: Iterable[Hit], part: int) -> list[Hit]:
-        """Replace local ids by ids of the union."""
+        """Replace the local ids of a folder's hits with ids in the union."""
         return [
             replace(
                 hit, chunk=self.chunk(part, hit.chunk), document=self.document(part, hit.document)
@@ -197,7 +198,7 @@ class UnionCatalog(CatalogLayout):
 
 
 class UnionKeywordIndex:
-    """KeywordIndex over several folders."""
+    """Keyword index over several folders."""
 
     def __init__(self, parts: Sequence[KeywordIndex], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
@@ -210,10 +211,10 @@ class UnionKeywordIndex:
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Search each folder and merge by score, with the idf of a term over all folders.
+        """Search each folder, and merge the hits by score.
 
-        Length normalization stays per folder. Document scores get the same idf correction as
-        chunk scores.
+        The idf of a term is that of its chunks in all folders, also for the scores of documents.
+        Lengths are normalized within each folder.
         """
         frequencies = [
             [len(self._containing_any(part, term, weights.fields)) for term in terms]
@@ -262,13 +263,13 @@ class UnionKeywordIndex:
 
 
 def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
-    """Return the best hits of all folders, reranked; ties by id."""
+    """Return the best hits of all folders with new ranks. Ties are broken by chunk id."""
     best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
 
 
 class UnionVectorIndex:
-    """VectorIndex over several of one model; some may have no vectors yet."""
+    """Vector index over several folders with the same model. Some may have no vectors yet."""
 
     def __init__(self, parts: Sequence[VectorIndex], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
@@ -280,7 +281,7 @@ class UnionVectorIndex:
         return sum(map(len, self._parts))
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
-        """Search each folder and merge by cosine."""
+        """Search each folder, and merge the hits by cosine."""
         hits, pieces = list[Hit](), self._catalog.pieces(within)
         for n, (part, piece) in enumerate(zip(self._parts, pieces, strict=True)):
             if len(part):
@@ -296,7 +297,7 @@ class UnionVectorIndex:
 
 
 class UnionLinkGraph:
-    """LinkGraph over several; no link leads from one folder to another."""
+    """Link graph over several folders. No link connects two folders."""
 
     def __init__(self, parts: Sequence[LinkGraph], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
@@ -311,7 +312,7 @@ class UnionLinkGraph:
 
 
 class UnionDuplicates(Duplicates):
-    """Duplicates over several; duplicates across folders are found at query time."""
+    """Duplicates within several folders. Duplicates across folders are found at query time."""
 
     def __init__(self, parts: Sequence[Duplicates], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog

@@ -21,10 +21,12 @@ from thumbindex.ports import Matrix, Vector
 _LOG = logging.getLogger(__name__)
 
 STORED = np.dtype("i1")
-"""Type of stored numbers: a quarter of float32's size; cosines change by about 0.0003."""
+"""Type of stored numbers. It is a quarter the size of float32, and changes cosines by ~0.0003."""
 
 _HIGHEST = 127
-"""Stored value of a vector's largest number. The scale is not stored: vectors have length 1."""
+"""Stored value of a vector's largest number. The scale is not stored, because all vectors have
+length 1.
+"""
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
@@ -36,9 +38,10 @@ def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
     largest = np.abs(numbers).max(axis=1, keepdims=True)
     if not np.isfinite(largest).all():
         raise ModelError(
-            "The model returned a vector with infinite or undefined numbers; its batch is not "
-            "stored. Choose another model with `--set encode.embed.model=NAME`, or the other "
-            "runtime with `--set encode.embed.runtime=onnx` or `torch`."
+            "The model returned a vector with infinite or undefined numbers, so this batch of "
+            "vectors was not stored. Choose another model with "
+            "`--set encode.embed.model=NAME`, or the other runtime with "
+            "`--set encode.embed.runtime=onnx` or `--set encode.embed.runtime=torch`."
         )
     largest[largest == 0] = 1
     # divide first: 127 / largest can overflow a float32
@@ -57,14 +60,15 @@ def unpacked(vectors: Sequence[bytes]) -> Matrix:
 
 
 def vector_file(folder: Path, fingerprint: str) -> Path:
-    """Return the path of a model's vectors in a folder."""
+    """Return the path of the file with a model's vectors."""
     return folder / f"{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}.sqlite3"
 
 
 class VectorStore(SqliteFile):
     """The vectors of one model.
 
-    Processes may read and write it concurrently. A vector stays until no index uses its text.
+    Several processes may read and write the file concurrently. A vector is kept as long as any
+    index uses its text.
     """
 
     schema = "vectors.sql"
@@ -72,7 +76,7 @@ class VectorStore(SqliteFile):
 
     @classmethod
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
-        """Open a model's vectors for writing. Replaces a damaged file by an empty one."""
+        """Open a model's vectors for writing. Replaces a damaged file with an empty one."""
         with as_storage_errors(path.parent):
             make_folder(path.parent)
         try:
@@ -95,11 +99,11 @@ class VectorStore(SqliteFile):
         return int(self.fetch("SELECT count(*) FROM vectors")[0][0])
 
     def keys(self) -> set[bytes]:
-        """Return the digests of all embedded texts."""
+        """Return the digests of all texts with a vector."""
         return {key for (key,) in self.fetch("SELECT key FROM vectors")}
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
-        """Load vectors by digests of their texts, without missing and corrupted ones."""
+        """Load vectors by the digests of their texts. Missing and corrupted vectors are omitted."""
         sql = "SELECT key, checksum, vector FROM vectors WHERE key IN ({})"
         rows = list(filter(_is_intact, self.fetch_in(sql, keys)))
         if not rows:
@@ -107,7 +111,7 @@ class VectorStore(SqliteFile):
         return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True))
 
     def add(self, keys: Sequence[bytes], matrix: Matrix) -> None:
-        """Store vectors by digests of their texts. Existing ones stay."""
+        """Store vectors by the digests of their texts. Existing vectors are not replaced."""
         stored = zip(keys, (vector.tobytes() for vector in packed(matrix)), strict=True)
         with self.transaction():
             self.execute_many(
@@ -136,14 +140,14 @@ class VectorStore(SqliteFile):
 
 
 def repair_vectors(path: Path) -> str:
-    """Delete a damaged file of vectors. Return a sentence about it, or "" if it is not damaged."""
+    """Delete a file of vectors if it is damaged. Return a message about that, or ""."""
     if not _damage(path):
         return ""
     with as_storage_errors(path.parent), FileLock(path.with_suffix(".lock")):
         if not (message := _damage(path)):  # another process has repaired it
             return ""
         delete_sqlite_file(path)
-    return f"{message.partition(': run')[0]}: its texts are embedded again."
+    return f"{message.partition(': run')[0]}. Its texts will be embedded again."
 
 
 def _damage(path: Path) -> str:

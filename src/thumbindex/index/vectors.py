@@ -16,10 +16,10 @@ from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import IntArray, Mask, Matrix, Selection, Vector
 
 VECTOR_BATCH = 16_384
-"""Number of vectors compared at once: 64 MB of cosines for 1,000 queries."""
+"""Number of vectors compared at once. For 1,000 queries, their cosines take 64 MB."""
 
 VECTOR_DTYPE = np.dtype("<f2")
-"""Type of numbers in memory: FAISS is limited by memory bandwidth, so half precision is faster."""
+"""Type of numbers in memory. Half precision is faster: memory bandwidth is FAISS's bottleneck."""
 
 TIE_MARGIN = 16
 """Extra vectors fetched beyond the limit, because they may tie with the last one."""
@@ -50,9 +50,10 @@ def _resized(index: Any, count: int) -> Float16Matrix:
 
 @contextmanager
 def _single_threaded(faiss: Any) -> Iterator[None]:
-    """Make FAISS compute on the calling thread: one query cannot be split, and idle threads spin.
+    """Make FAISS compute on the calling thread.
 
-    OpenMP keeps this setting per thread: other threads of the program are not affected.
+    FAISS cannot split one query among threads, and its idle threads would spin. OpenMP keeps this
+    setting per thread, so other threads of the program are not affected.
     """
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
@@ -87,10 +88,10 @@ class FaissVectors:
             halves[start : start + len(ids)] = matrix
             start += len(ids)
         self._rows: IntArray = rows[:start].copy()
-        self._halves = _resized(self._index, start)  # in the index's own memory
+        self._halves = _resized(self._index, start)  # a view of the index's memory
 
     def with_changes(self, removed: IntArray, rows: Sequence[int], matrix: Matrix) -> FaissVectors:
-        """Return a copy without the rows in `removed` and with new ones."""
+        """Return a copy without the rows in `removed`, and with new `rows` and their vectors."""
         kept = np.flatnonzero(~np.isin(self._rows, removed))
         parts: Iterable[Part] = (
             (self._rows[some], self._halves[some])
@@ -113,7 +114,7 @@ class FaissVectors:
     ) -> tuple[IntArray, Any]:
         """Return positions in `rows` and cosines of the best `limit` vectors, best first.
 
-        `allowed` is a mask over `rows`, or None for all. Ties come in any order.
+        `allowed` is a mask over `rows`, or None for all. Ties are in no particular order.
         """
         faiss, count, selector = _faiss(), len(self._rows), None
         if allowed is not None:
@@ -129,9 +130,9 @@ class FaissVectors:
     def range_search(
         self, queries: Matrix, min_cosine: float, limit: int
     ) -> tuple[IntArray, IntArray, Any]:
-        """Return the `limit` best vectors for each query that reach `min_cosine`.
+        """For each query, return the `limit` best vectors with at least `min_cosine`, best first.
 
-        They come as positions in `queries` (ascending), row ids and cosines, best first.
+        The result has a position in `queries` (ascending), row id and cosine for each of them.
         """
         batches: list[tuple[Any, Any, Any]] = []
         for start in range(0, len(self._rows), VECTOR_BATCH):
@@ -149,7 +150,7 @@ class FaissVectors:
 
 
 def _highest(cosines: Any, min_cosine: float, limit: int) -> Any:
-    """Return a mask of each row's `limit` highest cosines from `min_cosine` on, with ties."""
+    """Return a mask of each row's `limit` highest cosines, with ties, if at least `min_cosine`."""
     chosen = cosines >= min_cosine
     crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit)
     if len(crowded):
@@ -160,8 +161,8 @@ def _highest(cosines: Any, min_cosine: float, limit: int) -> Any:
 
 
 def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, limit: int) -> Any:
-    """Limit a mask to `limit` a row; of ties with the lowest cosine, keep the lowest row ids."""
-    # thousands may tie: copies of one text
+    """Limit a mask to `limit` per row. Of the ties for the last place, keep the lowest row ids."""
+    # thousands of vectors may tie, if one text has many copies
     for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit).tolist():
         columns = np.flatnonzero(chosen[row])
         lowest = cosines[row, columns].min()
@@ -173,13 +174,14 @@ def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, limit: int) -> Any:
 
 
 class FaissVectorIndex:
-    """VectorIndex over one folder's vectors, aligned with a catalog that has all of their rows."""
+    """Vector index over one folder's vectors. The catalog must contain all of their rows."""
 
     def __init__(self, view: FaissVectors, catalog: StoreCatalog) -> None:
         self.view = view
         self._catalog = catalog
-        self._chunks = catalog.chunks_of_rows(view.rows())  # of each vector
-        self._at = np.full(len(catalog), -1, dtype=np.int64)  # of each chunk in the view
+        self._chunks = catalog.chunks_of_rows(view.rows())  # chunk of each vector
+        # position of each chunk's vector in the view, or -1
+        self._at = np.full(len(catalog), -1, dtype=np.int64)
         self._at[self._chunks] = np.arange(len(self._chunks))
 
     def __len__(self) -> int:

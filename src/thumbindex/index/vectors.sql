@@ -4,5 +4,5 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITH
 CREATE TABLE IF NOT EXISTS vectors (
     key BLOB NOT NULL UNIQUE, -- digest of the embedded text
     checksum INTEGER NOT NULL, -- of key and vector
-    vector BLOB NOT NULL -- int8, scaled to a maximum of 127; read as a unit vector
+    vector BLOB NOT NULL -- int8, scaled to a maximum of 127; normalized when loaded
 );

@@ -56,19 +56,21 @@ GIT_FAILURE = "git_failure"
 """Meta key of the reason why a folder's Git commits could not be read."""
 
 MAX_VECTOR_RATIO = 2
-"""Maximum ratio of stored to used vectors. Texts may come back, after a checkout or sync."""
+"""Maximum ratio of stored to used vectors. Some unused vectors are kept, because a checkout or sync
+may bring their texts back.
+"""
 
 MIN_VECTORS = 1000
-"""Minimum number of used vectors assumed in this ratio."""
+"""If fewer vectors are in use, `MAX_VECTOR_RATIO` is applied to this number."""
 
 
 def mark_words_changed(store: Store) -> None:
-    """Record that rows or their words change in this transaction."""
+    """Record that documents or their words change in this transaction, so that readers reload."""
     store.set_meta("words", str(store.generation + 1))
 
 
 Resolve = Callable[[Link, str], str | None]
-"""Returns the target path of a link in the document at a path, or None."""
+"""Takes a link and the path of its document. Returns the link's target path, or None."""
 
 CHUNK_BATCH = 500
 """Maximum chunks in memory while a segment is written."""
@@ -83,21 +85,22 @@ class Batch:
     metadata_only: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
     # all problems of files that are not documents; None keeps the stored ones
     problems: Sequence[Problem] | None = None
-    last: bool = True  # of a run: resolves links
-    # stored states when files were compared; paths with another state now are skipped. None if no
-    # other process can have written
+    last: bool = True  # the last batch of a run: links are resolved
+    # stored states when files were compared. A path is skipped if its stored state has changed
+    # since. None if no other process can have written
     expected_states: Mapping[str, FileState] | None = None
     failed: Sequence[Problem] = ()  # added if `problems` is None
     erase: frozenset[str] = frozenset()  # removed paths whose texts are erased from all files
     private: Sequence[FileState] = ()  # private files: only their states are stored
     listed: Collection[str] | None = None  # paths of all files, or None if some are unknown
     meta: Mapping[str, str] = field(default_factory=dict)  # meta values of the index
-    # modification time of the newest indexed file, in seconds or 0: newer files count as edited
+    # modification time of the newest indexed file, in seconds, or 0. New files count as edited if
+    # they are newer
     newest_known_mtime: float = 0.0
 
 
 class Writer:
-    """Writes one folder's index. Holds its writer's lock while it is open."""
+    """Writes one folder's index. An open writer holds the folder's writer lock."""
 
     def __init__(self, paths: IndexPaths, store: Store) -> None:
         self.paths = paths
@@ -109,7 +112,7 @@ class Writer:
     def open(
         cls, folder: Path, on_wait: Callable[[], None] | None = None, build: int = 0
     ) -> Iterator[Writer]:
-        """Take the writer's lock, and open the store of `build` or the current build.
+        """Take the writer lock, and open the store of `build` or the current build.
 
         Calls `on_wait` twice a second while another process writes. Raises IndexDamagedError (see
         `builds.repair_index`).
@@ -121,21 +124,21 @@ class Writer:
             paths = paths.of_build(build)
             if build and not paths.store.exists():
                 raise IndexMissingError(
-                    f"Another process deleted the index in {folder} while it was rebuilt: run it "
-                    "again."
+                    f"Another process deleted the index in {folder} while it was being rebuilt. "
+                    "Run `thumbindex index` again."
                 )
             paths.delete_other_builds(paths.build, build_in_progress(paths))
             with closing(open_store(paths)) as store:
                 writer = cls(paths, store)
-                writer.keyword_writer.delete_unlisted_files()  # those of a killed writer
+                writer.keyword_writer.delete_unlisted_files()  # left by a killed writer
                 yield writer
                 writer.keyword_writer.delete_unlisted_files()
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> int:
         """Commit a batch: write its rows, resolve links, and update the keyword index.
 
-        Returns the number of skipped paths: another process has written them since they were
-        compared, perhaps from newer files.
+        Skips paths that another process has written since they were compared, because that process
+        may have read newer files. Returns the number of skipped paths.
         """
         count = _count_paths(batch)
         with self.store.transaction():
@@ -163,7 +166,7 @@ class Writer:
         return count - _count_paths(batch)
 
     def _update_keyword_index(self, removed: Sequence[int], added: Sequence[int]) -> None:
-        """Remove and add rows of the keyword index, by signed row id."""
+        """Remove and add rows of the keyword index. Row ids of documents are negated."""
         verify_segments(self.store.segments_folder, self.store.segments())
         documents = [
             (-row, document_from_row(path, title, times, attributes, folder=""))
@@ -202,7 +205,10 @@ class Writer:
             self.store.replace_walk_problems(batch.problems)
 
     def _prior_versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
-        """Return the stored digest and times of documents, from the current build if new."""
+        """Return the stored digest and times of documents, keyed by path.
+
+        While a new build is incomplete, the current build has those of the other documents.
+        """
         current: dict[str, tuple[str, DocumentTimes]] = {}
         if self.store.meta(INCOMPLETE) and self.paths.build != self.paths.current_build:
             with (
@@ -217,9 +223,10 @@ class Writer:
     def store_commit_dates(
         self, days: Mapping[str, tuple[str, str]] | None, commit: str, failure: str = ""
     ) -> None:
-        """Store the days of documents' first and last Git commits, as read at `commit`.
+        """Store the days of each document's first and last Git commit.
 
-        If `days` is None, perhaps because of a `failure`, the stored days stay.
+        `commit` is the Git commit at which they were read. If `days` is None, the stored days are
+        kept. `failure` is the reason why Git could not be read, if any.
         """
         with self.store.transaction():
             if days is None:
@@ -236,9 +243,9 @@ class Writer:
         only: set[str] | None,
         prior_targets: LinkTargets,
     ) -> None:
-        """Resolve the links of some documents, or of all (None) because names have changed.
+        """Resolve the links of the documents in `only`, or of all if names have changed (None).
 
-        The prior targets stay valid if neither names nor links have changed.
+        If neither names nor links have changed, the prior targets are still valid.
         """
         links = self.store.links(only)
         keys = {(path, link.kind, link.target) for path, _, link in links}
@@ -262,17 +269,18 @@ class Writer:
                     self.store.set_meta(name, new)
 
     def word_counts(self) -> Mapping[str, int]:
-        """Return the chunk frequency of each surface form."""
+        """Return the number of chunks that contain each unstemmed word."""
         return word_counts(
             segment
             for segment, _ in open_segments(self.store.segments_folder, self.store.segments())
         )
 
     def erase_private(self) -> bool:
-        """Erase the texts of removed private notes from all files; return whether that is complete.
+        """Erase the texts of removed private notes from all files. Return whether none are left.
 
-        Open snapshots can delay it. A build is erased once it is current: until then the current
-        one still has the texts. Unused vectors are deleted once all indexes are readable.
+        Open snapshots can delay this. Before a new build is the current one, nothing is erased,
+        because the old build still has the texts. Unused vectors are deleted only if all indexes
+        are readable.
         """
         if is_erased(self.store):
             return True
@@ -294,7 +302,7 @@ class Writer:
         return all(is_erased_from)
 
     def merge_keyword(self, idle: IdleTime = "long") -> None:
-        """Merge small segments: each edit adds one."""
+        """Merge small segments, because each edit adds one."""
         verify_segments(self.store.segments_folder, self.store.segments())
         self.keyword_writer.merge(idle)
 
@@ -316,8 +324,9 @@ class Writer:
     ) -> None:
         """Store vectors by the keys of their texts, and bump the generation.
 
-        Skips texts that no longer belong to a chunk; `rows` are the likely chunks. With
-        `words_generation`, the texts are the vocabulary, skipped if the index has changed since.
+        Skips texts that no longer belong to a chunk. `rows` are the chunks that probably have the
+        texts. With `words_generation`, the texts are the vocabulary of that generation instead, and
+        all are skipped if the index has changed since.
         """
         if not (vectors and self.store.vectors):
             return
@@ -332,7 +341,7 @@ class Writer:
         self.store.bump_generation()
 
     def limit_unused_vectors(self) -> None:
-        """Delete unused vectors if they may outnumber those in use."""
+        """Delete unused vectors if the number of stored vectors exceeds `MAX_VECTOR_RATIO`."""
         vectors = self.store.vectors
         if not vectors:
             return
@@ -344,7 +353,7 @@ class Writer:
     def store_decisions(
         self, decisions: Iterable[Decision] = (), undone: Iterable[tuple[str, str]] = ()
     ) -> int:
-        """Store the owner's decisions, and remove undone ones. Return the number removed."""
+        """Store the user's decisions, and remove undone ones. Return the number removed."""
         removed = write_decisions(self.store.decisions_file, decisions, undone)
         with self.store.transaction():
             self.store.duplicates.record_change()
@@ -352,7 +361,7 @@ class Writer:
 
 
 LinkTargets = Mapping[tuple[str, LinkKind, str], str | None]
-"""The target path of each link, by document's path, kind of link and target as written."""
+"""The target path of each link, keyed by document path, kind of link and target as written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +374,7 @@ class _PriorState:
 
 
 def _drop_stale(batch: Batch, store: Store) -> Batch:
-    """Return a batch without the paths that another process has written since the comparison."""
+    """Return a batch without paths that another process has written since they were compared."""
     if batch.expected_states is None:
         return batch
     expected = batch.expected_states
