@@ -38,8 +38,8 @@ _LANGUAGE_SAMPLE = 300
 """Number of characters at the start of a chunk from which its language is detected."""
 
 LANGUAGE_MARK = ":"
-"""First character of stems in `INFLECTED_LANGUAGES`. In the sorted terms of a segment, the stems of
-each language are adjacent.
+"""First character of stems in `INFLECTED_LANGUAGES`. The language code follows, so that the stems
+of a language are adjacent in the sorted terms of a segment.
 """
 
 _russian = RussianStemmer()

@@ -32,7 +32,7 @@ class PostingList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldLengths:
-    """The length of a field in words: of each chunk or document, and in total of each document."""
+    """The number of words in a field, for each chunk or document, and summed for each document."""
 
     by_id: Floats
     mean: float

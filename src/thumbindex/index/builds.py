@@ -91,8 +91,9 @@ def repair_index(paths: IndexPaths) -> str:
 def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
     """Create the build after the current one, and return its number.
 
-    If that build already exists but is unfinished, `keep` decides by its store whether to continue
-    it. Otherwise, the build starts empty. The caller holds the `rebuild` lock.
+    If that build already exists but is unfinished, `keep` is called with its store and returns
+    whether to continue the build. Otherwise, the build starts empty. The caller holds the `rebuild`
+    lock.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
@@ -112,7 +113,7 @@ def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
 
 
 def words_generation(folder: Path) -> str:
-    """Return the number of the current build and the generation of its words.
+    """Return the current build's number and the generation of its last change to documents.
 
     Returns "" if the build cannot be read.
     """

@@ -40,7 +40,7 @@ class RowSource(Protocol):
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes of documents; None returns all."""
+        """Return row id, path, title, times and attributes of the documents in `rows`, or all."""
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
         """Return the times of all documents, keyed by row id."""
@@ -66,8 +66,9 @@ class RowSource(Protocol):
 class StoreCatalog(CatalogLayout):
     """Catalog of one folder, from its rows at one generation.
 
-    Create it and load its texts in the same `Store.read_transaction`. It takes known rows from
-    `last`: only the times of a row can change, and no row id is assigned twice.
+    Create the catalog and load its texts in the same `Store.read_transaction`. Of the rows in
+    `last`, only times are read again: the rest of a row cannot change, and no row id is assigned
+    twice.
     """
 
     def __init__(self, store: RowSource, folder: str, last: StoreCatalog | None = None) -> None:
@@ -159,7 +160,10 @@ class StoreCatalog(CatalogLayout):
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
-        """Document frequencies of abbreviations, keyed by short form and by long `form_key`."""
+        """Document frequencies of abbreviations, grouped by form.
+
+        A form is a short form, or the `form_key` of a long form.
+        """
         by_form: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
         for abbreviation, count in Counter(
             abbreviation for document in self.documents for abbreviation in document.abbreviations

@@ -20,7 +20,7 @@ from thumbindex.ports import Duplicates, IntArray, Salience, Selection
 _LOG = logging.getLogger(__name__)
 
 _Apart = Mapping[int, frozenset[int]]
-"""The numbers of the texts that the user marked as distinct from a text, by its number."""
+"""Maps the number of a text to those of the texts that the user marked as distinct from it."""
 
 
 def clusters(
@@ -146,7 +146,7 @@ class StoreDuplicates(Duplicates):
         return clusters((*self._decided_same(), *pairs.tolist()), apart, texts)
 
     def _decided_same(self) -> Iterable[tuple[int, int]]:
-        """For each two texts that the user marked as the same, yield pairs that connect them."""
+        """Yield pairs that connect the chunks of two texts, if the user marked them as the same."""
         chunks: dict[str, list[int]] = {}
         for n, digest in sorted(self._texts.items()):
             if n not in self._keeper:

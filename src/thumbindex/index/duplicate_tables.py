@@ -21,7 +21,7 @@ WORDS_DIGEST_BYTES = 8
 """Stored bytes of a digest of words. Collisions are harmless: the texts are compared as well."""
 
 DECISIONS_FILE = "decisions.json"
-"""Name of the decisions file. It is outside the builds, since notes do not contain decisions."""
+"""Name of the decisions file. It is outside the builds, because it cannot be rebuilt."""
 
 _PAIR_COLUMNS = "first, second, cosine, zone, rule, differs"
 
@@ -138,7 +138,7 @@ class DuplicateTables:
         }
 
     def rows_with_texts(self, digests: Sequence[str]) -> dict[int, str]:
-        """Return the row ids of all chunks with one of these text digests, mapped to the digest."""
+        """Map the row id of each chunk with one of these text digests to the digest."""
         keys = [bytes.fromhex(digest) for digest in digests]
         return {
             row: exact.hex()
@@ -148,9 +148,9 @@ class DuplicateTables:
         }
 
     def rows_with_words(self, plain: bytes, document: int, limit: int) -> list[int]:
-        """Return the newest `limit` chunks with a digest of words, outside of `document`.
+        """Return the newest `limit` chunks whose words have the digest `plain`.
 
-        Repeats are omitted.
+        Repeats and the chunks of `document` are omitted.
         """
         sql = (
             "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk "

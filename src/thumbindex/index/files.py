@@ -24,7 +24,7 @@ from platformdirs import user_data_path
 from thumbindex.errors import StorageError, UsageError
 
 _CURRENT = "current"
-"""Name of the file with the number of the current build. If the file is missing, it is build 1."""
+"""Name of the file with the number of the current build. If there is none, build 1 is current."""
 
 KEYWORD_FOLDER = "keyword"
 """Name of the keyword index's folder, beside the store."""
@@ -77,7 +77,7 @@ class IndexPaths:
 
     @property
     def build_folder(self) -> Path:
-        """The build's folder: everything derived from the notes."""
+        """The folder of the build. It contains everything derived from the notes."""
         return self.folder / str(self.build or self.current_build)
 
     @property
@@ -173,7 +173,7 @@ def fsync_files(folder: Path) -> None:
 
 
 def delete_sqlite_file(path: Path) -> None:
-    """Delete an SQLite file after its log. SQLite would apply a leftover log to a new file."""
+    """Delete an SQLite file, and first its log, which SQLite would apply to a new file."""
     with as_storage_errors(path.parent):
         for name in (f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
@@ -251,7 +251,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 
 def index_location(directory: str, root: Path) -> Path:
-    """Return the index folder for `root`. It is named after the name of `root` and a digest.
+    """Return the index folder for `root`, named after `root` and a digest of its full path.
 
     Raises UsageError if the index directory is a file or inside `root`.
     """
@@ -281,7 +281,7 @@ def index_parent(directory: str) -> Path:
 def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
     """Raise UsageError if `location` is on a network drive.
 
-    The mount table shows this, or the path on Windows.
+    The check uses the mount table or, on Windows, the path.
     """
     table = mounts if mounts is not None else _mount_table()
     best = ("", "")

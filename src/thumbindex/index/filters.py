@@ -181,7 +181,8 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 def matches_filters(document: Document, filters: Filters) -> bool:
     """Return whether a document passes all filters.
 
-    It must match any of the path globs and have every tag or a tag nested in it.
+    It must match any of the path globs, have every tag or a tag nested in it, and be in the range
+    of dates.
     """
     if document.path in filters.without:
         return False

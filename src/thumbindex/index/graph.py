@@ -13,7 +13,7 @@ class NetworkxLinkGraph:
     """Link graph over one snapshot's documents. Reuses the graph of `last` if no link has changed.
 
     `links` maps a document's path to the target paths of its links, as JSON. Nodes are paths, since
-    document ids differ between snapshots. Between two batches of a run, a target may not exist yet.
+    document ids differ between snapshots. Between two batches of a run, targets may be missing.
     """
 
     def __init__(

@@ -56,8 +56,8 @@ def change_judgments(
 ) -> tuple[JudgedQuery, ...]:
     """Replace the judgments with the result of `change` while holding a lock. Return the new ones.
 
-    Questions without judgments are removed. Raises UsageError if there is no index or there are too
-    many questions, and StorageError.
+    Questions without judgments are removed. Raises StorageError, or UsageError if there is no index
+    or there are too many questions.
     """
     if not paths.folder.is_dir():
         raise UsageError("There is no index yet: run `thumbindex index` before you judge answers.")

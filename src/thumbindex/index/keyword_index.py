@@ -30,7 +30,7 @@ PHRASE_FIELDS = ("body", "headings", "title", "aliases")
 """Fields searched for phrases."""
 
 CACHED_LISTS = 2_000
-"""Maximum number of posting lists that a snapshot caches. Merging one again takes under 1 ms."""
+"""Maximum number of posting lists that a snapshot caches. Recomputing one takes under 1 ms."""
 
 MIN_SEGMENTS = 3
 """Number of segments up to which nothing is merged."""
@@ -93,7 +93,10 @@ class TermPostings:
         )
 
     def form_postings(self, field: str, form: str) -> PostingList:
-        """Return the posting list of a word or phrase. The field "code" has no phrases."""
+        """Return the posting list of a word or phrase.
+
+        In the field "code", every form is a single term.
+        """
         phrase = self.analyze(form, (field,))
         if len(phrase) == 1:
             return self.posting_list(field, phrase[0])
@@ -105,7 +108,7 @@ class TermPostings:
         return self._cached(field, phrase, phrase_postings)
 
     def phrase_ids(self, text: str) -> dict[str, IntArray]:
-        """Return the chunks or documents that contain a phrase in each of `PHRASE_FIELDS`."""
+        """Return the ids of the chunks or documents that contain a phrase, keyed by field."""
         phrase = self._stems(text)
         return {field: self._phrase_ids(field, phrase) for field in PHRASE_FIELDS}
 

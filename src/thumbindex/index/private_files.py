@@ -19,7 +19,7 @@ from thumbindex.text import text_key
 _LOG = logging.getLogger(__name__)
 
 ERASURE_DUE = "erasure_due"
-"""Meta key that is set while the files may still contain texts of removed private notes."""
+"""Meta key that is set while index files may still contain texts of removed private notes."""
 
 
 def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
@@ -108,5 +108,5 @@ def _remove_decisions(store: Store, paths: Sequence[str]) -> None:
 
 
 def is_erased(store: Store) -> bool:
-    """Return whether no erasure is due."""
+    """Return True if no erasure is due."""
     return store.meta(ERASURE_DUE) != "yes"

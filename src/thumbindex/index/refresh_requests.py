@@ -23,7 +23,7 @@ REQUESTS = "refresh"
 
 
 def request_refresh(folder: Path) -> Path:
-    """Request a refresh, and return the request file. It is deleted once the folder is indexed.
+    """Request a refresh. Return the request file, which is deleted once the folder is indexed.
 
     Raises StorageError.
     """

@@ -2,7 +2,7 @@
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS documents (
-    id INTEGER PRIMARY KEY, -- one above the meta key `last_row`, a sequence shared with chunks
+    id INTEGER PRIMARY KEY, -- `last_row` in meta, plus 1; documents and chunks share this sequence
     path TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL,
     title TEXT NOT NULL, modified REAL NOT NULL,

@@ -153,7 +153,7 @@ class Segment:
 
 
 class SegmentField:
-    """A field of a segment: its sorted terms and their postings, including deleted rows."""
+    """A field of a segment: its sorted terms and their postings, also those of deleted rows."""
 
     PARTS = ("terms", "stats", "postings", "positions")
 
@@ -290,7 +290,7 @@ class SegmentWriter:
             lengths.frombytes(segment.lengths(name)[live].astype(np.int32).tobytes())
 
     def write(self, folder: Path) -> list[SegmentFile]:
-        """Write the segment's file durably, and return the file in a list.
+        """Write the segment's file durably. Return a list with its `SegmentFile`.
 
         If there are no rows, write nothing and return an empty list.
         """
@@ -340,11 +340,11 @@ class _PostingsBuffer:
     """The unsorted occurrences of a field's terms, in columns."""
 
     def __init__(self, *, with_positions: bool) -> None:
-        # the number of each term, in order of first occurrence
+        # each term's number, assigned in order of first occurrence
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
         self._with_positions = with_positions
         self._terms, self._positions = array("I"), array("I")
-        # document ids, and the number of all occurrences in each
+        # document ids, and the number of occurrences in each row
         self._doc_ids, self._counts = array("I"), array("I")
 
     def add(self, doc_id: int, terms: Sequence[str], positions: Iterable[int]) -> None:
@@ -571,7 +571,8 @@ def _counts(heads: IntArray, tails: IntArray) -> IntArray:
 def _doc_id_mask(ends: IntArray, tails: IntArray) -> npt.NDArray[np.bool_]:
     """Return a mask over the numbers of several posting lists that is True for document ids.
 
-    In each list, which ends at `ends`, the ids are followed by as many frequencies as in `tails`.
+    `ends` are the ends of the lists. `tails` are the numbers of frequencies, which follow the ids
+    in each list.
     """
     mask = np.ones(int(ends[-1]) if len(ends) else 0, dtype=np.bool_)
     before = np.cumsum(tails) - tails

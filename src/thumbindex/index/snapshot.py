@@ -114,7 +114,7 @@ def _vectors(
 
 
 def load_vectors(store: Store) -> FaissVectors:
-    """Load all chunk vectors of the index's model."""
+    """Load the vectors of all chunks."""
     with store.read_transaction():
         count, parts = all_matrices(store) if store.meta("fingerprint") else (0, iter(()))
         return FaissVectors(int(store.meta("dimensions", "1")), count, parts)

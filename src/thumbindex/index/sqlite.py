@@ -31,7 +31,7 @@ KEYS_PER_STATEMENT = 500
 """Maximum keys in a statement."""
 
 CHECKPOINT_MS = 1000
-"""How long to wait for readers of the log before leaving it to the next run."""
+"""Milliseconds to wait until no reader uses the log. If one still does, the next run retries."""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 _UNWRITABLE = (

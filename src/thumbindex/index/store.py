@@ -364,7 +364,7 @@ class Store(SqliteFile):
 
     @property
     def last_row(self) -> int:
-        """The last row id that a document or chunk was given."""
+        """The highest row id given to a document or chunk so far."""
         return int(self.meta("last_row", "0"))
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
@@ -372,7 +372,7 @@ class Store(SqliteFile):
         return self.fetch("SELECT id, document, ordinal FROM chunks")
 
     def chunk_rows_between(self, after: int, last: int) -> list[tuple[int, int]]:
-        """Return row id and document's row id of the chunks in (`after`, `last`], ascending."""
+        """Return row id and document's row id of chunks with `after` < row id <= `last`, sorted."""
         return self.fetch(
             "SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last)
         )
@@ -462,7 +462,8 @@ class Store(SqliteFile):
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
         """Return the links of the documents at `paths`, or of all.
 
-        Each comes with its document's path and its ordinal in the document, sorted by these.
+        Each comes with the path of its document and its ordinal there. The result is sorted by
+        these.
         """
         sql = (
             "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
@@ -481,7 +482,7 @@ class Store(SqliteFile):
     def links_to(self, path: str) -> list[tuple[str, Link]]:
         """Return the links from other documents to the document at `path`.
 
-        Each comes with the path of its document. Sorted by this path and line.
+        Each comes with the path of its document. The result is sorted by path and line.
         """
         sql = (
             "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
@@ -512,7 +513,7 @@ class Store(SqliteFile):
     def link_targets(self) -> dict[int, str]:
         """Return the target paths of each document's links, keyed by row id.
 
-        The paths are a JSON object, keyed by the link's ordinal.
+        Each value is a JSON object that maps the ordinal of a link to its target path.
         """
         return dict(
             self.fetch(

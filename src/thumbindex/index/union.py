@@ -213,8 +213,8 @@ class UnionKeywordIndex:
     ) -> RankedList:
         """Search each folder, and merge the hits by score.
 
-        The idf of a term is that of its chunks in all folders, also for the scores of documents.
-        Lengths are normalized within each folder.
+        Each folder's idf of a term is corrected to the idf over the chunks of all folders. Document
+        scores are corrected by the same factor. Lengths are normalized within each folder.
         """
         frequencies = [
             [len(self._containing_any(part, term, weights.fields)) for term in terms]

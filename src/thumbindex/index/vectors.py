@@ -132,7 +132,7 @@ class FaissVectors:
     ) -> tuple[IntArray, IntArray, Any]:
         """For each query, return the `limit` best vectors with at least `min_cosine`, best first.
 
-        The result has a position in `queries` (ascending), row id and cosine for each of them.
+        Returns three arrays: positions in `queries` (ascending), row ids and cosines.
         """
         batches: list[tuple[Any, Any, Any]] = []
         for start in range(0, len(self._rows), VECTOR_BATCH):
@@ -150,7 +150,10 @@ class FaissVectors:
 
 
 def _highest(cosines: Any, min_cosine: float, limit: int) -> Any:
-    """Return a mask of each row's `limit` highest cosines, with ties, if at least `min_cosine`."""
+    """Return a mask of the `limit` highest cosines of each row that are at least `min_cosine`.
+
+    Ties for the last place are all included.
+    """
     chosen = cosines >= min_cosine
     crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit)
     if len(crowded):

@@ -207,7 +207,8 @@ class Writer:
     def _prior_versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
         """Return the stored digest and times of documents, keyed by path.
 
-        While a new build is incomplete, the current build has those of the other documents.
+        If this is an incomplete new build, documents that it does not have yet are looked up in the
+        current build.
         """
         current: dict[str, tuple[str, DocumentTimes]] = {}
         if self.store.meta(INCOMPLETE) and self.paths.build != self.paths.current_build:
@@ -341,7 +342,7 @@ class Writer:
         self.store.bump_generation()
 
     def limit_unused_vectors(self) -> None:
-        """Delete unused vectors if the number of stored vectors exceeds `MAX_VECTOR_RATIO`."""
+        """Delete unused vectors if the ratio of stored to used ones exceeds `MAX_VECTOR_RATIO`."""
         vectors = self.store.vectors
         if not vectors:
             return
