@@ -215,7 +215,7 @@ def test_quotation_is_not_paired_with_the_previous_paragraph(
         ("thumbindex://elsewhere/plans.md#Budget", "no note has this path"),
         (
             'plans.md (line 3) "nobody wrote this sentence anywhere"',
-            "the note says nothing like it",
+            "the note contains nothing similar",
         ),
     ],
 )

@@ -455,7 +455,7 @@ def test_read_flags_comments(vault, tmp_path):
     with Library.open([vault], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
         library.index()
         flags = library.read("a.md").flags
-        unseen = ": a comment, invisible in the rendered note"
-        assert flags[:2] == (f"3{unseen}", f"9{unseen}, to line 11")
-        assert flags[5:] == ("18: and 3 more comments from this line on",)
-        assert library.read("a.md", lines=(10, 10)).flags == (f"10{unseen}",)
+        unseen = ", invisible in the rendered note"
+        assert flags[:2] == (f"3: a comment{unseen}", f"9: a comment up to line 11{unseen}")
+        assert flags[5:] == ("18: 3 more comments on this line and below",)
+        assert library.read("a.md", lines=(10, 10)).flags == (f"10: a comment{unseen}",)

@@ -22,7 +22,7 @@ _HIDDEN = [
     "match_start_line",
     "match_end_line",
 ]
-"""Metadata hidden from the answering model: the citation contains it in one line."""
+"""Metadata hidden from the answering model, which needs only the citation."""
 
 
 # mypy does not follow imports of LlamaIndex
@@ -53,7 +53,7 @@ class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
 
 
 def as_node(passage: Passage) -> NodeWithScore:
-    """Return a passage as a LlamaIndex node: text, score, and its place as metadata."""
+    """Return a passage as a LlamaIndex node: text, score, and its location as metadata."""
     metadata = {
         "citation": passage.citation,
         "address": passage.address,
@@ -65,8 +65,8 @@ def as_node(passage: Passage) -> NodeWithScore:
         "match_start_line": passage.match_start_line,
         "match_end_line": passage.match_end_line,
     }
-    # LlamaIndex merges and caches by id, so a passage always has the same one. A folder's name may
-    # contain slashes.
+    # LlamaIndex merges and caches nodes by id, so a passage must always have the same id. The
+    # folder's name is quoted because it may contain slashes.
     identity = (
         f"{quote(passage.folder, safe='')}/{passage.path}:{passage.start_line}-{passage.end_line}"
     )

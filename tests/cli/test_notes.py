@@ -123,7 +123,7 @@ def test_path_in_the_folder_wins_over_the_current_directory(
         ),
         (
             ("read", "tea.md", "--lines", "1", "--heading", "Tea"),
-            "Give either `heading` or `lines`, not both.",
+            "Use either `heading` or `lines`, not both.",
         ),
         (("read", "../secret.md"), "No document '../secret.md' in the index."),
         (("outline", "how/*"), "For a glob, use `thumbindex list --path 'how/*'`."),

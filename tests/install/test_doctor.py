@@ -163,7 +163,7 @@ def test_altered_file_in_the_hub_cache_is_detected(tmp_path: Path) -> None:
         verify_named(tmp_path / "snapshot") == 1
     )  # names of small files are git hashes, not sha256
     (tmp_path / "blobs" / digest).write_bytes(b"weighty")
-    with pytest.raises(ModelError, match=r"model\.safetensors is not the file that was published"):
+    with pytest.raises(ModelError, match=r"model\.safetensors is damaged \(checksum mismatch\)"):
         verify_named(tmp_path / "snapshot")
 
 

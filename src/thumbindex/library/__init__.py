@@ -1,12 +1,12 @@
-"""`Library`, and the names that callers need before they open one.
+"""Export `Library`, and the names that callers need before they open a library.
 
-Modules load when a name is first used, so that `--help` and a server's handshake load no numpy,
-FAISS or model runtime (`from thumbindex import library`, then `library.Library.open(...)`).
+Modules are loaded when a name is first used, so that `--help` and a server's handshake load no
+numpy, FAISS or model runtime (`from thumbindex import library`, then `library.Library.open(...)`).
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing `typing` would take longer than all else here
+TYPE_CHECKING = False  # importing `typing` would take longer than everything else here
 
 if TYPE_CHECKING:
     from typing import Any
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the library and return one of its names."""
+    """Load the modules of the library, and return the object with this name."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # imported late to keep the handshake and `--help` fast

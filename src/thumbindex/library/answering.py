@@ -106,7 +106,10 @@ def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
 
 
 def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
-    """Return the indexed path if a query is a local path or `file:` URL; else the query."""
+    """If a query is a local path or `file:` URL inside a folder, return its path in the index.
+
+    Otherwise, return the query.
+    """
     typed = text.strip()
     if typed.startswith("file://"):
         typed = unquote(typed.removeprefix("file://").removeprefix("localhost"))
@@ -114,7 +117,7 @@ def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
             typed = typed.lstrip("/")
     if "\0" in typed:  # expanduser raises ValueError
         return text
-    path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - Path's raises without a home
+    path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - Path.expanduser may raise
     for folder in folders:
         if path != folder.root and path.is_relative_to(folder.root):
             return f"{folder.name}/{path.relative_to(folder.root).as_posix()}"
@@ -179,14 +182,14 @@ def folder_index_state(reader: Reader) -> IndexState:
 def without_foreign_vectors(
     snapshot: Snapshot, fingerprint: str, model_fingerprint: str
 ) -> Snapshot:
-    """Drop vectors from another model: cosines across models mean nothing."""
+    """Drop vectors from another model: cosines between two models' vectors mean nothing."""
     if fingerprint == model_fingerprint:
         return snapshot
     return replace(snapshot, vector=_NoVectors(), vocabulary=None)
 
 
 def without_folder_filter(query: Query) -> Query:
-    """Drop the folder filter; the choice of snapshots already applies it."""
+    """Drop the folder filter: only the snapshots of the filtered folders are searched anyway."""
     return replace(query, filters=replace(query.filters, folder=()))
 
 

@@ -60,22 +60,26 @@ _MAX_SEARCHED = 20
 """Maximum notes read per search for a moved quotation."""
 
 _PHRASE_WORDS = 6
-"""Words per phrase search for a moved quotation. The whole quotation may span several chunks."""
+"""Words in a phrase search for a moved quotation. A longer phrase may span several chunks."""
 
 _MIN_WORDS = 3
-"""Minimum words of a quotation without an adjacent citation."""
+"""Minimum words of a quotation without an adjacent citation, and of a phrase search."""
 
 _MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
-"""Minimum similarity of a changed quotation: if no other note contains it, and in any case."""
+"""Minimum similarity between a quotation and its changed text.
+
+The first applies if no other note contains the quotation. From the second, other notes are not
+searched.
+"""
 
 _PATH_CHARACTERS, _PATH_WORDS, _HEADING_CHARACTERS = 260, 20, 300
-"""Maximum characters and words of a path before its file suffix, and characters of a heading."""
+"""Maximum length of a path in characters and in words, and of a heading in characters."""
 
 _HEADING_WORDS = 20
 """Maximum words of a heading after a path."""
 
 _TEXT_SHOWN = 300
-"""Maximum characters of the text that replaced a quotation."""
+"""Maximum characters shown of the text that replaced a quotation."""
 
 
 # --------------------------------------------------------------- citations and quotations in a text
@@ -97,13 +101,16 @@ class Citation:
 
     @property
     def is_whole_note(self) -> bool:
-        """Whether it names a whole note; inside a quotation, such a link is part of the quote."""
+        """Whether the citation names no lines and no digest.
+
+        Inside a quotation, such a link is part of the quoted text.
+        """
         return not self.lines and not self.digest
 
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """A quotation in a text, and its possible citations, likeliest first."""
+    """A quotation in a text, and its possible citations, most likely first."""
 
     text: str
     cited: tuple[Citation, ...]
@@ -121,7 +128,7 @@ _ANCHOR = re.compile(
     r"|(?P<lines>[ \u00a0]\(lines? [1-9])"
 )
 _TERMINATORS = '`"“”„«»()[]<>*|\n'
-"""Characters that end a path, or a heading without lines."""
+"""Characters that end a path, or a heading without line numbers after it."""
 
 _PATH_START = re.compile(r"\w|\.?\.?/|\.\w")
 """The start of a path in a text."""
@@ -147,7 +154,10 @@ class CachedNoteLookup:
         self.notes = NoteLookup(readers, is_local)
 
     def find(self, name: str, folder: str = "") -> Sequence[FoundNote]:
-        """Return the first notes with a name, best match first; an exact path returns one."""
+        """Return at most `MAX_NAMESAKES` notes with a name, best matches first.
+
+        If the name is an exact path, return only the notes at this path.
+        """
         if (name, folder) not in self._found:
             lookup = self.folders.get(folder) if folder else self.notes
             groups = lookup.notes_named(name) if lookup else iter(())
@@ -159,7 +169,7 @@ class CachedNoteLookup:
         return self._found[name, folder]
 
     def has_name(self, name: str, is_path: bool = False) -> bool:
-        """Return whether a note has this name, or with `is_path` this path."""
+        """Return whether there is a note with this name; with `is_path`, at this path."""
         kinds = {note.kind for note in self.find(name)}
         return bool(kinds & {NameKind.PATH, NameKind.FILE} if is_path else kinds)
 
@@ -193,7 +203,10 @@ def find_citations(text: str, names: CachedNoteLookup) -> list[Citation]:
 def _parse_wikilink(
     match: re.Match[str], fences: Sequence[int], names: CachedNoteLookup
 ) -> Citation | None:
-    """Parse a wikilink; None if it leads to no note and is code, an embed or another file type."""
+    """Parse a wikilink; None if its path is empty.
+
+    A link in code, an embed, or a link to another file type is None, unless a note has its name.
+    """
     text, at = match.string, match.start()
     path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
     path = path.strip()
@@ -214,7 +227,7 @@ def _parse_wikilink(
 
 
 def _parse_markdown_link(match: re.Match[str], names: CachedNoteLookup) -> Citation | None:
-    """Parse a Markdown link; None if it leads to no note."""
+    """Parse a Markdown link; None unless its target is a note, an address or a Markdown file."""
     target = match["target"].strip("<>")
     if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
         return _parse_address(match.start("target"), target, match.end())
@@ -230,7 +243,7 @@ def _parse_markdown_link(match: re.Match[str], names: CachedNoteLookup) -> Citat
 
 
 def _parse_address(start: int, link: str, end: int | None = None) -> Citation | None:
-    """Parse a `thumbindex:` address, an editor's link or a `file:` URL."""
+    """Parse a `thumbindex:` address, an editor's link or a `file:` URL; None for other links."""
     end = start + len(link) if end is None else end
     if link.startswith(SCHEME):
         address = parse_address(link)
@@ -267,7 +280,11 @@ def _parse_address(start: int, link: str, end: int | None = None) -> Citation | 
 def _parse_plain_citation(
     text: str, match: re.Match[str], done: int, names: CachedNoteLookup, is_file: bool
 ) -> Citation | None:
-    """Parse the longest known path before a file suffix, or the name before line numbers."""
+    """Parse the longest path or name of a note before a file suffix or line numbers.
+
+    If there is no such note, cite the text after an opening bracket or quotation mark, or the last
+    word. Before line numbers, the last word must contain a `#`; otherwise return None.
+    """
     end = match.end() if is_file else match.start()
     low = max(done, end - _PATH_CHARACTERS, text.rfind("\n", 0, end) + 1)
     before = text[low:end]
@@ -346,7 +363,7 @@ def _quote_spans(text: str) -> Iterator[_QuoteSpan]:
 
 
 def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation]:
-    """Drop links inside quotations, except a source alone on a line of a block quote."""
+    """Drop links inside quotations. Keep a source that is alone on a line of a block quote."""
     quotes = list(_quote_spans(text))
     starts, remaining = [quote.first for quote in quotes], list[Citation]()
     for citation in citations:
@@ -364,7 +381,8 @@ def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation
 def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]:
     """Return the quotations in a text, with the citations inside, before and after them.
 
-    A source in brackets or after a dash ranks above a citation before the quotation.
+    A citation right after a block quote, or after a quotation in brackets or behind a dash, ranks
+    above a citation before the quotation.
     """
     quotations, starts = list[Quotation](), [citation.start for citation in citations]
     for first, last, is_block, low, high in _quote_spans(text):
@@ -395,7 +413,7 @@ def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]
 
 
 def _text_blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield the offsets of paragraphs, list items and block quotes; True for a block quote."""
+    """Yield start and end of each paragraph, list item and block quote; True for a block quote."""
     start, at, kind = 0, 0, False
     for line in text.splitlines(keepends=True):
         is_block = line.lstrip(" \t").startswith(">")
@@ -452,7 +470,10 @@ class _CurrentNote:
         return next((s for s in self.sections if s.start_line <= line <= s.end_line), None)
 
     def lines_under_heading(self, cited: Citation) -> tuple[int, int] | None:
-        """Return the lines under the cited heading; among several, the nearest to the citation."""
+        """Return the lines under the cited heading.
+
+        If several headings match, return the lines nearest to the cited ones.
+        """
         first = cited.lines[0] if cited.lines else 0
         ranges = heading_ranges(cited.heading, self.headings, self.total)
         title = name_key(self.document.title)
@@ -463,7 +484,10 @@ class _CurrentNote:
         )
 
     def close_heading(self, cited: Citation) -> Citation:
-        """Cut off the text after an open heading: keep the longest known heading, else one word."""
+        """Cut off the text that follows the heading of a citation.
+
+        Keep the longest heading that the note contains, else the first word.
+        """
         words = cited.heading.split()[:_HEADING_WORDS]
         names = {name_key(name) for name in (self.document.title, *(h[1] for h in self.headings))}
         counts = [n for n in range(len(words), 0, -1) if name_key(" ".join(words[:n])) in names]
@@ -478,7 +502,10 @@ class _CurrentNote:
     def check_at(
         self, state: CitationState, lines: tuple[int, int], reason: str = ""
     ) -> CitationCheck:
-        """Return a check of current lines: their citation, and their address if they moved."""
+        """Return a check with the citation of these lines.
+
+        Unless the state is "there", add the address of their section.
+        """
         document = self.document
         heading = next(
             (
@@ -499,7 +526,7 @@ class _CurrentNote:
         return CitationCheck("", "", state, reason, current_citation, address, *place)
 
     def check_changed(self, parts: Sequence[Sequence[str]], span: WordSpan) -> CitationCheck:
-        """Return a check of changed text with the words that differ from the quotation."""
+        """Return a check with the changed text, and the words that differ from the quotation."""
         lines = self.words.span_lines(span)
         text = "\n".join(self.text.split("\n")[lines[0] - 1 : lines[1]])
         text = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
@@ -523,13 +550,13 @@ class _Checker:
 
     @cached_property
     def _by_digests(self) -> dict[str, FoundNote]:
-        """The passages with the cited digests in all notes, found by one scan."""
+        """The passages with a cited digest in any note, by digest. Scans all notes once."""
         return dict(self._names.notes.passages_with_digests(self._digests))
 
     def check(self, candidates: Sequence[Citation], quotation: str) -> CitationCheck:
-        """Check a quotation, or a citation without one.
+        """Check a quotation against the first candidate whose note contains it, else the first one.
 
-        Uses the first candidate whose note contains the quotation, else the first candidate.
+        If the quotation is empty, check the first candidate.
         """
         parts = quotation_parts(quotation)
         cited, note = candidates[0], next(self._notes_of(candidates[0]), None)
@@ -591,7 +618,7 @@ class _Checker:
         return note.check_at("there", cited.lines or lines or (1, max(1, note.total)))
 
     def _check_digest(self, cited: Citation, note: _CurrentNote | None) -> CitationCheck | None:
-        """Find the passage with the cited digest, first in the cited note."""
+        """Look for the passage with the cited digest in the cited note, then in all notes."""
         for section in note.sections if note else ():
             if note and text_digest(section.text) == cited.digest:
                 lines = section.start_line, section.end_line
@@ -624,7 +651,7 @@ class _Checker:
             return note.check_changed(parts, nearest[0])
         return _not_found(
             cited,
-            "the note says nothing like it"
+            "the note contains nothing similar"
             if note
             else "no note has this path, and no note contains the quotation",
         )
@@ -634,7 +661,8 @@ class _Checker:
     ) -> CitationCheck:
         """Check whether a quotation is still at the cited lines and under the cited heading.
 
-        A passage that spans several short sections is cited with one of their headings.
+        A passage that spans several short sections is cited with one of their headings. If the
+        cited lines overlap the heading's lines, the quotation only has to be at the cited lines.
         """
         under = self._heading_ranges(cited, note) if cited.heading else [(1, note.total)]
         at_heading = [line for line in lines if any(_overlap(line, range_) for range_ in under)]
@@ -654,7 +682,10 @@ class _Checker:
         )
 
     def _heading_ranges(self, cited: Citation, note: _CurrentNote) -> list[tuple[int, int]]:
-        """Return the lines under the cited heading; for an address, its section's lines too."""
+        """Return the lines under the cited heading.
+
+        For an address, also return the lines of the section that contains the heading.
+        """
         lines = note.lines_under_heading(cited)
         part = note.section(lines[0]) if lines and cited.digest and not cited.lines else None
         parts = [(part.start_line, part.end_line)] if part else []
@@ -663,7 +694,7 @@ class _Checker:
     def _other_notes(
         self, cited: Citation, parts: Sequence[Sequence[str]]
     ) -> Iterator[_CurrentNote]:
-        """Yield notes that may contain a moved quotation: by digest, then by phrase search."""
+        """Yield notes that may contain a moved quotation: by digest, then by a phrase search."""
         moved = self._by_digests.get(cited.digest) if cited.digest else None
         if moved and (note := self._read(moved)):
             yield note
@@ -678,7 +709,7 @@ class _Checker:
         yield from filter(None, map(self._read, notes))
 
     def _notes_with_phrase(self, phrase: str) -> Iterator[FoundNote]:
-        """Yield the first visible notes that contain a phrase."""
+        """Yield at most `_MAX_SEARCHED` visible notes of each folder that contain a phrase."""
         for reader in self._readers:
             if reader.indexed:
                 self._spend(_SEARCH_COST)
@@ -712,7 +743,8 @@ def verify_citations(
     """
     if (size := sum(map(len, texts))) > MAX_DRAFT_CHARS:
         raise UsageError(
-            f"The text has {size:,} characters, more than {MAX_DRAFT_CHARS:,}: verify it in parts."
+            f"The text is too long: it has {size:,} characters, and the limit is "
+            f"{MAX_DRAFT_CHARS:,}. Verify it in parts."
         )
     names = CachedNoteLookup(readers, is_local)
     jobs, uncited = list[tuple[int, tuple[Citation, ...], str]](), 0

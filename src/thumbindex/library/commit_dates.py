@@ -1,4 +1,4 @@
-"""Store the Git commit days of notes, to date notes that state no date."""
+"""Store the days of the notes' Git commits, to date notes that contain no date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def store_commit_dates(
     open_writer: Callable[[], AbstractContextManager[Writer]],
     interrupted: Callable[[], bool],
 ) -> None:
-    """Store notes' commit days, if there is a new commit or a note without them."""
+    """Store the commit days of all notes.
+
+    Does nothing unless there is a new commit or a note without commit days.
+    """
     repository, git_folder = find_repository(folder.root), folder.index_paths.build_folder / "git"
     commit = repository.commit if repository else ""
     is_known, undated, failure = commit_dates_state(folder, repository)
@@ -53,7 +56,11 @@ def store_commit_dates(
 def commit_dates_state(
     folder: Folder, repository: Repository | None
 ) -> tuple[bool, frozenset[str], str]:
-    """Return whether the current commit is stored, the undated documents, and the last failure."""
+    """Read the state of the stored commit days.
+
+    Returns whether the current commit was read, the paths of notes without commit days, and the
+    last failure.
+    """
     with (
         closing(Store(folder.index_paths.store, read_only=True)) as store,
         store.read_transaction(),
@@ -70,9 +77,7 @@ def commit_dates_problem(folder: Folder, store: Store) -> str:
     """Return why commit days are unknown in a work tree; empty if there is no problem."""
     tree, repository = find_work_tree(folder.root), find_repository(folder.root)
     if tree and not repository and not has_no_commit(tree):
-        return (
-            "commit dates are unknown: the Git repository has a nonstandard layout and is not read"
-        )
+        return "commit dates are unknown: thumbindex cannot read a Git repository with this layout"
     failure = (
         store.meta(GIT_FAILURE) if repository and store.meta("commit") == repository.commit else ""
     )

@@ -23,7 +23,7 @@ from thumbindex.model import Changes, FileState, Problem
 from thumbindex.text import plural
 
 PARSE_VERSION = 10
-"""Parser version. Increase it when parsing or chunking changes, to read every file again."""
+"""Parser version. Increase it when parsing or chunking changes, to parse every file again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class IndexedFiles:
     """An index's manifest, and whether its last run was complete."""
 
     manifest: Mapping[str, FileState]
-    parser_key: str  # of the parser that read the files
+    parser_key: str  # of the parser that parsed the files
     problems: frozenset[Problem]  # of files that did not become documents
-    is_settled: bool  # links are resolved, and no private text waits to be erased
+    is_settled: bool  # the last run was complete: links resolved, private text erased
     generation: int
     private: Mapping[str, FileState] = field(default_factory=dict)  # private files by path
     newest: float = 0.0  # latest modification time in seconds; 0 without files
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Return whether no run was cut off and the walk found the same problems."""
+        """Return whether the last run was complete, and recorded the same problems."""
         return self.is_settled and self.problems == set(problems)
 
 
 def read_indexed_files(index_paths: IndexPaths, paths: Collection[str] = ()) -> IndexedFiles:
-    """Read the manifest without the writer's lock, and the private files among the paths.
+    """Read the manifest, and the private files among the paths, without the writer's lock.
 
     Raises StorageError if there is no readable index.
     """
@@ -90,7 +90,7 @@ class Comparison:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the index needs no update."""
         changes = self.changes
         is_same = not (changes.added or changes.changed or changes.removed or self.metadata_only)
         return is_same and self.indexed.is_complete(self.problems)
@@ -105,8 +105,8 @@ def compare_folder(
 ) -> Comparison:
     """Walk the folder and compare it with the index; read files whose size or times differ.
 
-    With `verify`, read all files. Raises UnknownFolderError if an indexed folder is empty, unless
-    it `may_be_empty`.
+    With `verify`, read all files. Raises UnknownFolderError if the folder is empty but the index
+    is not, unless `may_be_empty`.
     """
     now = time.time_ns()
     states, problems = walk(folder.root, folder.config.corpus)
@@ -178,12 +178,12 @@ def is_empty_folder(root: Path) -> bool:
 def without_private_links(
     problems: Sequence[Problem], private: Iterable[str]
 ) -> tuple[Problem, ...]:
-    """Drop the problems of symlinks that lead to private notes."""
+    """Drop problems with symlinks to private notes."""
     paths = tuple(f" -> {path}" for path in private)
     return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
 
 
 def current_parser_key(folder: Folder) -> str:
-    """Return the parser's version and settings; if they change, every file is read again."""
+    """Return the parser's version and settings. If they change, every file is parsed again."""
     tags = folder.config.corpus.private.tags
     return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r}"

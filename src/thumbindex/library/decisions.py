@@ -38,10 +38,13 @@ from thumbindex.query.reorder import are_in_series
 from thumbindex.text import query_id, text_key
 
 _ID_DIGITS = 8
-"""Hex digits of a cluster's id: short enough to type, with rare collisions."""
+"""Number of hex digits in a cluster's id: short enough to type, with rare collisions."""
 
 _MAX_ALL_PAIRS = 50
-"""Maximum texts of a cluster whose decision covers all pairs, not only the found ones."""
+"""Maximum texts in a cluster for a decision to cover every pair of its texts.
+
+A decision on a larger cluster covers only the pairs that duplicate detection found.
+"""
 
 Pair = tuple[str, str]
 """The sorted digests of two texts."""
@@ -49,7 +52,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _TextPair:
-    """Two texts that are duplicates or in the grey zone."""
+    """Two texts that are duplicates, in the grey zone, or decided on by the owner."""
 
     ends: Pair
     rows: frozenset[int]
@@ -111,7 +114,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
 def _text_pairs(
     found_pairs: Iterable[DuplicatePair], decisions: Iterable[Pair], digests: Mapping[int, str]
 ) -> list[_TextPair]:
-    """Return the found pairs, and the decided pairs that were not found."""
+    """Return the detected pairs, and the pairs with a decision that were not detected."""
     pairs = []
     for a, b, cosine, zone, rule, differs in found_pairs:
         if a in digests and b in digests:
@@ -190,9 +193,9 @@ def _is_in_series(pair: _TextPair, members: Mapping[int, ClusterMember]) -> bool
 
 
 def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
-    """Return the digest pairs that a decision on a cluster covers, with their places.
+    """Return the pairs of digests that a decision on a cluster covers, with their locations.
 
-    A text with several places is also paired with itself.
+    In a cluster of duplicates, a text that occurs several times is also paired with itself.
     """
     first: dict[str, str] = {}
     for text in cluster.texts:
@@ -207,7 +210,7 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
 
 
 def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
-    """Return clusters and outdated decisions of folders; with `grey` undecided pairs too."""
+    """Return the folders' duplicates and outdated decisions; with `grey`, also undecided pairs."""
     all_clusters: list[Cluster] = []
     outdated: list[OutdatedDecision] = []
     chunks = 0
@@ -222,7 +225,7 @@ def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport
         chunks += count
     merged, flagged = set[Place](), set[Place]()
     for cluster in all_clusters:
-        # answers show one of these texts
+        # answers show only one of these texts
         if cluster.verdict == "same" or (cluster.zone == "same" and cluster.verdict is None):
             merged.update(map(_place, cluster.texts))
         elif cluster.zone == "grey" and cluster.verdict is None:
@@ -251,7 +254,7 @@ class DuplicateDecisions:
         self._readers = readers
 
     def decide(self, cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
-        """Decide whether a cluster's texts are the same or stay apart; None undoes a decision.
+        """Store the decision that a cluster's texts are the same or stay apart; None undoes it.
 
         Returns the updated cluster. Raises UsageError if there is nothing to undo.
         """
@@ -265,8 +268,8 @@ class DuplicateDecisions:
                 )
             elif not writer.store_decisions(undone=[pair for pair, _ in pairs]):
                 raise UsageError(
-                    f"Cluster {target.id} has no decision; `thumbindex duplicates --grey` lists "
-                    "all decisions."
+                    f"Cluster {target.id} has no decision to undo. `thumbindex duplicates --grey` "
+                    "lists all decisions."
                 )
         for local_reader in readers:
             local_reader.warm_up()
@@ -278,14 +281,14 @@ class DuplicateDecisions:
         """Return the readers of local folders. Raises UsageError if all folders are published."""
         if self._readers and all(reader.is_published for reader in self._readers):
             raise UsageError(
-                f"{self._readers[0].folder.name} is published from another machine. Decide there; "
-                "the decision is published with the folder."
+                f"{self._readers[0].folder.name} is published from another machine. Decide there: "
+                "decisions are published with the folder."
             )
         return [reader for reader in self._readers if isinstance(reader, DiskReader)]
 
 
 def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster]:
-    """Find a cluster by its id or a unique prefix of it."""
+    """Find a cluster by its id or a unique prefix of the id. Raises UsageError."""
     prefix = name.strip().casefold()
     matches = [
         (reader, candidate)
@@ -299,14 +302,14 @@ def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster
             if matches
             else "does not exist"
         )
-        raise UsageError(f"Cluster {name} {problem}; `thumbindex duplicates --grey` lists the ids.")
+        raise UsageError(f"Cluster {name} {problem}. `thumbindex duplicates --grey` lists the ids.")
     return matches[0]
 
 
 # ------------------------------------------------------------------ relevance judgments
 
 _GRADES = (0, 1, 2)
-"""Grades of a passage: does not answer, helps, answers."""
+"""Grades of a passage: it does not answer the query, helps, or answers it."""
 
 
 class Judgments:
@@ -341,14 +344,15 @@ class Judgments:
     def judge(
         self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = ""
     ) -> JudgedQuery:
-        """Grade a passage for a query: 2 answers it, 1 helps, 0 does not; None removes the grade.
+        """Grade a passage for a query.
 
-        Returns the query's judgments about visible notes. Raises UnknownPathError for a hidden or
-        unknown note.
+        2: it answers the query. 1: it helps. 0: it does not help. None removes the grade. Returns
+        the query's judgments about visible notes. Raises UnknownPathError for a hidden or unknown
+        note.
         """
         reader = self._reader_of(folder)
         if grade is not None and grade not in _GRADES:
-            raise UsageError(f"A grade is 0, 1 or 2, not {grade}.")
+            raise UsageError(f"A grade must be 0, 1 or 2, not {grade}.")
         if grade is not None:
             NoteLookup([reader]).find_exact(path)
 

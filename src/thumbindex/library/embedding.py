@@ -1,4 +1,4 @@
-"""Embed the texts of chunks without vectors, one batch per commit."""
+"""Embed chunks that have no vector yet, one batch per commit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OpenEmbedder = Callable[[str], Embedder]
 _PART, _PART_PER_THREAD = 8, 32
 """Texts embedded between two checks for an interruption: with one thread, and per thread.
 
-A server's child has one thread and checks often. Several threads start and join for each part, so
-their parts are larger.
+A server's child process has one thread and checks often. Several threads are started and joined for
+each part, so their parts are larger.
 """
 
 Pending = Sequence[tuple[bytes, int]]
@@ -39,7 +39,7 @@ class EmbeddingReport:
     embedded: int = 0  # new texts
     reused: int = 0  # chunks that already had a vector
     truncated: int = 0
-    is_complete: bool = True  # nothing was deferred to the next call
+    is_complete: bool = True  # no text is left for the next call
 
 
 def embed_folder(
@@ -50,7 +50,7 @@ def embed_folder(
 ) -> EmbeddingReport:
     """Embed pending texts, newest files first; open the model only if there are any.
 
-    If `interrupted` returns True, the next call embeds the remaining texts.
+    If `interrupted` returns True, the run stops, and the next call embeds the remaining texts.
     """
     settings = folder.config.encode.embed
     setting = f"{settings.model} {settings.runtime}"
@@ -93,7 +93,10 @@ def _embed_pending(
     on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
 ) -> EmbeddingReport:
-    """Embed one batch per commit. `reused` chunks already have a vector."""
+    """Embed the pending texts, one batch per commit.
+
+    `reused` is the number of chunks that already have a vector.
+    """
     settings = folder.config.encode.embed
     threads = settings.workers or default_workers()
     done = embedded = truncated = 0
@@ -112,7 +115,7 @@ def _embed_pending(
         is_last, is_cut = count == len(remaining), count < len(batch)
         with Writer.open(folder.index_paths.folder) as writer:
             writer.store_vectors(vectors, [row for _, row in batch])
-            if is_cut:  # if notes change faster than the model reads, no run reaches its end
+            if is_cut:  # a complete run does this at its end, but edits may interrupt every run
                 writer.limit_unused_vectors()
         done, embedded = done + count, embedded + len(vectors)
         on_progress(Progress(folder.name, "vectors", done, len(pending)))
@@ -122,7 +125,10 @@ def _embed_pending(
 
 
 def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:
-    """Return the texts that still exist by key: a rebuild may have put others in these rows."""
+    """Return the batch's texts by key.
+
+    Leaves out texts that no longer exist: a rebuild may have put others in their rows.
+    """
     with Writer.open(folder.index_paths.folder) as writer:
         chunks = writer.store.chunks([row for _, row in batch])
     texts = (
@@ -163,7 +169,7 @@ def _needs_vocabulary(folder: Folder, writer: Writer) -> bool:
 
 
 def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
-    """Return a vocabulary's key: the words' generation, the vocabulary's size, the model."""
+    """Return a vocabulary's key: the generation of its words, its maximum size, and the model."""
     return f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {fingerprint}"
 
 

@@ -50,9 +50,9 @@ def is_folder_up_to_date(folder: Folder) -> bool:
 def publish_progress(
     folders: Sequence[Folder], on_progress: ProgressCallback
 ) -> Iterator[ProgressCallback]:
-    """Publish a run over these folders to other processes.
+    """Tell other processes about an indexing run over these folders.
 
-    Yields a callback that reports progress to them and to `on_progress`.
+    Yields a callback that reports progress to those processes and to `on_progress`.
     """
     with ExitStack() as runs:
         writers = {
@@ -75,7 +75,10 @@ def wait_for_other_run(
     *,
     words_only: bool,
 ) -> None:
-    """Wait for another process's run in a folder; with `words_only`, only until it embeds."""
+    """Wait until another process's indexing run ends.
+
+    With `words_only`, wait only until that run begins to embed.
+    """
     first_run = run = current_run(folder.index_paths.folder)
     if run and run.pid == os.getpid():
         return
@@ -88,7 +91,7 @@ def wait_for_other_run(
 
 
 def current_progress(folder: Folder) -> Progress | None:
-    """Return the progress of the current run in a folder, in any process; else None."""
+    """Return the progress of a folder's indexing run in any process; None if there is no run."""
     run = current_run(folder.index_paths.folder)
     if run is None:
         return None
@@ -113,12 +116,11 @@ class ChangeTracker:
     def poll(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
         """Return the changes since the last poll by folder, without unchanged folders.
 
-        A missing index reports its changes once it is back.
+        If an index is missing or unreadable, its changes are returned once it is back.
         """
         changes_by_folder = {}
         for tracked in self._folders:
-            # the next poll catches up
-            with suppress(StorageError):
+            with suppress(StorageError):  # the next poll returns these changes
                 if not folder or tracked.name in folder:
                     changes_by_folder[tracked.name] = tracked.poll()
         return {
@@ -181,8 +183,9 @@ def wait_until_fresh(
 ) -> Freshness:
     """Wait until all current files are searchable, the time is up, or `interrupted` returns True.
 
-    Calls `index(folder, is_over)` for each folder that no server watches, after another process's
-    run. Stops waiting if no folder has an indexer and `indexer_starting` returns False.
+    For each folder that no server watches, first waits for another process's run, then calls
+    `index(folder, is_over)`. Gives up if nothing indexes the remaining folders and
+    `indexer_starting` returns False.
     """
     until = time.monotonic() + seconds
 
@@ -264,7 +267,7 @@ class _PublicationWait:
 
     @property
     def _is_confirmed(self) -> bool:
-        # both checks: after a clock jump, an old confirmation may have a later time
+        # two checks: after a clock jump, an old confirmation may have a later time
         return (
             self._confirmed_at != self._first_confirmation and self._confirmed_at >= self._began_at
         )
@@ -285,7 +288,7 @@ class _WordsWait:
         self.is_missing = is_empty or not self._folder.root.is_dir()
         self._seen_at = self._checked_at = time.monotonic()
         self._request: Path | None = None
-        with suppress(StorageError):  # a read-only medium has no indexer
+        with suppress(StorageError):  # an index on a read-only drive has no indexer
             self._request = (
                 None if self.is_missing else request_refresh(self._folder.index_paths.folder)
             )

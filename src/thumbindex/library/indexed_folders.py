@@ -25,7 +25,7 @@ from thumbindex.settings import Config
 _LOG = logging.getLogger(__name__)
 
 FileFacts = tuple[tuple[int, ...], ...]
-"""Mode, inode, size and times of a file, then of its symlink target; empty without a file."""
+"""Mode, inode, size and times of a file, then of its symlink's target; empty if it is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Folder:
     root: Path  # absolute, symlinks resolved
     index_paths: IndexPaths
     config: Config  # the user's, overridden by the folder's own `thumbindex.toml`
-    # the user's configuration only; None if the folder's own file is never read again
+    # without the folder's own file; None if that file is not read again
     user_config: Config | None = None
     own_file: FileFacts = ()  # of the folder's own file when it was last read
 
@@ -53,9 +53,9 @@ class Folder:
 
 
 def with_current_privacy(folder: Folder) -> Folder:
-    """Add privacy rules from the folder's own file, if the file has changed.
+    """If the folder's own file has changed, add its privacy rules to the earlier ones.
 
-    Earlier rules stay: an editor may delete the file before it writes the new one.
+    The earlier rules stay, because an editor may delete the file before it writes the new one.
     """
     facts = _own_file_facts(folder.root)
     if folder.user_config is None or facts == folder.own_file:
@@ -90,7 +90,10 @@ def _own_file_facts(root: Path) -> FileFacts:
 
 
 def index_paths_of(directory: str, root: Path) -> IndexPaths:
-    """Return a folder's index paths; refuse a network drive or the folder itself."""
+    """Return a folder's index paths.
+
+    Raises UsageError if the index would be on a network drive or inside the folder.
+    """
     location = index_location(directory, root)
     refuse_network_drive(location)
     return IndexPaths(location)

@@ -58,10 +58,10 @@ _RETRY_SECONDS = 0.01
 """Seconds to pause before retrying unreadable files."""
 
 _FILE_OVERHEAD_BYTES = 512
-"""Bytes added to each file's size when batches are cut."""
+"""Bytes added to each file's size, to limit the number of small files in a batch."""
 
 _LOCK_NOTICE_SECONDS = 1.0
-"""Seconds to wait for a lock before progress reports the wait."""
+"""Seconds to wait for a lock before the wait is reported as progress."""
 
 _MAX_PASSES = 3
 """Maximum passes of one run while another process indexes the same files."""
@@ -90,7 +90,7 @@ class CommitResult:
 
     failed: tuple[Problem, ...] = ()
     conflicts: int = 0  # paths that another process indexed during this run
-    deferred: frozenset[str] = frozenset()  # paths left to the next run
+    deferred: frozenset[str] = frozenset()  # paths left for the next run
     private: tuple[FileState, ...] = ()  # files that turned out to be private
 
 
@@ -114,7 +114,7 @@ def index_folders(
             update_vectors(folder, report, options=options, open_embedder=open_embedder)
             for folder, report in zip(folders, reports, strict=True)
         ]
-    total = _EMPTY_REPORT  # if all folders are published
+    total = _EMPTY_REPORT  # the result if all folders are published
     for report in reports:
         total = replace(
             total,
@@ -139,7 +139,10 @@ def update_commit_dates(folder: Folder, options: IndexingOptions) -> None:
 
 
 def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
-    """Commit the words of new and changed files; compare again after conflicts."""
+    """Commit the words of new and changed files.
+
+    If another process indexed some of the files meanwhile, compare the folder and commit again.
+    """
     began = time.perf_counter()
     # while indexing is blocked, a rebuild would lose the folder's notes
     options = replace(options, rebuild=options.rebuild and not folder.config.blocks_indexing)
@@ -161,7 +164,7 @@ def _rebuild(
 ) -> IndexReport:
     """Index all files into a new build, and switch to it when it is complete.
 
-    The next run continues an interrupted build, unless its options say `rebuild`.
+    The next run continues an interrupted build, unless that run has the option `rebuild`.
     """
     number = begin_build(
         folder.index_paths.folder,
@@ -196,8 +199,8 @@ def _rebuild(
     if options.rebuild or not is_complete:
         return report
     repaired = (
-        f"The index in {folder.index_paths.folder} was made with other settings: it was rebuilt "
-        "from the notes."
+        f"The index in {folder.index_paths.folder} was made with other settings or by an earlier "
+        "version: it was rebuilt from the notes."
     )
     return replace(report, repaired=(repaired,))
 
@@ -248,7 +251,7 @@ def _compare(folder: Folder, options: IndexingOptions) -> Comparison:
 def _read_index(
     folder: Folder, options: IndexingOptions, paths: Collection[str] = ()
 ) -> IndexedFiles:
-    """Read the indexed files; if that fails, the writer creates or repairs the index first."""
+    """Read the indexed files; if that fails, create or repair the index, and read again."""
     try:
         return read_indexed_files(folder.index_paths, paths)
     except StorageError:
@@ -259,7 +262,7 @@ def _read_index(
 def commit_words(folder: Folder, options: IndexingOptions, comparison: Comparison) -> CommitResult:
     """Commit new and changed files in batches; the first batch also removes deleted files.
 
-    The writer's lock is held for commits, not while files are read and parsed.
+    The writer's lock is held only for commits, not while files are read and parsed.
     """
     if comparison.is_empty:
         return CommitResult()
@@ -313,7 +316,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
             private=(*pending.private, *parsed.private),
             listed=modified.keys() if last else None,
             meta=meta,
-            # a large file of a later run may be older than the index
+            # a large file that an earlier run left out is not an edit, even if it is newest
             newest_known_mtime=0.0 if _is_large(files) else indexed.newest,
         )
         with _open_writer(folder, options) as writer:
@@ -369,7 +372,7 @@ def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[File
 
 
 def growing_batches(states: Iterable[FileState], first_bytes: int) -> Iterator[list[FileState]]:
-    """Yield batches of files: `first_bytes` at first, then twice as many each time."""
+    """Yield batches of files: at least `first_bytes` in the first, then twice as many each time."""
     batch: list[FileState] = []
     batch_bytes = 0
     for state in states:
@@ -388,7 +391,7 @@ def _is_large(batch: Sequence[FileState]) -> bool:
 
 @contextmanager
 def _open_writer(folder: Folder, options: IndexingOptions) -> Iterator[Writer]:
-    """Open the writer for one commit; progress reports a long wait."""
+    """Open the writer for one commit; report a long wait for its lock as progress."""
     with Writer.open(
         folder.index_paths.folder, _on_lock_wait(folder, options), folder.index_paths.build
     ) as writer:

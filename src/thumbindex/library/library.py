@@ -109,7 +109,7 @@ _Result = TypeVar("_Result")
 def consistent_read(
     method: Callable[Concatenate[Library, _Parameters], _Result],
 ) -> Callable[Concatenate[Library, _Parameters], _Result]:
-    """Decorate a read-only method to read one generation of each index.
+    """Decorate a read-only method: all its reads see one generation of each index.
 
     If a database connection is lost, the method is called again.
     """
@@ -124,7 +124,7 @@ def consistent_read(
 class Library:
     """Some folders of Markdown, indexed and searched as one.
 
-    It is cheap to open and safe to use from several threads.
+    A library is cheap to open and safe to use from several threads.
     """
 
     def __init__(
@@ -162,10 +162,10 @@ class Library:
         """Open folders by path or configured name.
 
         The default is the configured folders, or the current directory if none are configured.
-        With `engine`, a PostgreSQL address, names are folders published there (all of them by
-        default), and paths are folders on this machine. Raises EngineError.
+        If `engine` is a PostgreSQL address, names refer to folders published there (all of them by
+        default), and paths to folders on this machine. Raises EngineError.
 
-        The first query loads the models, unless `wait_for_models` is False.
+        The first query loads the models. If `wait_for_models` is False, `load_models` does.
         """
         if isinstance(folders, str):
             raise UsageError(f"Pass folders as a list: Library.open([{folders!r}]).")
@@ -236,9 +236,9 @@ class Library:
         return other
 
     def in_one_snapshot(self, ask: Callable[[], _Result]) -> _Result:
-        """Call `ask`; all its reads see one generation of each index.
+        """Call `ask`, so that all its reads see one generation of each index.
 
-        If a database connection is lost, call it once more. Raises EngineError.
+        If a database connection is lost, call `ask` once more. Raises EngineError.
         """
         with ExitStack() as stack:
             for reader in self._readers:
@@ -268,7 +268,7 @@ class Library:
 
     @property
     def is_searchable(self) -> bool:
-        """Like `indexed`, but with the last known state of published folders."""
+        """Like `indexed`, but without a database query: uses the last known state."""
         return all(reader.is_searchable for reader in self._readers)
 
     def unmatched_private_globs(self) -> tuple[str, ...]:
@@ -317,7 +317,7 @@ class Library:
             )
             if names and not has_index_model:
                 self._embedder = self.open_model(min(names.values()))
-            # a folder's own file may name a reranker, which `only` uses
+            # `only` uses the reranker that a folder's own file may name
             with_reranker = [
                 config
                 for config in (self.config, *(reader.folder.config for reader in self._readers))
@@ -346,7 +346,7 @@ class Library:
                 _LOG.warning("%s %s", error, self.words_only_sentence)
 
     def open_model(self, index_model: str) -> Embedder:
-        """Open the configured model, or the index's model for `auto`. Raises ModelError."""
+        """Open the configured model; if it is `auto`, open the index's model. Raises ModelError."""
         if self._has_own_embedder and self._embedder is not None:
             return self._embedder
         settings = self.config.encode.embed
@@ -362,8 +362,8 @@ class Library:
     def with_query_settings(self, settings: QuerySettings) -> Library:
         """Return a library with other query settings over the same indexes and models.
 
-        Closing one closes both. `expand` needs an index with a vocabulary: this library must use
-        it too.
+        Closing either library closes both. `expand` needs a vocabulary in the index, so this
+        library's settings must contain `expand`, too.
         """
         self._ensure_models()
         other = copy(self)
@@ -388,15 +388,15 @@ class Library:
             library.query("who decided?", limit=3, path=["plans/**"], since="2026-01-31")
 
         `also` and `passage` are other phrasings; `folder`, `path`, `tag`, `since` and `until` are
-        filters. Documents at the paths `without` are left out, and so are results that are only
-        found through them. With `explain`, each passage explains its rank.
+        filters. `without` excludes documents by path, and results that are found only through
+        them. With `explain`, each passage explains its rank.
 
         With `wait_fresh` (seconds, at most 60), the query first waits until every edit on disk is
         searchable, until the time is up, or until `interrupted` returns True; `freshness` names the
-        folders that are behind. It waits for a watching server or for another process's indexing
-        run, and otherwise indexes the folder's words itself. A caller that starts an indexer passes
-        `indexer_starting`: it returns True if a process is about to index, and the query then
-        indexes nothing itself.
+        folders that are behind. If neither a server nor another process updates a folder's index,
+        the query indexes the folder's words itself. A caller that starts its own indexer passes
+        `indexer_starting`, a function that returns True while the indexer is starting. The query
+        then indexes nothing itself.
 
         Without `wait_fresh`, an `interrupted` query returns an empty answer.
         """
@@ -428,7 +428,7 @@ class Library:
         return replace(answer, freshness=freshness)
 
     def _build_query(self, text: str | Query, arguments: QueryArguments) -> Query:
-        """Build a query with a limit, and check its folders. Raises UsageError."""
+        """Build a query with a limit, and check that its folders exist. Raises UsageError."""
         query = text if isinstance(text, Query) else Query.of(text, **arguments)
         self._select_readers(query.filters.folder)
         return replace(query, limit=query.limit or self.config.query.limit)
@@ -496,11 +496,11 @@ class Library:
     ) -> Excerpt:
         """Return a document's current lines: all, the lines under a heading, or a range.
 
-        `path` may be a path, a name, `path#heading`, a citation, an address or a passage's id; a
-        citation reads the lines that it names. With `exact`, it is only a path.
+        `path` may be a path, a name, `path#heading`, a citation, an address or a passage's id. For
+        a citation, the cited lines are returned. With `exact`, `path` is a path or `path#heading`.
         """
         if heading is not None and lines is not None:
-            raise UsageError("Give either `heading` or `lines`, not both.")
+            raise UsageError("Use either `heading` or `lines`, not both.")
         notes = self._lookup(folder)
         note = notes.find_exact(path) if exact else notes.find(path)
         if heading is None and lines is None:
@@ -545,7 +545,7 @@ class Library:
         *,
         folder: str | None = None,
     ) -> tuple[OutlineEntry, ...]:
-        """Return the first `limit` visible documents that `arrange` yields."""
+        """Select and sort the documents with `arrange`; return the first `limit` visible ones."""
         readers = self._select_readers(folder)
         documents = islice(filter_visible(arrange(all_documents(readers)), readers), limit)
         return tuple(map(outline_entry, documents))
@@ -553,7 +553,7 @@ class Library:
     def suggest_notes(
         self, typed: str, limit: int, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
-        """Return the first `limit` notes whose names complete the typed text."""
+        """Return the `limit` notes whose names best complete the typed text."""
         return self.browse(partial(complete_names, typed), limit, folder=folder)
 
     @consistent_read
@@ -574,7 +574,8 @@ class Library:
     ) -> NotePage:
         """Render a note as HTML with its links and similar notes; highlight lines or a heading.
 
-        `path` is exact. `note_address(path, heading)` and `tag_address(name)` return link targets.
+        `path` must be a path. `note_address(path, heading)` and `tag_address(name)` return link
+        targets.
         """
         # imports an HTML parser that no other method needs
         from thumbindex.library.rendering import note_page
@@ -589,14 +590,14 @@ class Library:
     def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
         """Check every citation and its quotation in one or more drafts against the current notes.
 
-        Each check has the state there, moved, changed, gone or never_there.
+        The state of each check is `there`, `moved`, `changed`, `gone` or `never_there`.
         """
         texts = [text] if isinstance(text, str) else text
         return verify_citations(texts, self._select_readers(folder), self.is_local)
 
     @cached_property
     def count_tokens(self) -> Callable[[str], int]:
-        """A token counter that never counts fewer than the bundled model. Raises ModelError."""
+        """A token counter. Never counts fewer tokens than the bundled model. Raises ModelError."""
         return token_counter()
 
     def all_notes(self) -> tuple[NoteText, ...]:
@@ -605,7 +606,7 @@ class Library:
 
     @consistent_read
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
-        """Estimate the tokens of each passage's whole note, by folder and path."""
+        """Estimate the number of tokens in each passage's whole note, by folder and path."""
         return estimate_note_tokens(passages, self._readers, self.count_tokens)
 
     def warm_up(self, folder: Sequence[str] = ()) -> None:
@@ -629,7 +630,10 @@ class Library:
         )
 
     def missing_folders(self) -> tuple[str, ...]:
-        """Return the names of indexed folders that are missing or empty: unmounted drives."""
+        """Return the names of indexed folders that are missing or empty.
+
+        The usual reason is an unmounted drive.
+        """
         return tuple(
             reader.folder.name
             for reader in self._readers
@@ -663,7 +667,9 @@ class Library:
         names = [reader.folder.name for reader in self._readers]
         for name in requested:
             if name not in names:
-                raise UnknownFolderError(f"There is no folder {name!r}, only {', '.join(names)}.")
+                raise UnknownFolderError(
+                    f"There is no folder {name!r}. The folders are: {', '.join(names)}."
+                )
         return tuple(
             reader for reader in self._readers if not requested or reader.folder.name in requested
         )
@@ -672,7 +678,7 @@ class Library:
 
     @consistent_read
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicateReport:
-        """Return duplicate clusters and outdated decisions; with `grey`, undecided pairs too."""
+        """Return duplicates and outdated decisions; with `grey`, also undecided pairs."""
         return list_duplicates(self._indexed_readers(folder), grey=grey)
 
     @consistent_read
@@ -712,10 +718,10 @@ class Library:
     ) -> IndexReport:
         """Update the indexes. Repairs damaged and old indexes, and waits for other writers.
 
-        If `interrupted` returns True between two batches, the next call indexes the remaining
-        files. Without `finish`, segments are not merged and commit dates are not stored.
-        `after_others` first waits for another process's run. `verify` compares every file's digest
-        and reads the whole index. Raises ModelError after the words are committed.
+        If `interrupted` returns True between two batches, the run stops, and the next call indexes
+        the remaining files. Without `finish`, segments are not merged and commit dates are not
+        stored. `after_others` waits until another process's run ends. `verify` compares every
+        file's digest and checks the whole index. Raises ModelError after the words are committed.
         """
         folders = self._local_folders(folder)
         show = progress or (lambda _: None)
@@ -754,7 +760,8 @@ class Library:
     ) -> tuple[str, ...]:
         """Store missing commit dates and vectors, without comparing files or finding duplicates.
 
-        Return a sentence about each repaired index; the next `index` reads its notes again.
+        Returns a sentence about each repaired index. The next `index` reads the notes of these
+        indexes again.
         """
         folders = self._local_folders(folder)
         try:
@@ -772,7 +779,7 @@ class Library:
     def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
         """Find duplicates among new vectors in short steps.
 
-        Stopping early loses the current batch of documents.
+        Stopping early loses the findings of the current batch of documents.
         """
         for local_folder in self._local_folders(folder):
             yield from duplicate_steps(local_folder)
@@ -787,9 +794,9 @@ class Library:
         return [reader.folder for reader in self._select_readers(folder) if not reader.is_published]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
-        """Read whole indexes, reset any that is damaged or has another schema, delete bad vectors.
+        """Check the indexes, reset each that is damaged or has another schema, delete bad vectors.
 
-        Return a sentence about each repair. The next `index` reads the notes again and embeds only
+        Returns a sentence about each repair. The next `index` reads the notes again and embeds only
         texts that lost their vectors.
         """
         local_folders = self._local_folders(folder)
@@ -820,7 +827,8 @@ class Library:
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes, not their notes.
 
-        Raises IndexBusyError if another process is writing.
+        Returns the last status of each deleted index. Raises IndexBusyError if another process is
+        writing.
         """
         local_readers = [reader for reader in self._readers if not reader.is_published]
         deleted = tuple(

@@ -40,7 +40,7 @@ from thumbindex.text import strip_markup, text_key, words
 _LOG = logging.getLogger(__name__)
 
 _EXTRA_NEIGHBORS = 251
-"""Extra neighbors per query: some are in the same document or deleted."""
+"""Extra neighbors per query, because some are in the same document or deleted."""
 
 _QUERY_BATCH = 128
 """Chunks per nearest-neighbor query."""
@@ -82,7 +82,7 @@ def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_Cach
     """Yield the vectors of a folder's chunks up to a row, from the cache if possible."""
     identity = (*_file_identity(store), fingerprint)
     with _guard:
-        cached = _views.pop(str(store.path), None)  # no other thread may use it now
+        cached = _views.pop(str(store.path), None)  # so that no other thread uses it
     if cached is None or cached.identity != identity or cached.last > store.last_row:
         cached = _CachedVectors(identity, load_vectors(store), last)
     deleted = np.array(sorted(cached.deleted), dtype=np.int64)
@@ -107,7 +107,10 @@ class _Comparison:
         self.store, self.settings, self.cached = store, settings, cached
 
     def compare(self, rows: _ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
-        """Compare new chunks with the store; yield between steps to let other work run."""
+        """Compare new chunks with the store; yield between steps to let other work run.
+
+        `mark` is the progress to store with the findings.
+        """
         chunks = dict[int, Chunk]()
         for part in split_batches(list(rows), _CHUNK_BATCH):
             chunks.update(self.store.chunks(part))
@@ -137,7 +140,7 @@ class _Comparison:
     def _duplicates(
         self, document_of: _ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]
     ) -> Generator[None, None, list[DuplicatePair]]:
-        """Return the duplicate and grey pairs of these chunks and other documents' chunks."""
+        """Return the duplicate and grey pairs between these chunks and other documents' chunks."""
         vectors, pairs = chunk_vectors(self.store, list(document_of)), set[tuple[int, int]]()
         rows_by_words = defaultdict[bytes, list[int]](list)
         rows = [row for row in document_of if row in vectors]
@@ -170,9 +173,9 @@ class _Comparison:
         vectors: Mapping[int, Vector],
     ) -> Iterator[DuplicatePair]:
         for a, b in pairs:
-            # a chunk of link definitions only has no tokens
+            # a chunk that contains only link definitions has no tokens
             if a in texts and b in texts and tokenize(texts[a].text).tokens:
-                # in double precision, the result does not depend on the batch
+                # in double precision, the cosine does not depend on the batch size
                 cosine = (
                     round(float(vectors[a].astype(np.float64) @ vectors[b].astype(np.float64)), 6)
                     if a in vectors and b in vectors
@@ -185,7 +188,10 @@ class _Comparison:
     def _nearest(
         self, rows: Sequence[int], document_of: _ChunkDocuments, vectors: Mapping[int, Vector]
     ) -> Iterator[tuple[int, int]]:
-        """Yield each chunk with its nearest neighbors in other documents, above the grey cosine."""
+        """Yield pairs of a chunk and a neighbor in another document, nearest first.
+
+        Their cosine is at least the minimum of the grey zone.
+        """
         limit = self.settings.duplicates.nearest
         queries, neighbors, _ = self.cached.view.range_search(
             np.stack([vectors[row] for row in rows]),
@@ -215,9 +221,9 @@ class _Comparison:
         plain: Mapping[int, bytes],
         rows_by_words: defaultdict[bytes, list[int]],
     ) -> Iterator[tuple[int, int]]:
-        """Yield each chunk with the newest chunks of other documents that have the same words.
+        """Yield pairs of a chunk and a chunk of another document with the same words, newest first.
 
-        `rows_by_words` collects the batch's chunks by their words' digest.
+        `rows_by_words` maps a digest of words to the chunks of this batch seen so far.
         """
         limit = self.settings.duplicates.nearest
         for row in rows:
@@ -240,8 +246,8 @@ _DOCUMENT_BATCH = 1000
 def duplicate_steps(folder: Folder) -> Iterator[None]:
     """Compare new chunks with all others, one batch of documents per commit.
 
-    Yields several times a second to let other work run; stopping loses the current batch. The
-    writer's lock is held only for commits.
+    Yields several times a second to let other work run. Stopping loses the findings of the current
+    batch. The writer's lock is held only for commits.
     """
     settings = folder.config.index
     with closing(Store(folder.index_paths.store, read_only=True)) as store:
@@ -279,7 +285,7 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
         identity = _file_identity(store)
 
         def commit(change: Callable[[DuplicateTables], None]) -> bool:
-            """Apply a change; return False if another process has made progress instead."""
+            """Apply a change; return False if another process has stored findings meanwhile."""
             with Writer.open(folder.index_paths.folder) as writer, writer.store.transaction():
                 is_current = (
                     writer.store.meta("duplicates_progress") == mark
@@ -335,7 +341,7 @@ def _document_batches(rows: _ChunkDocuments) -> Iterator[_ChunkDocuments]:
 def _plain_digest(chunk: Chunk) -> bytes:
     """Return a digest of a chunk's kind, language and words; empty without words.
 
-    Copies under different headings have equal digests.
+    Copies under different headings have the same digest.
     """
     tokens = chunk.text.split() if chunk.kind is BlockKind.CODE else words(strip_markup(chunk.text))
     return text_key("\0".join((chunk.kind, chunk.language, *tokens))) if tokens else b""

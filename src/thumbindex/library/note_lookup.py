@@ -47,7 +47,7 @@ MAX_NAMESAKES = 5
 """Maximum notes returned for one name."""
 
 _MAX_NAME_MARKS = 3
-"""Maximum `#` or ` > ` tried as part of a note's name."""
+"""Maximum number of `#` or ` > ` marks that are tried as part of a note's name."""
 
 _MAX_SIMILAR = 50
 """Maximum similar names checked for visible notes."""
@@ -55,7 +55,7 @@ _MAX_SIMILAR = 50
 _QUOTES = "`\"'<>“”"
 
 _DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
-"""A path as answers print it: after a heading mark or a rank, before a similarity."""
+"""A path in an answer, with an optional heading mark or rank before it and similarity after it."""
 
 _ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
 """A passage's id in an answer: the digest of its text, and the displayed lines."""
@@ -98,7 +98,7 @@ class NoteLookup:
         with headings: `x#Heading`, `Title > Heading > Subheading`. An id or address finds the
         passage with its digest, even if it has moved.
 
-        Raises UnknownPathError for no note, UsageError for several.
+        Raises UnknownPathError if no note matches, UsageError if several do.
         """
         if address := parse_address(text.strip(f"{_QUOTES} \t\n")):
             return self._at_address(address)
@@ -113,7 +113,7 @@ class NoteLookup:
         raise self._unknown(text)
 
     def find_path(self, text: str) -> FoundNote | None:
-        """Return the note at a path, as `find` does, without trying names."""
+        """Like `find`, but try only paths, not names. Return None if there is no note."""
         for path, heading, lines in ((text, None, None), *_parse_reference(text)):
             if namesakes := next(self._at_path(path), None):
                 return replace(self._require_one(namesakes, path), fragment=heading, lines=lines)
@@ -122,7 +122,7 @@ class NoteLookup:
     def find_exact(self, path: str) -> FoundNote:
         """Return the note at an exact path (or `path#heading`).
 
-        Raises UnknownPathError for no note, UsageError for several.
+        Raises UnknownPathError if no note matches, UsageError if several do.
         """
         for exact, fragment in ((path, None), *split_headings(path)):
             if namesakes := self._notes_at([(reader, exact) for reader in self.readers]):
@@ -152,14 +152,15 @@ class NoteLookup:
         yield from self._notes_titled(name, self.readers)
 
     def _at_path(self, path: str) -> Iterator[list[FoundNote]]:
-        """Yield groups of notes at a path inside a folder, or at a path that leads into one."""
+        """Yield groups of notes at a path inside a folder, or at a path that includes a folder."""
         places = ([(reader, path) for reader in self.readers], *self.resolve_path(path))
         yield from filter(None, map(self._notes_at, places))
 
     def resolve_path(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
-        """Yield the folders that a path leads into, with the path inside each, likeliest first.
+        """Yield the ways to split a path into a folder and a path inside it, most likely first.
 
-        The path names a folder (`notes: a.md`), is absolute, or begins above a folder.
+        The path may begin with a folder's name (`notes: a.md`), be absolute, or begin with the last
+        parts of a folder's path.
         """
         folder, _, inner_path = path.partition(": ")
         yield [
@@ -217,7 +218,7 @@ class NoteLookup:
     # -------------------------------------------------------------- by a digest
 
     def _passage_with_id(self, digest: str) -> FoundNote:
-        """Return the section whose text has a digest; among several notes, the newest."""
+        """Return the section whose text has this digest, from the newest note that contains it."""
         passages = [passage for _, passage in self.passages_with_digests({digest})]
         if not passages:
             raise UnknownPathError(
@@ -229,7 +230,10 @@ class NoteLookup:
         )
 
     def _at_address(self, address: PassageAddress) -> FoundNote:
-        """Return an address's passage, even if it moved to another note; else the note."""
+        """Return the passage at an address, even if the passage has moved to another note.
+
+        If the passage no longer exists, return the note.
+        """
         places = [
             (reader, address.path)
             for reader in self.readers
@@ -245,7 +249,7 @@ class NoteLookup:
         return replace(passage, fragment=address.heading or None)
 
     def passages_with_digests(self, digests: Collection[str]) -> Iterator[tuple[str, FoundNote]]:
-        """Yield the digest and passage of each current section with one of the digests."""
+        """Yield the digest and passage of each current section whose digest is in `digests`."""
         for reader in self.snapshots:
             for path in sorted(reader.store.paths_with_digests(digests)):
                 for note in self._notes_at([(reader, path)]):
@@ -291,7 +295,7 @@ class NoteLookup:
         return unknown_path_error(text, self._similar_paths(file))
 
     def _skipped_files(self, name: str) -> Iterator[Problem]:
-        """Yield the problems of non-private files with this name that were not indexed."""
+        """Yield the problems that kept files with this name, if not private, out of the index."""
         end = f"/{one_line(name)}".casefold()
         for reader, snapshot in self.snapshots.items():
             for problem in reader.store.problems():
@@ -329,7 +333,7 @@ def unknown_path_error(text: str, nearest: Sequence[str] = ()) -> UnknownPathErr
 
 
 def _parse_reference(typed: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
-    """Yield the ways to split a text into name, heading and lines, likeliest first."""
+    """Yield the ways to split a text into name, heading and lines, most likely first."""
     for text in dict.fromkeys((typed, _strip_decoration(typed))):
         cited, lines = parse_citation(text)
         yield cited, None, lines
@@ -342,7 +346,7 @@ def _parse_reference(typed: str) -> Iterator[tuple[str, str | None, tuple[int, i
 
 
 def split_headings(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the parts before and after each `#`, last `#` first: names may contain one."""
+    """Yield the parts before and after each `#`, last `#` first: a name may contain `#`, too."""
     marks = [at for at, letter in enumerate(text) if letter == "#"]
     for at in dict.fromkeys((*reversed(marks[-_MAX_NAME_MARKS:]), *marks[:1])):
         yield text[:at], text[at + 1 :] or None
@@ -371,7 +375,7 @@ def _stem(path: str) -> str:
 
 
 def _visible(notes: Sequence[FoundNote]) -> list[FoundNote]:
-    """Return the first few visible notes."""
+    """Return the first `MAX_NAMESAKES` visible notes."""
     readers = list(dict.fromkeys(note.reader for note in notes))
     documents = islice(filter_visible((note.document for note in notes), readers), MAX_NAMESAKES)
     visible = {(document.folder, document.path) for document in documents}
@@ -379,7 +383,7 @@ def _visible(notes: Sequence[FoundNote]) -> list[FoundNote]:
 
 
 def read_sections(note: FoundNote) -> tuple[Section, ...]:
-    """Return a note's current sections; empty if it cannot be read or is hidden."""
+    """Return a note's current sections; empty if the note cannot be read or is hidden."""
     if database := note.reader.database:
         return database.store(note.document.folder).sections_at(note.document.path)
     folder, path = note.reader.folder, note.document.path
@@ -402,7 +406,7 @@ Headings = Sequence[tuple[int, str, int]]
 
 
 def matching_headings(text: str, chains: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indexes of the headings that a text matches.
+    """Return the positions of the headings that a text matches.
 
     Each chain lists a heading's ancestors, then the heading. The text may include ancestors
     (`Above > Heading`) or the note's title, or be an anchor (`set-up`).
@@ -442,7 +446,10 @@ def _heading_paths(headings: Headings) -> list[list[str]]:
 
 
 def heading_ranges(heading: str, headings: Headings, total: int) -> list[tuple[int, int]]:
-    """Return the lines under each matching heading, up to the next heading of its level."""
+    """Return the lines under each matching heading, up to the next one of its level or above.
+
+    `total` is the number of lines in the note.
+    """
     ranges = []
     for n in matching_headings(heading, _heading_paths(headings)):
         level, _, line = headings[n]
@@ -465,7 +472,8 @@ def unknown_heading_error(path: str, heading: str, headings: Iterable[str]) -> U
 def complete_names(typed: str, documents: Iterable[Document]) -> list[Document]:
     """Return the documents that complete a typed name.
 
-    Exact names come first, then names that begin with it, then names with a word that does.
+    Exact matches come first, then names that begin with `typed`, then names with another word that
+    begins with `typed`.
     """
     prefix = _fold_name(typed)
 

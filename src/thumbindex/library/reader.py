@@ -26,7 +26,7 @@ class Reader(Protocol):
 
     @property
     def is_published(self) -> bool:
-        """Whether the folder is published in a database, without its note files."""
+        """Whether the folder is published in a database, so that its files cannot be read."""
 
     @property
     def database(self) -> postgres.PublishedFolders | None:
@@ -38,11 +38,11 @@ class Reader(Protocol):
 
     @property
     def indexed(self) -> bool:
-        """Whether the folder's words are indexed, even if damaged; may query the database."""
+        """Whether the folder has an index, even a damaged one. May query the database."""
 
     @property
     def is_searchable(self) -> bool:
-        """Like `indexed`, but with the last known state of a published folder."""
+        """Like `indexed`, but without a database query: uses the last known state."""
 
     @property
     def location(self) -> str:
@@ -90,7 +90,7 @@ class DiskReader:
 
     @property
     def indexed(self) -> bool:
-        """Whether words were committed; also True if the index is damaged."""
+        """Whether the folder has an index with words, or a damaged index."""
         try:
             return self.store.meta("words") != ""
         except IndexMissingError:
@@ -123,7 +123,7 @@ class DiskReader:
 
     @property
     def store(self) -> Store:
-        """The pinned store, or the current one; reopened if the index was deleted or rebuilt."""
+        """The pinned store, else the current one: reopened if the index was deleted or rebuilt."""
         if (pinned_store := self._pinned_store) is not None:
             return pinned_store
         with self._lock:

@@ -50,7 +50,7 @@ _DIGITS = 2
 def estimate_note_tokens(
     passages: Sequence[Passage], readers: Sequence[Reader], count: Callable[[str], int]
 ) -> dict[tuple[str, str], int]:
-    """Estimate the tokens of the passages' whole notes from their file sizes."""
+    """Estimate the number of tokens in the passages' whole notes from their file sizes."""
     sizes: dict[tuple[str, str], int] = {}
     for reader in readers:
         if reader.indexed:
@@ -178,20 +178,18 @@ def read_excerpt(note: FoundNote, heading: str | None, lines: tuple[int, int] | 
 
 
 def _comment_flags(comments: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[str]:
-    """Flag the comments in a range of lines: a rendered note does not show them."""
+    """Yield a flag for each comment in a range of lines: a rendered note does not show comments."""
     lines = [
         (max(start, first), min(end, last))
         for start, end in comments
         if start <= last and end >= first
     ]
     for start, end in lines[:_COMMENTS_FLAGGED]:
-        to = f", to line {end}" if end > start else ""
-        yield f"{start}: a comment, invisible in the rendered note{to}"
+        to = f" up to line {end}" if end > start else ""
+        yield f"{start}: a comment{to}, invisible in the rendered note"
     if len(lines) > _COMMENTS_FLAGGED:
-        yield (
-            f"{lines[_COMMENTS_FLAGGED][0]}: and {len(lines) - _COMMENTS_FLAGGED} more comments "
-            "from this line on"
-        )
+        more = len(lines) - _COMMENTS_FLAGGED
+        yield f"{lines[_COMMENTS_FLAGGED][0]}: {more} more comments on this line and below"
 
 
 def outline_entry(document: Document) -> OutlineEntry:
@@ -226,5 +224,7 @@ def current_text(reader: Reader, path: str) -> str:
             "`query` still answers from the index."
         )
     if isinstance(data, Problem):
-        raise UnknownPathError(f"{path} {data.reason}; `thumbindex index` updates the index.")
+        raise UnknownPathError(
+            f"{path}: {data.reason}. Run `thumbindex index` to update the index."
+        )
     return decode_visible(path, data)

@@ -46,10 +46,10 @@ _COPY_COSINE = 0.98
 _ROW_BATCH = 250
 
 _MAX_COPIES = 1_000
-"""Maximum texts of a duplicate cluster whose notes count as copies."""
+"""Maximum texts in a duplicate cluster whose notes are treated as copies."""
 
 _LOCK = threading.Lock()
-"""Allows one scan at a time: it keeps a core busy for seconds."""
+"""Allows one search for unlinked pairs at a time: a search keeps a core busy for seconds."""
 
 
 def related_to(note: FoundNote, limit: int) -> RelatedNotes:
@@ -123,7 +123,7 @@ def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
 
 
 def _visible_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, bool]]:
-    """Yield folder, path and link of visible notes, and whether the target is hidden."""
+    """Yield (folder, path, link, whether the target is hidden) for each link in a visible note."""
     for reader in readers:
         if reader.indexed:
             name, links = reader.folder.name, reader.store.links()
@@ -192,7 +192,7 @@ def _newest(documents: Sequence[Document]) -> list[Document]:
 def _nearest_pairs(means: Matrix) -> dict[tuple[int, int], float]:
     """Return the pairs of nearest neighbors with their cosines."""
     pairs: dict[tuple[int, int], float] = {}
-    count = min(_NEIGHBORS + 1, len(means))  # a row is its own nearest
+    count = min(_NEIGHBORS + 1, len(means))  # each row is its own nearest neighbor
     for start in range(0, len(means), _ROW_BATCH):
         cosines = means[start : start + _ROW_BATCH] @ means.T
         best = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
@@ -221,7 +221,7 @@ def _is_worth_a_link(first: Document, second: Document) -> bool:
 
 
 def _copies(reader: Reader) -> set[frozenset[str]]:
-    """Return the pairs of notes with a duplicated text."""
+    """Return the pairs of notes that share a duplicated text."""
     clusters = list_duplicates([reader], grey=False).clusters
     return {
         frozenset((a.path, b.path))

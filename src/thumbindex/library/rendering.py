@@ -48,7 +48,7 @@ _MAX_NEAR = 10
 """Maximum similar notes listed."""
 
 MAX_NEIGHBORS = 40
-"""Maximum notes of the link graph."""
+"""Maximum notes in the link graph."""
 
 NoteTarget = Callable[[str, str], str]
 """Returns the page address of a note, given its path and a heading or an empty string."""
@@ -143,7 +143,7 @@ def _backlinks(
     changed: Collection[str],
     titles: Mapping[str, str],
 ) -> Iterator[Backlink]:
-    """Yield the links to a note with their lines; the line is empty if its note has changed."""
+    """Yield each link to a note with the line around it; empty if the linking note has changed."""
     listed = sources[:MAX_BACKLINKS]
     rows: dict[str, list[str]] = {}
     for path in list(dict.fromkeys(path for path, _ in listed))[:_MAX_NOTES_READ]:
@@ -181,7 +181,7 @@ _EXTERNAL_SCHEMES = {"http", "https", "mailto"}
 _LINK_ATTRIBUTE = 'rel="noopener noreferrer nofollow"'
 
 LinkTarget = Callable[[Link], str | None]
-"""Returns the page address of a link inside the folder; None if it is broken."""
+"""Returns the page address of a link inside the folder; None if the link is broken."""
 
 TagTarget = Callable[[str], str]
 
@@ -280,13 +280,13 @@ def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Tok
 _TAGS = frozenset(
     "h1 h2 h3 h4 h5 h6 p div blockquote ul ol li thead tbody tr th td hr em strong s br".split()
 )
-"""Tags rendered by markdown-it; other tokens become text."""
+"""HTML tags that markdown-it may write; a token with another tag becomes text."""
 
 
 class _NoteRenderer(RendererHTML):
     """Renders a note's tokens as plain tags, without any attribute from the note.
 
-    Custom writers render lines, links and images. Line numbers count from 1 in the file.
+    Custom writers render line numbers, links and images. Lines are numbered from 1 in the file.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class _NoteRenderer(RendererHTML):
     def renderToken(  # noqa: N802
         self, tokens: Sequence[Token], idx: int, options: Any, env: Any
     ) -> str:
-        """Render a token by its writer, as an allowed tag, or as text."""
+        """Render a token with its writer if it has one, else as an allowed tag or as text."""
         token = tokens[idx]
         if write := self._writers.get(token.type):
             return write(token)
@@ -362,7 +362,7 @@ class _NoteRenderer(RendererHTML):
         }
 
     def _numbered(self, token: Token) -> str:
-        """Open a block with its line number."""
+        """Return a block's opening tag and its line number."""
         token.attrs = self._place(token)
         return f"<{token.tag}{self.renderAttrs(token)}>{self._anchor(token)}"
 
@@ -453,7 +453,7 @@ def _label(token: Token) -> str:
 
 
 def external_address(target: str) -> str:
-    """Return a web or mail address; empty for any other, deceptive or active address."""
+    """Return a link's address if it is a safe web or mail address, else an empty string."""
     address = f"https:{target}" if target.startswith("//") else target
     try:
         parts = urlsplit(address)

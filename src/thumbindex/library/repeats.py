@@ -1,4 +1,7 @@
-"""Find repeats inside a document: they are not searched, but raise the kept chunk's salience."""
+"""Find repeated chunks inside a document.
+
+One chunk is kept, and its repeats raise its salience. The repeats are not searched.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from thumbindex.text import plural, text_key
 _MAX_COMPARED = 2_000
 """Maximum chunks of one kind in a document that are compared by meaning, most salient first.
 
-Beyond it, only equal texts are repeats.
+Among the others, only identical texts are repeats.
 """
 
 _CHUNK_BATCH = 32
@@ -31,9 +34,9 @@ _MAX_JUDGED = 5
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
 Repeat = tuple[int, int, bool]
-"""A repeated chunk, the kept chunk, and whether their texts are equal.
+"""A repeated chunk, the kept chunk, and whether their texts are identical.
 
-Equal texts are boilerplate and do not boost salience.
+Identical texts are boilerplate and do not boost salience.
 """
 
 Boost = tuple[int, float, float]
@@ -45,7 +48,7 @@ def find_repeats(
 ) -> Generator[None, None, tuple[list[Repeat], list[Boost]]]:
     """Find repeats among the chunks of one document, and the boosts of the kept chunks.
 
-    Keeps the most salient chunk. Yields between steps to let other work run.
+    Keeps the most salient chunk of each group. Yields between steps to let other work run.
     """
     kinds: dict[tuple[str, str], list[int]] = defaultdict(list)
     for n in sorted(chunks, key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
@@ -73,7 +76,7 @@ def find_repeats(
 
 
 def boost_for(repeats: int, settings: IngestSettings) -> float:
-    """Return the boost of a chunk with this many repeats: logarithmic, linear or none."""
+    """Return the boost for a chunk with this many repeats: logarithmic, linear or none."""
     if settings.boost == "off" or not repeats:
         return 0.0
     return settings.base * (math.log2(1 + repeats) if settings.boost == "logarithmic" else repeats)
@@ -87,7 +90,8 @@ def _repeats(
 ) -> Generator[None, None, list[Repeat]]:
     """Find repeats among chunks of one kind, ordered by salience.
 
-    A chunk repeats the kept chunk with the same text, else the nearest one with the same meaning.
+    A chunk repeats the kept chunk with the same text. If there is none, it repeats the nearest kept
+    chunk with the same meaning.
     """
     matrix = np.stack([vectors[n] for n in order[:_MAX_COMPARED]])
     cosines = matrix @ matrix.T
@@ -129,7 +133,10 @@ def _numbers(chunk: Chunk) -> list[str]:
 
 
 _HIGH_RATIO, _HIGH_BOOST = 0.50, 0.60
-"""Ratio of repeats and boost above which a warning is due. Usual are up to 0.40 and 0.20."""
+"""Maximum ratio of repeats, and maximum boost, without a warning.
+
+Usual values are at most 0.40 and 0.20.
+"""
 
 
 def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
@@ -144,19 +151,19 @@ def ingestion_words(counts: Sequence[IngestionCounts]) -> str:
 
 
 def ingestion_warnings(counts: IngestionCounts) -> tuple[str, ...]:
-    """Return warnings about high ratios, each with a remedy."""
+    """Return warnings about a high ratio of repeats or a high boost, each with a remedy."""
     of_type = f" of type {counts.type!r}" if counts.type else ""
     ratio = counts.repeats / counts.chunks if counts.chunks else 0.0
     warnings = []
     if ratio > _HIGH_RATIO:
         warnings.append(
-            f"{ratio:.0%} of the chunks of notes{of_type} repeat other chunks of their note. If "
-            "these are generated pages, exclude them with corpus.exclude; otherwise raise "
+            f"{ratio:.0%} of the chunks in notes{of_type} repeat other chunks of their note. If "
+            "these notes are generated pages, exclude them with corpus.exclude; otherwise raise "
             "index.ingest.similarity."
         )
     if counts.most_boost > _HIGH_BOOST:
         warnings.append(
-            f"Repeats boost a chunk of a note{of_type} by {counts.most_boost:.2f}, more than "
-            f"{_HIGH_BOOST:.2f}: lower index.ingest.base, or check the repeats."
+            f"Repeats raise the salience of a chunk in a note{of_type} by {counts.most_boost:.2f}, "
+            f"more than {_HIGH_BOOST:.2f}: lower index.ingest.base, or check the repeats."
         )
     return tuple(warnings)

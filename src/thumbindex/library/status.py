@@ -35,12 +35,12 @@ SCHEMA = Store.version
 """The schema version of new indexes."""
 
 _SHA256 = 64
-"""Hex digits of a sha256 digest. The hub's cache names large files by their digests."""
+"""Hex digits of a SHA-256 digest. The Hugging Face cache names large files by their digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
-    """A model with verified files."""
+    """A model and the number of its verified files."""
 
     name: str
     folder: Path
@@ -58,7 +58,7 @@ def examine_model(name: str) -> ModelHealth:
 
 
 def verify_named(folder: Path) -> int:
-    """Verify a model's files that the hub's cache names by digest; return their number.
+    """Verify the files of a model that the Hugging Face cache names by digest; return how many.
 
     Raises ModelError.
     """
@@ -68,14 +68,14 @@ def verify_named(folder: Path) -> int:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != path.resolve().name:
                 raise ModelError(
-                    f"{path} is not the file that was published: delete {path.resolve()} and "
-                    "fetch the model again."
+                    f"{path} is damaged (checksum mismatch): delete {path.resolve()} and fetch "
+                    "the model again."
                 )
     return len(digest_named)
 
 
 def is_intact(folder: Folder) -> bool:
-    """Return whether a folder's index needs no repair. Raises StorageError."""
+    """Return whether a folder's index is undamaged. Raises StorageError."""
     return not find_damage(folder.index_paths)
 
 
@@ -90,7 +90,7 @@ _FAILURES = {
 
 
 def status_of(reader: Reader) -> FolderStatus:
-    """Return the status of one folder's index; a damaged index is a problem, not an error."""
+    """Return the status of one folder's index. A damaged index is reported as a problem."""
     folder, database = reader.folder, reader.database
     status = FolderStatus(
         folder.name,
@@ -109,7 +109,7 @@ def status_of(reader: Reader) -> FolderStatus:
         status = _with_contents(replace(status, updated=_iso(published)), reader)
         is_written = status.index.pending > 0 and now - published < PUBLISHER_TIMEOUT_SECONDS
         return replace(status, writing=is_written)
-    if database:  # the folder was forgotten since it was opened
+    if database:  # the folder's index was deleted since it was opened
         return status
     index_paths, progress = folder.index_paths, current_progress(folder)
     status = replace(

@@ -117,7 +117,7 @@ def _note_state(
 def read_visible(
     folder: Folder, path: str, store: Store | postgres.PublishedStore | None
 ) -> bytes | Problem | None:
-    """Read a note's file; return None if the note is private now."""
+    """Read a note's file; None if the note is private now, a Problem if it cannot be read."""
     indexed = None if store is None else store.manifest([path]).get(path)
     data = read_bytes(folder.root, path, folder.config.corpus)
     return None if _is_private_now(folder, path, data, _is_unchanged(data, indexed), {}) else data
@@ -181,7 +181,7 @@ def hidden_paths(paths: Iterable[str], reader: Reader) -> set[str]:
 
 
 def all_documents(readers: Sequence[Reader]) -> Iterator[Document]:
-    """Yield all indexed documents by folder and path, including hidden ones."""
+    """Yield all indexed documents, sorted by folder and path, including hidden ones."""
     return (
         document
         for reader in readers
@@ -191,7 +191,7 @@ def all_documents(readers: Sequence[Reader]) -> Iterator[Document]:
 
 
 def visible_documents(readers: Sequence[Reader]) -> list[Document]:
-    """Return all visible documents by folder and path."""
+    """Return all visible documents, sorted by folder and path."""
     documents = list(all_documents(readers))
     hidden = hidden_notes(((document.folder, document.path) for document in documents), readers)
     return [document for document in documents if (document.folder, document.path) not in hidden]
@@ -238,7 +238,7 @@ class PrivacyFilter:
         self._readers = [reader for reader in snapshots if not reader.is_published]
 
     def filter_answer(self, answer: Answer) -> Answer:
-        """Remove hidden notes; an answer that loses every passage becomes unanswerable."""
+        """Remove hidden notes. An answer that loses every passage becomes unanswerable."""
         states = note_states(self._mentioned_notes(answer), self._readers) if self._readers else {}
         hidden = hidden_in(states)
         visible = (
@@ -290,7 +290,7 @@ class PrivacyFilter:
         return report
 
     def _mentioned_notes(self, answer: Answer) -> Iterator[NotePlace]:
-        """Yield all candidates and every note that an answer names."""
+        """Yield the notes of all candidates, and every note that an answer names."""
         yield from self._candidate_notes()
         yield from ((place.folder, place.path) for place in answer.nearest)
         for passage in answer.passages:
@@ -340,9 +340,9 @@ class PrivacyFilter:
         return all(self._has_visible_note(chunks) for chunks in selections if chunks)
 
     def _unmet(self, unmet: Sequence[UnmetFilter]) -> tuple[UnmetFilter, ...]:
-        """Return the filters that no visible note meets; suggest only names of visible notes.
+        """Return the filters that match no visible note, with suggestions from visible notes only.
 
-        `unmet` are the filters that no indexed note meets.
+        `unmet` are the filters that match no indexed note.
         """
         catalog = self._tools.snapshot.catalog
 
@@ -375,7 +375,7 @@ class PrivacyFilter:
         return replace(unmet, nearest=tuple(islice(names, SUGGESTED_NAMES)))
 
     def _has_visible_note(self, selection: Selection) -> bool:
-        """Return whether one of a selection's first chunks is in a visible note."""
+        """Return whether any of a selection's first chunks is in a visible note."""
         if not self._readers:
             return bool(selection)
         catalog = self._tools.snapshot.catalog
@@ -386,14 +386,17 @@ class PrivacyFilter:
 
 
 def _with_visible_places(passage: Passage, states: Mapping[NotePlace, NoteState]) -> Passage:
-    """Remove hidden notes and copies in changed notes from a passage; merge adjacent copies."""
+    """Remove from a passage the places in hidden notes, and the copies in changed notes.
+
+    Merges adjacent copies.
+    """
     hidden = hidden_in(states)
     mentioned: tuple[Place, ...] = (*passage.also_in, *passage.disagrees)
     if any((place.folder, place.path) in hidden for place in mentioned):
         disagrees = tuple(
             pair for pair in passage.disagrees if (pair.folder, pair.path) not in hidden
         )
-        # these fields may come from the hidden place
+        # these fields may come from the hidden note
         passage = replace(passage, disagrees=disagrees, created="", status="", owner="")
     if not passage.also_in:
         return passage
@@ -430,7 +433,7 @@ def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
 def directory_filters(
     folders: Sequence[tuple[str, Path]], config: Config
 ) -> dict[Path, Callable[[str], bool]]:
-    """Return a function per folder that says whether a top-level directory may be shown."""
+    """Return, by folder, a function that checks whether a top-level directory may be shown."""
     return {
         root: partial(_is_public_directory, os.path.realpath(root), with_folder_file(config, root))
         for _, root in folders

@@ -44,8 +44,8 @@ def explain_note(
 ) -> WhyReport:
     """Return the outcome of a query for one note, or why the note is not indexed.
 
-    Prefers the query's folders, then paths over names. Raises UnknownPathError if there is no such
-    file or note, UsageError for several notes or an unknown heading.
+    Prefers notes in the query's folders, and paths over names. Raises UnknownPathError if there is
+    no such file or note, UsageError if several notes match or the heading is unknown.
     """
     preferred = [r for r in readers if r.folder.name in query.filters.folder] or readers
     lookups = NoteLookup(preferred, is_local), NoteLookup(readers, is_local)
@@ -77,7 +77,7 @@ def _find_by_name(note: str, preferred: NoteLookup, all_notes: NoteLookup) -> Fo
 
 
 def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
-    """Return the folder entries, indexed or not, at a path (or `path#heading`)."""
+    """Return the files and directories, indexed or not, at a path (or `path#heading`)."""
     entries = list[tuple[Reader, str]]()
     for path in dict.fromkeys((note, note.partition("#")[0])):
         relative = os.path.normpath(path).replace(os.sep, "/")
@@ -97,7 +97,10 @@ def _is_outside(note: str) -> bool:
 
 
 def _has_entry(reader: Reader, path: str) -> bool:
-    """Return whether a path exists in the folder and is not private. Symlinks may not leave it."""
+    """Return whether a path exists in the folder and is not private.
+
+    A path that leaves the folder through a symlink does not count.
+    """
     if reader.is_published:
         return False
     entry = reader.folder.root / path
