@@ -1,4 +1,4 @@
-"""Find repeats inside a document (spec/dedup.md, section 3)."""
+"""Repeats inside a document are found and merged."""
 
 from __future__ import annotations
 

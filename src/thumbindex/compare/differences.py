@@ -249,7 +249,7 @@ def judge_pair(
 ) -> PairJudgment:
     """Judge two chunks by their texts, the cosine of their vectors, and guards.
 
-    Specified in spec/dedup.md, section 4. `cosine` is None if a chunk has no vector. A vector
+    `cosine` is None if a chunk has no vector. A vector
     depends on the headings too, and on no more text than fits into the model's window. So the full
     texts decide whether chunks are identical, and 3-grams reveal a copy under other headings.
     """

@@ -85,7 +85,7 @@ _FULL_LENGTH = 200  # a chunk with this many characters gets the full score for 
 def _base_salience(
     kind: BlockKind, depth: int, position: int, ordinal: int, count: int, size: int
 ) -> float:
-    """Return the salience of a chunk, from 0 to 1 (spec/dedup.md, section 3).
+    """Return the salience of a chunk, from 0 to 1.
 
     The first paragraph of a document scores near 1. The last line under a deep heading scores
     near 0. The formula, where `kind_weight` depends on the kind of block:
