@@ -24,7 +24,7 @@ MAX_DOCUMENTS = 1_000
 class PostingList:
     """The chunks or documents (ascending ids) that contain a term in a field, and how often."""
 
-    # 32-bit in cached lists
+    # 32-bit numbers in cached lists
     ids: npt.NDArray[np.signedinteger[Any]]
     frequencies: Floats
     by_document: bool  # the ids are of documents, not of chunks

@@ -272,7 +272,8 @@ def delete_index(paths: IndexPaths) -> None:
             fsync_folder(folder)
     if not delete_unused_vectors(paths.folder.parent):
         _LOG.warning(
-            "Vectors of %s may remain in %s, because another index there is unreadable or in use.",
+            "Vectors of %s may remain in %s, because another index there is unreadable, incomplete "
+            "or in use.",
             paths.folder.name,
             paths.folder.parent,
         )

@@ -60,9 +60,9 @@ class DuplicateRecords:
     generation: str  # of the last change
     repeats: IntArray  # shape (repeats, 2): row, keeper's row
     boosted: IntArray
-    salience: Salience  # of those rows, with their boosts
+    salience: Salience  # of the boosted rows, including their boosts
     same: IntArray  # shape (pairs, 2)
-    cosines: npt.NDArray[np.float64]  # of those pairs
+    cosines: npt.NDArray[np.float64]  # of the pairs in `same`
     decisions: tuple[Decision, ...]
     texts: Mapping[int, str]  # digests of the texts with a decision, by row
 

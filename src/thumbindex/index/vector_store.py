@@ -30,7 +30,7 @@ length 1.
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors of any length in stored form. Packing an unpacked vector restores it.
+    """Return vectors of any length in stored form. Packing an unpacked vector restores that form.
 
     Raises ModelError if a number is not finite: no search would find such a vector.
     """
