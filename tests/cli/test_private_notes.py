@@ -187,7 +187,7 @@ async def test_instructions_name_no_directory_if_privacy_is_unreadable(
     instructions = server_instructions(
         vault.folders, nameable_directories(vault.opening, vault.folders)
     )
-    assert instructions.splitlines()[-1] == "- vault: no directories"
+    assert instructions.splitlines()[-1] == "- vault"
 
 
 async def test_instructions_name_no_directory_with_a_private_glob(vault: Vault) -> None:

@@ -146,8 +146,9 @@ def server_instructions(
     for number, (name, root) in enumerate(folders):
         sentence = (about or {}).get(name, "")
         directories = one_line(_first_level(root, (may_name or {}).get(root, lambda _: True)))
-        about_it = f"{_with_full_stop(sentence)} " if sentence else ""
-        line = f"- {one_line(name)}: {about_it}{directories}"
+        about_it = _with_full_stop(sentence) if sentence else ""
+        details = " ".join(filter(None, (about_it, directories)))
+        line = f"- {one_line(name)}" + (f": {details}" if details else "")
         if number and sum(map(len, lines)) + len(line) > _MAX_INSTRUCTION_CHARS:
             lines.append(f"- and {len(folders) - number} more: `status` lists them")
             break
@@ -168,7 +169,7 @@ def _first_level(root: Path, may_name: Callable[[str], bool]) -> str:
     except OSError:
         return "unreadable"
     more = f" and {len(names) - _MAX_DIRECTORIES} more" if len(names) > _MAX_DIRECTORIES else ""
-    return ", ".join(names[:_MAX_DIRECTORIES]) + more if names else "no directories"
+    return ", ".join(names[:_MAX_DIRECTORIES]) + more
 
 
 _PROMPT_NAME = "answer_from_notes"
