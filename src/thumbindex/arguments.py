@@ -8,14 +8,14 @@ LONGEST_ARGUMENT = 4_096
 """Maximum characters of an argument; no path is longer."""
 
 MOST_VALUES = 100
-"""Maximum values of a list, e.g. of globs or tags."""
+"""Maximum number of values in a list, e.g. of globs or tags."""
 
 _DIGITS = 9
 """Maximum digits of a line number."""
 
 
 def read_lines(text: str) -> tuple[int, int]:
-    """Parse `12-40` or `12` into first and last line. Raises UsageError."""
+    """Parse `12-40` or `12` into the first and last line. Raises UsageError."""
     first, dash, last = text.partition("-")
     numbers = [part.strip() for part in ((first, last) if dash else (first, first))]
     if not all(
@@ -24,5 +24,5 @@ def read_lines(text: str) -> tuple[int, int]:
         raise UsageError(f"Write `lines` as 12-40, not {text!r}.")
     start, end = int(numbers[0]), int(numbers[1])
     if not 1 <= start <= end:
-        raise UsageError(f"`lines` must start at 1 or later and not run backward: {text!r}.")
+        raise UsageError(f"`lines` must start at 1 or later and not end before that: {text!r}.")
     return start, end

@@ -131,7 +131,8 @@ async def test_nonsense_query_finds_nothing(server: Server) -> None:
     text, answer = await call(server, "query", query="xyzzyq plughw")
     assert (answer["answerable"], answer["results"]) == (False, [])
     assert text.startswith(
-        "Nothing found: no passage is close enough to this query. Say so, or try other words.\n"
+        "Nothing found: no passage is close enough to this query. Tell the user so, or try other "
+        "words.\n"
     )
     assert "nearest" not in answer
 
@@ -293,7 +294,7 @@ async def test_status_reports_the_index_and_model(server: Server) -> None:
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
-        ("read", {"path": "sync.md", "lines": "9-3"}, "not run backward: '9-3'"),
+        ("read", {"path": "sync.md", "lines": "9-3"}, "not end before that: '9-3'"),
         ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values; the maximum is 20"),
         ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],
@@ -337,7 +338,7 @@ async def test_prompt_contains_the_question(server: Server) -> None:
             "answer_from_notes"
         ]
         prompt = await client.get_prompt("answer_from_notes", {"question": "Who wins?"})
-        with pytest.raises(MCPError, match="needs `question`"):
+        with pytest.raises(MCPError, match="`question` is required"):
             await client.get_prompt("answer_from_notes", {})
     content = prompt.messages[0].content
     assert isinstance(content, types.TextContent)
@@ -429,7 +430,7 @@ async def test_answers_and_status_report_indexing_progress(
         {"folder": "notes", "phase": "words", "done": 300, "total": 1000}
     ]
     assert (await refused(server, "read", path="new.md")).endswith(
-        " It may not be indexed yet (indexed 300 of 1,000 files so far): try again in a moment."
+        " The note may not be indexed yet (indexed 300 of 1,000 files so far): try again soon."
     )
     text, status = await call(server, "status")
     assert "\nindexed 300 of 1,000 files so far" in text

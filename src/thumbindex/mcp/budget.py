@@ -1,7 +1,7 @@
 """Fit an answer into a token budget.
 
-Passages are kept in rank order: whole, as their best lines, or as a citation alone. Rows and parts
-are kept from the first.
+Passages are kept in rank order: whole, as their best lines, or as a citation alone. Rows are kept
+in order until the budget is used up. Parts of structured content are kept by priority.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from thumbindex.present.best_lines import (
 from thumbindex.text import text_digest
 
 MIN_TEXT_TOKENS = 40
-"""Minimum tokens for a text; if fewer are left, only its citation is shown."""
+"""Minimum tokens for a text. If the budget has fewer tokens left, the text is left out."""
 
 _MAX_TOKEN_CHARS = 6
-"""Upper bound for the characters of one token, to skip counting texts that cannot fit."""
+"""Assumed maximum characters per token, so that texts that cannot fit need not be counted."""
 
 _COUNTED_CHARS = 4_000
-"""Maximum characters counted exactly; the rest of a text is extrapolated."""
+"""Characters whose tokens are counted. The count of a longer text is extrapolated."""
 
 CountTokens = Callable[[str], int]
 """Function that counts a text's tokens."""
@@ -41,12 +41,12 @@ _Item = TypeVar("_Item")
 
 
 _ShownForm = Literal["text", "citation", "seen"]
-"""A passage with its text, its citation alone, or the id of a passage that the caller has."""
+"""How a passage is shown: with its text, as a citation alone, or as already seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPassage:
-    """A passage as shown in an answer; `passage` holds the shown text and its lines."""
+    """A passage as shown in an answer. `passage` holds only the part of the text that is shown."""
 
     passage: Passage
     id: str
@@ -68,14 +68,14 @@ def fit_passages(
     seen: Collection[str] = (),
     marked: Callable[[Passage], Passage] = lambda passage: passage,
 ) -> tuple[ShownPassage, ...]:
-    """Return the passages that fit, best first.
+    """Return the passages that fit into `tokens`, best first.
 
-    `cost` counts the tokens of a formatted passage, `size` those of a text. `seen` holds ids of
-    passages that the caller has. `marked` adds the query's words to a passage; it is called only
-    if the passage is cut.
+    `cost` counts the tokens of a formatted passage, and `size` the tokens of a text. `seen` holds
+    the ids of passages that the caller already has. `marked` marks the query's words in a passage;
+    it is called only for passages that must be cut.
     """
     line_size = line_counter(size)
-    fitting = list[tuple[Passage, ShownPassage, int]]()  # the last: tokens reserved for the text
+    fitting = list[tuple[Passage, ShownPassage, int]]()  # and the tokens reserved for its text
     for passage in passages:
         for bare, reserved in _fallback_forms(passage, seen, line_size):
             if cost(bare) + reserved <= tokens:
@@ -98,9 +98,10 @@ def fit_passages(
 
 
 def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: bool = False) -> str:
-    """Return the id of a passage's text, or of some of its lines (counted from 0).
+    """Return the id of a passage's text, or of some of its lines.
 
-    The id depends on the text alone. Set `broken` if the text is cut inside a line.
+    `lines` are the first and last line, counted from 0. Identical texts have the same id. Set
+    `broken` if the text is cut inside a line.
     """
     digest = text_digest(passage.text)
     return f"{digest}:{lines[0] + 1}-{lines[1] + 1}{'~' if broken else ''}" if lines else digest
@@ -109,7 +110,7 @@ def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: b
 def _fallback_forms(
     passage: Passage, seen: Collection[str], line_size: CountTokens
 ) -> Sequence[tuple[ShownPassage, int]]:
-    """Return a passage's forms, fullest first, with the tokens to reserve for its text."""
+    """Return the ways to show a passage, fullest first, each with the tokens for its text."""
     bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
     if _has_seen(seen, passage):
         return [(ShownPassage(bare, passage_id(passage), section, form="seen"), 0)]
@@ -135,7 +136,7 @@ def _has_seen(seen: Collection[str], passage: Passage) -> bool:
 def _fitting_lines(
     passage: Passage, room: int, line_size: CountTokens, marked: Callable[[Passage], Passage]
 ) -> ShownLines:
-    """Return the whole section if it fits, else its match, else the best lines of the match."""
+    """Return the section if it fits, else the matched part, else the best lines of that part."""
     for lines in (all_lines(passage), matched_part(passage)):
         # skip counting if the text is far too long
         if len(lines.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(lines, line_size) <= room:
@@ -169,7 +170,7 @@ def _estimate_tokens(text: str, size: CountTokens) -> int:
 
 
 def fit_rows(rows: Sequence[_Item], room: int, cost: Callable[[_Item], int]) -> Sequence[_Item]:
-    """Return the first rows that fit."""
+    """Return the leading rows that fit into `room` tokens."""
     for number, row in enumerate(rows):
         room -= cost(row)
         if room < 0:
@@ -208,7 +209,7 @@ def fit_line(line: str, room: int, size: CountTokens) -> str:
 
 
 def line_counter(size: CountTokens) -> CountTokens:
-    """Return a cached counter of the tokens of a line, with its line break, as JSON."""
+    """Return a cached function that counts the tokens of a line and its line break in JSON."""
     counts: dict[str, int] = {}
 
     def line_size(line: str) -> int:

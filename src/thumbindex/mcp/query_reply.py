@@ -54,13 +54,13 @@ _MAX_DROPPED = 5
 """Maximum dropped candidates listed per stage; `query --json` lists all."""
 
 _WHY_OVERHEAD = 100
-"""Tokens reserved for the frame around an explanation."""
+"""Tokens reserved for the text and fields around an explanation."""
 
 _EXPLAIN_FACTOR = 4
-"""Multiplier of the default budget for an explained answer."""
+"""An explained answer may have this many times the default token budget."""
 
 _QUERY_ARGUMENTS = ("also", "passage", "limit", "folder", "path", "tag", "since", "until")
-"""Arguments of the `query` tool that define the search; the others format the answer."""
+"""Optional arguments of the `query` tool that define the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,21 @@ class Reply:
 
     text: str
     structured: dict[str, Any]
-    links: tuple[dict[str, Any], ...] = ()  # to the documents in the answer
+    links: tuple[dict[str, Any], ...] = ()  # resource links to the documents in the answer
 
 
 @dataclass(frozen=True, slots=True)
 class PassageFormat:
-    """Formatting of the passages of one answer."""
+    """How to format the passages of one answer."""
 
-    several: bool = False  # name the folder of each passage
+    several: bool = False  # several folders: name the folder of each passage
     explain: bool = False
     # approximate tokens of each whole note, by folder and path
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)
     link: Callable[[Passage], str] = lambda _: ""  # a link that opens the note in an editor
 
     def cost(self, shown: ShownPassage, size: CountTokens) -> int:
-        """Return a passage's tokens with its link, in the larger of the two forms."""
+        """Return a passage's tokens: as text with a link, or as JSON if that is more."""
         passage = shown.passage
         link = (
             size(compact_json(resource_link(passage.folder, passage.path)))
@@ -93,7 +93,7 @@ class PassageFormat:
         return 1 + max(size(self.as_text(shown)) + link, size(compact_json(self.as_payload(shown))))
 
     def as_text(self, shown: ShownPassage) -> str:
-        """Return a passage under its citation."""
+        """Return a passage as Markdown; its citation is the heading."""
         passage = shown.passage
         folder = f"{passage.folder}: " if self.several else ""
         head = f"## {passage.rank}. {one_line(folder + passage.citation)}"
@@ -104,7 +104,7 @@ class PassageFormat:
             remarks = [
                 *passage_flag_lines(passage),
                 *disagreement_lines(passage),
-                f"text left out, {plural(shown.left_out, 'token')}: `read` it",
+                f"text left out ({plural(shown.left_out, 'token')}): call `read` to see it",
             ]
             return "\n".join([head, *(f"({one_line(line)})" for line in remarks)])
         cut = (
@@ -176,8 +176,8 @@ class AnswerFrame:
 
     answer: Answer
     progress: tuple[Progress, ...] = ()
-    narrowed: Sequence[str] = ()  # names of the filters
-    index_warning: str = ""  # says that files on disk are not indexed
+    narrowed: Sequence[str] = ()  # names of the filter arguments in use
+    index_warning: str = ""  # why files on disk may be missing from the index
     explain: bool = False
     has_model: bool = False
 
@@ -211,7 +211,7 @@ class AnswerFrame:
     def _head(self) -> list[str]:
         answer = self.answer
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
-        advice = "" if answer.answerable else " Say so, or try other words."
+        advice = "" if answer.answerable else " Tell the user so, or try other words."
         filters = filter_lines(answer.filters, answer.unmet, answer.undated)
         first = f"{corrected}{confidence_sentence(answer, self.narrowed)}{advice}"
         return [first, *filter(None, [self.index_warning]), *filters]
@@ -271,9 +271,10 @@ def reply_query(
 ) -> Reply:
     """Answer a query.
 
-    `progress` returns the current indexing progress. A wait reports its progress to `tell` and
-    ends if `interrupted` returns true. `has_indexer` returns whether a process is indexing.
-    `index_failures` says why folders have no index.
+    `progress` returns the current indexing progress. If the query waits for the index, it reports
+    the progress to `tell`, and stops waiting when `interrupted` returns true. `has_indexer` returns
+    whether the server's indexer is running. `index_failures` are the reasons why folders have no
+    index.
     """
     search: Any = {name: arguments.get(name) for name in _QUERY_ARGUMENTS}
     query = Query.of(arguments["query"], **search)
@@ -341,12 +342,12 @@ def fit_answer(
         excess = reply_tokens(reply, size) - tokens
         if excess <= 0:
             return reply
-        room -= excess  # tokens may span two parts, so the sum of the parts may be too low
+        room -= excess  # the joined text may have more tokens than its parts
     return frame.reply((), form, frame_room, size)
 
 
 def reply_tokens(reply: Reply, size: CountTokens) -> int:
-    """Return a reply's tokens in the larger of its two forms."""
+    """Return a reply's tokens: as text with links, or as JSON if that is more."""
     return max(
         size(reply.text) + sum(size(compact_json(link)) for link in reply.links),
         size(compact_json(reply.structured)),
@@ -360,7 +361,7 @@ def _reply_why(library: Library, query: Query, arguments: Mapping[str, Any]) -> 
     size = library.count_tokens
     lines = [*map(one_line, why_lines(report, len(library.folders) > 1))]
     if not library.has_model:
-        lines.append("keywords only this time: the model is still loading")
+        lines.append("Only keywords were searched this time: the model is still loading.")
     room = tokens - _WHY_OVERHEAD
     first = fit_line(lines[0], room, size)
     shown = [first, *fit_rows(lines[1:], room - size(first), size)]
@@ -383,7 +384,7 @@ def reply_when_ready(
     interrupted: Callable[[], bool] = never,
     is_local: bool = True,
 ) -> Reply:
-    """Answer a query; first wait, up to the time limits, for the index and the model."""
+    """Wait for the index and the model, up to their time limits, then answer a query."""
     library_host.await_words(on_progress=tell, interrupted=interrupted)
     library_host.await_model(interrupted)
     return reply_query(

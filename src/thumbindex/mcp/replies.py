@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 
 _VERIFY_OVERHEAD = 60
-"""Tokens reserved for the frame around verified citations."""
+"""Tokens reserved for the text and fields around verified citations."""
 
 _MAX_ERROR_CHARS = 200
-"""Maximum characters of an unreadable path; its error may have twice as many."""
+"""Maximum characters of a path that cannot be read. Its error may have twice as many."""
 
 _MAX_PROBLEMS = 5
 """Maximum problems listed per folder; `thumbindex status --json` lists all."""
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Read one or several documents or parts of them within one budget."""
+    """Read one or more documents, or parts of them, within one token budget."""
     paths, folder, heading, lines = (
         arguments["path"],
         *(arguments.get(name) for name in ("folder", "heading", "lines")),
@@ -59,7 +59,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     if len(paths) > 1:
         if heading is not None or lines is not None:
             raise UsageError(
-                "`heading` and `lines` need a single path. For several, write each as "
+                "`heading` and `lines` apply to a single path. For several paths, write each as "
                 "path#heading or path:12-40."
             )
         return _read_several(library, paths, folder)
@@ -73,7 +73,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def _read_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
-    """Read documents in order until the budget is used up, and list the rest."""
+    """Read documents in order until the budget is used up, and list those left out."""
     size, several = library.count_tokens, len(library.folders) > 1
     excerpts, errors = library.read_each(paths, folder=folder)
     if not excerpts:
@@ -126,7 +126,7 @@ def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
 
 
 def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
-    """Return an excerpt's shown lines under their citation, and the lines to continue with."""
+    """Return the shown lines under their citation. If lines are left out, name the next ones."""
     head = (
         f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} "
         f"({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
@@ -148,7 +148,7 @@ def _excerpt_payload(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List a document's headings or a directory's documents.
 
-    A directory with too many documents is listed as its subdirectories.
+    If a directory has too many documents for the budget, list its subdirectories instead.
     """
     path = arguments.get("path", "")
     is_glob = "*" in path and not parse_citation(path)[1]  # a heading may contain a star
@@ -158,7 +158,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))
     room, cost = library.config.serve.read_tokens, _row_tokens(library.count_tokens)
     shown = fit_rows(entries, room, cost)
-    # all at level 0: documents, not one document's headings
+    # level 0 means documents; headings of one document have higher levels
     if len(shown) < len(entries) and all(entry.level == 0 for entry in entries):
         entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
         shown = fit_rows(entries, room, cost)
@@ -166,7 +166,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     text = "\n".join(outline_lines(shown, len(library.folders) > 1))
     if left_out := len(entries) - len(shown):
         structured["left_out"] = left_out
-        text += f"\n… {left_out} more: give a directory as `path`."
+        text += f"\n… {left_out} more: set `path` to a directory."
     return Reply(text, structured)
 
 
@@ -208,7 +208,7 @@ def _row_tokens(size: CountTokens) -> Callable[[OutlineEntry | ListedNote], int]
 
 
 def _directories(entries: Sequence[OutlineEntry], parent: str) -> tuple[OutlineEntry, ...]:
-    """Return the directories in `parent` with their numbers of documents."""
+    """Return the directories and documents directly in `parent`, with document counts."""
     parts = ((entry.folder, entry.path[len(parent) :].partition("/")) for entry in entries)
     counts = Counter((folder, parent + name + slash) for folder, (name, slash, _) in parts)
     return tuple(
@@ -244,7 +244,7 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Return the state of each citation in a text, with details if it no longer holds."""
+    """Return the state of each citation in a text. Citations that no longer hold have details."""
     verification = library.verify(arguments["text"])
     several, size = len(library.folders) > 1, library.count_tokens
     head = verification_sentence(verification)
@@ -267,7 +267,7 @@ def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def _check_payload(check: CitationCheck) -> dict[str, Any]:
-    """Return a citation's state, with details if it does not hold."""
+    """Return a citation's state, with details unless the state is `there`."""
     payload = {
         name: value
         for name, value in as_json(check).items()
@@ -288,7 +288,7 @@ def reply_status(
     for payload in structured["folders"]:
         payload["skipped"] = payload["skipped"][:_MAX_PROBLEMS]
         payload["flagged"] = payload["flagged"][:_MAX_PROBLEMS]
-        payload.pop("database", None)  # for the server's operator: its counts span all users
+        payload.pop("database", None)  # only for the server's operator: its counts cover all users
     lines = [
         one_line(
             f"{folder.folder} ({folder.root}): {index_sentence(folder.index)}; model "

@@ -32,7 +32,7 @@ RESOURCE_TEMPLATE = SCHEME + "{folder}/{+path}"
 MARKDOWN_TYPE = "text/markdown"
 
 _MAX_URI_CHARS = 16_384
-"""Maximum characters of an address: a path of 4,096 bytes, percent-encoded."""
+"""Maximum characters of an address: enough for a percent-encoded path of 4,096 bytes."""
 
 _RESOURCES_PER_PAGE = 200
 """Resources per page of the list (about 40 KB)."""
@@ -42,7 +42,7 @@ _MAX_COMPLETIONS = 100
 
 
 def parse_uri(uri: str) -> tuple[str, str]:
-    """Return the folder and path of a resource or passage. Raises UsageError."""
+    """Parse the address of a resource or passage into folder and path. Raises UsageError."""
     if len(uri) > _MAX_URI_CHARS:
         raise UsageError(
             f"The address has {len(uri):,} characters; the maximum is {_MAX_URI_CHARS:,}."
@@ -68,9 +68,9 @@ def resource_link(folder: str, path: str) -> dict[str, Any]:
 def list_resources(
     library: Library, cursor: str | None
 ) -> tuple[tuple[OutlineEntry, ...], str | None]:
-    """Return one page of documents, and its last document's address as the next cursor."""
+    """Return a page of documents and the next cursor, which is None on the last page."""
     after = ("", "") if cursor is None else parse_uri(cursor)
-    # by address, not by position: documents come and go between pages
+    # the cursor is the last address: positions change if documents are added or deleted
     page = library.browse(
         lambda entries: (entry for entry in entries if (entry.folder, entry.path) > after),
         _RESOURCES_PER_PAGE + 1,
@@ -93,7 +93,7 @@ def complete_argument(
         limit = len(folders) * (_MAX_COMPLETIONS + 1)
         notes = library.suggest_notes(value, limit, folder=folder if folder in folders else None)
         values = (note.path for note in notes)
-    unique = list(dict.fromkeys(values))  # two folders may have the same path
+    unique = list(dict.fromkeys(values))  # two folders may contain the same path
     return unique[:_MAX_COMPLETIONS], len(unique) > _MAX_COMPLETIONS
 
 
@@ -103,28 +103,29 @@ _DocumentKey = tuple[str, str]
 """Folder and path."""
 
 MAX_SUBSCRIBED = 1_000
-"""Maximum documents one client or stream can subscribe to; each change checks all of them."""
+"""Maximum documents per client or stream: each change is compared with all of them."""
 
 
 class Subscriber:
-    """A client with a protocol before 2026-07-28. Its unsent changes are merged.
+    """A client that uses a protocol version before 2026-07-28.
 
-    Use it on the event loop only.
+    While the client is slow, repeated changes of a document are merged. Use this class only on the
+    event loop.
     """
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
-        self._subscribed: dict[_DocumentKey, str] = {}  # to the URI as the client wrote it
+        self._subscribed: dict[_DocumentKey, str] = {}  # URIs as the client wrote them
         self._updated: dict[str, None] = {}
         self._listed = False
         self._wake = anyio.Event()
 
     def subscribe(self, address: _DocumentKey, uri: str) -> None:
-        """Notify the client when a document changes or appears. Raises UsageError."""
+        """Notify the client of a document's changes. Raises UsageError at the limit."""
         if address not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIBED:
             raise UsageError(
                 f"You can subscribe to at most {MAX_SUBSCRIBED:,} documents: unsubscribe from "
-                "one, or listen for changes of the list."
+                "one, or subscribe to the list of documents instead."
             )
         self._subscribed[address] = uri
 
@@ -133,7 +134,7 @@ class Subscriber:
         self._subscribed.pop(address, None)
 
     def add_changes(self, changed: Iterable[_DocumentKey], listed: bool) -> None:
-        """Queue changes for the client."""
+        """Queue changes to send. `listed` tells whether the list of documents changed."""
         uris = (self._subscribed[address] for address in changed if address in self._subscribed)
         self._updated |= dict.fromkeys(uris)
         self._listed = self._listed or listed
@@ -154,9 +155,9 @@ class Subscriber:
 
 
 class Subscribers:
-    """Subscribed clients: connections of earlier protocols, and streams of later ones.
+    """Subscribed clients: connections with earlier protocol versions, and streams of later ones.
 
-    A slow client delays no other.
+    A slow client does not delay the others.
     """
 
     def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup) -> None:
@@ -166,7 +167,7 @@ class Subscribers:
 
     def for_session(self, session: ServerSession) -> Subscriber:
         """Return the session's subscriber, created on first use."""
-        # private in the SDK, but nothing else lives as long as the client
+        # private in the SDK, but no other object lives as long as the client
         connection = session._connection
         if connection not in self._subscribers:
             self._subscribers[connection] = subscriber = Subscriber(session)
@@ -198,7 +199,7 @@ class Subscribers:
         )
 
     async def publish(self, changes_by_folder: Mapping[str, Changes]) -> None:
-        """Queue index changes for every client."""
+        """Queue changes of the indexes for all clients."""
         changed = [
             (name, path)
             for name, changes in changes_by_folder.items()
@@ -213,7 +214,7 @@ class Subscribers:
             await self._bus.publish(ResourceUpdated(format_address(*address)))
 
     def document_key(self, uri: str) -> _DocumentKey:
-        """Return an address's folder and path. Raises UsageError if it is not of this server."""
+        """Return the folder and path of an address. Raises UsageError if the folder is unknown."""
         folder, path = parse_uri(uri)
         if folder not in (folders := self._folders()):
             raise UnknownFolderError(

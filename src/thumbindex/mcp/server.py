@@ -58,7 +58,7 @@ _TOOL_ANNOTATIONS: Mapping[str, bool] = {
 """Annotations that all tools share."""
 
 _VERSIONS_WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
-"""Protocol versions without resource links; strict clients reject answers that have them."""
+"""Protocol versions without resource links. Strict clients reject answers with links."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class _CallState:
 
 
 async def _run_in_thread(work: Callable[[_CallState], _Result], session: ServerSession) -> _Result:
-    """Run work in a thread and report its progress. A cancelled request returns at once."""
+    """Run `work` in a thread and report its progress. If cancelled, do not wait for the thread."""
     call = _CallState()
 
     async def report_progress() -> None:
@@ -97,7 +97,7 @@ async def _run_in_thread(work: Callable[[_CallState], _Result], session: ServerS
             latest = call.latest
             if latest and latest.total and progress_sentence(latest) != last_message:
                 last_message = progress_sentence(latest)
-                # The protocol requires a growing number: elapsed seconds, across all phases.
+                # The protocol requires a number that only grows, so send the elapsed seconds.
                 elapsed = anyio.current_time() - started
                 await session.report_progress(elapsed, message=last_message)
 
@@ -106,7 +106,7 @@ async def _run_in_thread(work: Callable[[_CallState], _Result], session: ServerS
         group.start_soon(report_progress)
         try:
             result = await run_sync(work, call, abandon_on_cancel=True)
-        except Exception as error:  # raised below, or the task group would wrap it
+        except Exception as error:  # raised below, where the task group does not wrap it
             failure = error
         finally:
             call.finish()
@@ -130,8 +130,9 @@ def server_instructions(
     may_name: NameableDirectories | None = None,
     about: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the instructions: rules for the model, and each folder with its owner's sentence
-    (`about`) and top-level directories.
+    """Return the instructions for the model: rules, and the folders with top-level directories.
+
+    `may_name` filters the directories of a folder. `about` holds the owners' descriptions.
     """
     lines = [
         (
@@ -189,12 +190,12 @@ _PROMPT_TEXT = (
 
 
 class _NotesServer(Server[Subscribers]):
-    """An MCP server that announces changes of resources only."""
+    """An MCP server that notifies clients of changed resources only."""
 
     def get_capabilities(
         self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any
     ) -> types.ServerCapabilities:
-        """Declare that resources change, and tools and prompts do not."""
+        """Declare that the list of resources may change, but not the tools and prompts."""
         capabilities = super().get_capabilities(
             NotificationOptions(resources_changed=True), *others, **options
         )
@@ -212,10 +213,10 @@ def build_server(
     about: Mapping[str, str] | None = None,
     is_local: bool = True,
 ) -> Server[Subscribers]:
-    """Build the server. Listing its tools loads neither index nor model.
+    """Build the MCP server. It lists its tools without loading the index or the model.
 
-    `may_name` and `about` go into the instructions. Only local clients (`is_local`) get links
-    that open notes.
+    `may_name` and `about` are passed to `server_instructions`. If `is_local` is false, the clients
+    are on other machines: they get no links that open notes in an editor.
     """
     requests = _Requests(library_host, is_local)
     names = [name for name, _ in folders]
@@ -267,13 +268,13 @@ class _Requests:
         }
 
     async def follow_client(self, ctx: Any, params: types.NotificationParams) -> None:
-        """Subscribe a client with an earlier protocol to the list of documents."""
+        """Notify a client with an earlier protocol version when the list of documents changes."""
         _subscribers(ctx).for_session(ctx.session)
 
     async def list_tools(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """List the tools, and start opening the library."""
+        """List the tools, and open the library in the background."""
         self._library_host.start_soon()
         tools = [
             types.Tool.model_validate({**tool, "annotations": _TOOL_ANNOTATIONS}) for tool in TOOLS
@@ -283,7 +284,7 @@ class _Requests:
     async def call_tool(
         self, ctx: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Call a tool. Errors become tool errors that say what to do."""
+        """Call a tool, and return exceptions as tool errors."""
         try:
             arguments = check_arguments(params.name, params.arguments)
             tool = self._tools[params.name]
@@ -297,7 +298,7 @@ class _Requests:
             return types.CallToolResult(
                 content=[types.TextContent(type="text", text=str(error))], is_error=True
             )
-        # a tool error reaches the model and its user; a protocol error may not
+        # not a protocol error, which may not reach the model and the user
         except Exception as error:
             _LOG.exception("Tool call failed")
             return types.CallToolResult(
@@ -333,7 +334,7 @@ class _Requests:
     async def list_templates(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """List the only template."""
+        """List the resource templates: there is one."""
         template = types.ResourceTemplate(
             uri_template=RESOURCE_TEMPLATE,
             name="document",
@@ -362,7 +363,7 @@ class _Requests:
         )
 
     async def subscribe(self, ctx: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Notify a client with an earlier protocol when a document changes or appears."""
+        """Notify a client with an earlier protocol version of a document's changes."""
         self._library_host.start()
         with _as_protocol_errors():
             subscribers, uri = _subscribers(ctx), str(params.uri)
@@ -390,7 +391,7 @@ class _Requests:
     async def list_prompts(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        """List the only prompt."""
+        """List the prompts: there is one."""
         question = types.PromptArgument(
             name="question", description="Question to answer from the notes", required=True
         )
@@ -413,14 +414,14 @@ class _Requests:
         if params.name != _PROMPT_NAME or not 0 < len(question) <= MAX_QUERY_CHARS:
             raise MCPError(
                 code=types.INVALID_PARAMS,
-                message=f"The only prompt is {_PROMPT_NAME}; it needs `question`, "
-                f"at most {MAX_QUERY_CHARS:,} characters.",
+                message=f"The only prompt is {_PROMPT_NAME}. Its `question` is required and may "
+                f"have up to {MAX_QUERY_CHARS:,} characters.",
             )
         content = types.TextContent(type="text", text=_PROMPT_TEXT.format(question=question))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
     async def complete(self, ctx: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """Complete a folder or path of the template. A prompt's question has no completions."""
+        """Complete the template's folder or path. The prompt's question has no completions."""
         if not isinstance(params.ref, types.ResourceTemplateReference):
             return types.CompleteResult(completion=types.Completion(values=[]))
         folder = ((params.context.arguments if params.context else None) or {}).get("folder")
@@ -442,7 +443,7 @@ class _Requests:
     def _over_index(
         self, reply: Callable[..., Reply]
     ) -> Callable[[Mapping[str, Any], _CallState], Reply]:
-        """Make a tool wait for the index, and mention indexing if a path is unknown."""
+        """Return a tool that waits for the index. Errors for unknown paths mention indexing."""
 
         def reply_when_indexed(arguments: Mapping[str, Any], call: _CallState) -> Reply:
             self._library_host.await_words(on_progress=call.report, interrupted=call.is_cancelled)
@@ -452,7 +453,7 @@ class _Requests:
                 if not (indexing := indexing_sentence(self._library_host.progress())):
                     raise
                 raise UnknownPathError(
-                    f"{error} It may not be indexed yet ({indexing}): try again in a moment."
+                    f"{error} The note may not be indexed yet ({indexing}): try again soon."
                 ) from error
 
         return reply_when_indexed
@@ -468,7 +469,7 @@ class _Requests:
 
 @contextmanager
 def _as_protocol_errors() -> Iterator[None]:
-    """Turn our errors into MCP errors."""
+    """Raise our errors as MCP errors."""
     try:
         yield
     except UsageError as error:

@@ -19,7 +19,7 @@ from thumbindex.text import one_line
 def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) -> int:
     """Serve one client until it closes standard input, then exit the process."""
     outgoing = claim_output()
-    limit_numeric_threads()  # inherited by the indexing child
+    limit_numeric_threads()  # the indexer's process inherits this
     switch_threads_often()
     config = opening.load()
     folders, about = served_folders(opening, config)
@@ -48,8 +48,8 @@ def _print_terminal_hint(folders: Sequence[tuple[str, Path]]) -> None:
     named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
     lines = (
         (
-            f"MCP server for {', '.join(name for name, _ in folders)}, waiting for an MCP client. "
-            "You need not start it: your client runs this command itself."
+            f"The MCP server for {', '.join(name for name, _ in folders)} waits for an MCP client. "
+            "You need not start the server: your client runs this command itself."
         ),
         f"To set up a client:  thumbindex install CLIENT {named}",
         f'To search from here: thumbindex query "your question" {named}',

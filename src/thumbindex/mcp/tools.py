@@ -17,11 +17,11 @@ _Schema = Mapping[str, Any]
 
 
 _MAX_ARGUMENT_CHARS = {"query": MAX_QUERY_CHARS, "text": MAX_DRAFT_CHARS}
-"""Maximum characters of long arguments."""
+"""Maximum characters of arguments that may exceed `LONGEST_ARGUMENT`."""
 
 
 _MAX_NAME_CHARS = 100
-"""Maximum characters of a tool or argument name in an error."""
+"""Maximum characters of a tool or argument name; the rest is cut off."""
 
 
 _STRING: _Schema = {"type": "string"}
@@ -30,7 +30,7 @@ _ARRAY: _Schema = {"type": "array"}
 _NUMBER: _Schema = {"type": "integer"}
 _NOTE: _Schema = {"type": "string", "description": "Path, citation or name of a note"}
 _FOLDER: _Schema = {"type": "string", "description": "Folder, if several have this path"}
-_TAGS: _Schema = {**_STRINGS, "description": "Only notes with every tag"}
+_TAGS: _Schema = {**_STRINGS, "description": "Only notes with all these tags"}
 _SINCE: _Schema = {"type": "string", "description": "On or after, e.g. 2026-01-31"}
 _UNTIL: _Schema = {"type": "string", "description": "On or before"}
 
@@ -39,7 +39,7 @@ _QUERY_INPUT: _Schema = {
         "type": "string",
         "description": 'Question or keywords; filters: tag:work "exact phrase" -draft',
     },
-    "also": {**_STRINGS, "description": "Give 2-4 rewordings in other words"},
+    "also": {**_STRINGS, "description": "Give 2-4 rewordings of the query"},
     "passage": {
         "type": "string",
         "description": "Give the likely text of an answer, 1-2 sentences",
@@ -60,12 +60,12 @@ _QUERY_INPUT: _Schema = {
     "tag": _TAGS,
     "since": _SINCE,
     "until": _UNTIL,
-    "explain": {"type": "boolean", "description": "Add how each result was ranked"},
+    "explain": {"type": "boolean", "description": "Explain how each result was ranked"},
     "why": {
         "type": "string",
         "description": "Instead, explain why this path or path#heading is (not) found",
     },
-    "seen": {**_STRINGS, "description": "Ids of passages you have: omits their text"},
+    "seen": {**_STRINGS, "description": "Ids of passages you have; omits their text"},
     "wait_fresh": {
         "type": "number",
         "minimum": 0,
@@ -103,7 +103,7 @@ _RELATED_INPUT: _Schema = {
         "type": "integer",
         "minimum": 1,
         "maximum": MAX_PASSAGES,
-        "description": "Per list, default 10",
+        "description": "Maximum per list, default 10",
     },
 }
 
@@ -221,7 +221,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         "outputSchema": _object({"folders": _ARRAY, "notes": _ARRAY}),
     },
 )
-"""Names, descriptions and schemas: `tools/list` without the shared annotations."""
+"""The tools as listed by `tools/list`, without the shared annotations."""
 
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
 
@@ -235,9 +235,9 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return valid arguments: nulls dropped, a lone string wrapped if the tool takes a list.
+    """Return the arguments of a tool call if they are valid. Raises UsageError.
 
-    Raises UsageError.
+    Nulls are dropped. A single string becomes a list if the argument is a list.
     """
     tool, arguments = (
         replace_surrogates(tool[:_MAX_NAME_CHARS]),
@@ -268,7 +268,7 @@ def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str,
 
 
 def _limited_texts(name: str, value: Any) -> Any:
-    """Replace surrogates, which cannot be sent back. Raises UsageError if a text is too long."""
+    """Replace surrogates, which UTF-8 cannot encode. Raises UsageError beyond the limits."""
     texts = value if isinstance(value, list) else [value]
     if len(texts) > MOST_VALUES:
         raise UsageError(f"`{name}` has {len(texts):,} values; the maximum is {MOST_VALUES}.")
