@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -41,6 +42,9 @@ def test_repair_leaves_an_intact_index_alone(paths):
 def test_corrupted_text_is_detected_and_not_returned(paths):
     execute(paths.store, "UPDATE sections SET text = 'b' || substr(text, 2)")
     assert find_damage(paths) == "a text is corrupted"
+    copy = paths.folder.with_name("notes (old)")
+    shutil.copytree(paths.folder, copy)
+    assert find_damage(IndexPaths(copy)) == "a text is corrupted"
     with (
         closing(Store(paths.store, read_only=True)) as store,
         pytest.raises(IndexDamagedError, match="rebuild it from the notes"),
