@@ -18,12 +18,15 @@ from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDI
 from thumbindex.text import format_address, line_range, one_line, replace_surrogates, text_digest
 
 DocumentId = NewType("DocumentId", int)
-"""The position of a document in one snapshot, sorted by folder and path. Another snapshot has
-other ids.
+"""The position of a document in one snapshot, in the order of folders and paths.
+
+An id is not valid in another snapshot.
 """
 
 ChunkId = NewType("ChunkId", int)
-"""The position of a chunk in one snapshot, sorted by document and line. It breaks ties in rankings.
+"""The position of a chunk in one snapshot, in the order of documents and lines.
+
+Ties in rankings are sorted by this id.
 """
 
 
@@ -47,7 +50,7 @@ class LinkKind(StrEnum):
 
 
 class QueryKind(StrEnum):
-    """The class of a query. It decides the weight of each retriever."""
+    """The kind of a query, which decides the weight of each retriever."""
 
     FACTUAL = "factual"
     NAVIGATIONAL = "navigational"
@@ -55,7 +58,7 @@ class QueryKind(StrEnum):
 
 
 class NameKind(StrEnum):
-    """The kind of document name that equals the whole query, best first."""
+    """The kind of name or heading that the whole query matches, best first."""
 
     PATH = "path"
     FILE = "file name"
@@ -77,7 +80,7 @@ class Problem:
 
 
 class Abbreviation(NamedTuple):
-    """A short form and the long form that a document defines for it, in folded words."""
+    """An abbreviation that a document defines: its short form and its long form, folded."""
 
     short: str
     long: str
@@ -144,7 +147,7 @@ def day_of(document: Document) -> date | None:
 
 
 def created_on(document: Document) -> date | None:
-    """Return the day of a document's creation: from front matter, else the first commit."""
+    """Return the day of a document's creation: from front matter, or else of the first commit."""
     return _parse_day(document.created) or _parse_day(document.first_commit)
 
 
@@ -155,7 +158,7 @@ def iso_day(day: date | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _parse_day(day: str | None) -> date | None:
-    """Parse an ISO date, or return None. Cached: every snapshot parses the dates of all notes."""
+    """Parse an ISO date, or return None. Cached, because each snapshot parses all notes' dates."""
     try:
         return date.fromisoformat(day[:10]) if day else None
     except ValueError:
@@ -163,7 +166,7 @@ def _parse_day(day: str | None) -> date | None:
 
 
 def modified_on(document: Document) -> date:
-    """Return the day (UTC) of a file's modification time. Copying or cloning resets it."""
+    """Return the day (UTC) of a file's modification time. Copying a file resets the time."""
     return _day_at(document.modified)
 
 
@@ -173,7 +176,7 @@ def _day_at(seconds: float) -> date:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a document, cut at headings: the unit of results and the parent of chunks."""
+    """A part of a document, split at headings: the unit of results and the parent of chunks."""
 
     ordinal: int  # position in the document, from 0
     start_line: int  # from 1, inclusive
@@ -223,7 +226,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The identity of a file's version: its stat, and its digest if stat is not reliable."""
+    """The identity of a file's version: its `stat`, and a digest if `stat` is not reliable."""
 
     path: str
     size: int
@@ -247,7 +250,7 @@ class Changes:
 
 
 MAX_PASSAGES = 100
-"""Maximum passages in an answer."""
+"""Maximum number of passages in an answer."""
 
 
 def read_whole_number(name: str, value: int | str, minimum: int, maximum: int) -> int:
@@ -259,13 +262,13 @@ def read_whole_number(name: str, value: int | str, minimum: int, maximum: int) -
         or not minimum <= int(text) <= maximum
     ):
         raise UsageError(
-            f"{name} is {value!r}: give a whole number from {minimum:,} to {maximum:,}."
+            f"{name} is {value!r}: choose a whole number from {minimum:,} to {maximum:,}."
         )
     return int(text)
 
 
 def read_limit(value: int | str) -> int:
-    """Parse a limit of passages or notes. Raises UsageError."""
+    """Parse the maximum number of passages or notes. Raises UsageError."""
     return read_whole_number("limit", value, 1, MAX_PASSAGES)
 
 
@@ -280,7 +283,7 @@ def read_day(name: str, value: date | str | None) -> date | None:
 
 
 class FilterArguments(TypedDict, total=False):
-    """Filters as callers pass them. A day may be a string (`2026-01-31`)."""
+    """Filters as a caller passes them. A day may be a string (`2026-01-31`)."""
 
     folder: Sequence[str] | None
     path: Sequence[str] | None
@@ -300,7 +303,7 @@ class QueryArguments(FilterArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a search. Every retriever applies them; an empty one excludes nothing."""
+    """The filters of a search. Every retriever applies them. An empty filter excludes nothing."""
 
     folder: tuple[str, ...] = ()
     path: tuple[str, ...] = ()  # globs: a document matches any of them
@@ -320,13 +323,13 @@ class Filters:
         for glob in globs:
             if not glob.strip("/ ") or glob.startswith("!"):
                 raise UsageError(
-                    f"path {glob!r} matches no document: give a glob such as guides/** or *.md."
+                    f"path {glob!r} matches no document: use a glob such as guides/** or *.md."
                 )
         folder, tag = tuple(arguments.get("folder") or ()), tuple(arguments.get("tag") or ())
         return cls(folder, globs, tag, since, until, tuple(arguments.get("without") or ()))
 
     def as_pairs(self) -> list[tuple[str, str]]:
-        """Return all filters but `without` as pairs of name and value."""
+        """Return all filters except `without` as pairs of name and value."""
         pairs = [
             (name, value) for name in ("folder", "tag", "path") for value in getattr(self, name)
         ]
@@ -381,7 +384,7 @@ class Query:
         text, passage = replace_surrogates(text), replace_surrogates(passage or "")
         also = tuple(map(replace_surrogates, also or ()))
         if not text.strip():
-            raise UsageError("The query is empty: say what to look for.")
+            raise UsageError("The query is empty: enter the words to look for.")
         if len(text) > MAX_QUERY_CHARS:
             raise UsageError(
                 f"The query has {len(text):,} characters, more than {MAX_QUERY_CHARS:,}: "
@@ -416,7 +419,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk as one index scored it. Higher scores are better; ranks start at 1."""
+    """A chunk with its score and rank in one index. Higher scores are better. Ranks start at 1."""
 
     chunk: ChunkId
     document: DocumentId
@@ -427,10 +430,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """The result of one retriever: chunks, best first, and scores of whole documents, if any."""
+    """The result of one retriever: chunks, best first, and the scores of whole documents."""
 
     hits: tuple[Hit, ...] = ()
-    documents: Mapping[DocumentId, float] = field(default_factory=dict)
+    documents: Mapping[DocumentId, float] = field(default_factory=dict)  # empty if not scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,12 +447,12 @@ class Candidate:
     sources: Mapping[str, int] = field(default_factory=dict)  # retriever -> rank from 1
     also_in: tuple[ChunkId, ...] = ()  # duplicates that it represents
     cluster_size: int = 1
-    # near-duplicates that contradict it, each with the differing words, its own first
+    # near-duplicates that contradict it, with the words that differ: its own words come first
     disagrees: tuple[tuple[ChunkId, str], ...] = ()
-    # other versions in `also_in` that contradict it, likewise
+    # other versions in `also_in` that contradict it, in the same form
     other_versions: tuple[tuple[ChunkId, str], ...] = ()
     reranked: float | None = None  # the reranker's score
-    # set if the query is a name of its document: it ranks first and is never merged as a copy
+    # set if the query names its document: such a candidate ranks first and is not merged as a copy
     name_kind: NameKind | None = None
 
     def with_score(self, score: float) -> Candidate:
@@ -500,7 +503,7 @@ class Disagreement(Place):
     """A near-duplicate that contradicts a passage."""
 
     date: str  # ISO day of its document; empty if unknown
-    differs: str  # the differing words, the passage's first
+    differs: str  # the words that differ: those of the passage come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,11 +528,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class StageRank:
-    """The rank of a passage or note after one stage, by its best chunk; None if removed."""
+    """The rank after one stage of the best chunk of a passage or note."""
 
     stage: str
-    rank: int | None  # from 1
-    of: int  # number of chunks or passages
+    rank: int | None  # from 1; None if the stage removed all its chunks
+    of: int  # number of ranked chunks or passages
     score: float | None = None
     line: int | None = None  # first line of that chunk
 
@@ -542,7 +545,7 @@ class Explanation:
     terms: Mapping[str, tuple[str, ...]]  # query term -> fields of the passage that contain it
     cosine: float | None  # of the matched chunk; None without vectors
     edges: tuple[Edge, ...]
-    rank_by_stage: tuple[StageRank, ...]  # after fusion and each later stage that changed it
+    rank_by_stage: tuple[StageRank, ...]  # after fusion, and after each stage that changed the rank
     copies: tuple[DroppedCopy, ...]  # its removed duplicates
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # as in `Candidate`
@@ -568,11 +571,11 @@ class Passage:
     also_in: tuple[Place, ...] = ()
     match: str = ""  # text of the matched chunk
     disagrees: tuple[Disagreement, ...] = ()
-    created: str = ""  # ISO day, the earliest of all places; empty if unknown
+    created: str = ""  # ISO day: the earliest of all places that contain it; empty if unknown
     updated: str = ""  # ISO day of the last update; empty if unknown or the day of creation
     file_time: str = ""  # ISO day of the file's modification time, only if no other day is known
-    status: str = ""  # from front matter: the most conservative of all places
-    owner: str = ""  # from front matter: of the most recently updated place
+    status: str = ""  # from front matter: the most conservative of these places
+    owner: str = ""  # from front matter: of the most recently updated of these places
     explanation: Explanation | None = None  # on request
     flags: tuple[str, ...] = ()  # as in `Document`
     marks: tuple[tuple[int, int], ...] = ()  # character spans of the query's words; on request
@@ -590,7 +593,10 @@ class Passage:
 
     @property
     def address(self) -> str:
-        """Return the address. Its digest of the text finds the passage after edits and moves."""
+        """Return the address of the passage.
+
+        The address contains a digest of the text, which finds the passage after edits and moves.
+        """
         return format_address(self.folder, self.path, self.heading, text_digest(self.text))
 
 
@@ -629,7 +635,7 @@ class Freshness:
 
     @property
     def fresh(self) -> bool:
-        """Return whether nothing is behind or missing."""
+        """Return whether no folder is behind or missing."""
         return not (self.behind or self.missing)
 
 
@@ -653,7 +659,7 @@ class Answer:
     undated: int = 0  # undated notes that `since` or `until` excludes, if there are few passages
     listed: int | None = None  # number of matching notes, if the query is filters alone
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
-    nearest: tuple[Place, ...] = ()  # the closest passages, if none is close enough
+    nearest: tuple[Place, ...] = ()  # the closest passages, if nothing answers the query
 
 
 @dataclass(frozen=True, slots=True)
@@ -702,10 +708,10 @@ NoteOutcome = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_
 """The outcome of a query for one note.
 
 shown: in the answer.
-copy: listed with a copy of it.
-dropped: found, then removed by a stage.
+copy: listed as a further place of a passage in the answer.
+dropped: found by a retriever, then removed by a later stage.
 not_found: found by no retriever.
-filtered: not searched.
+filtered: not searched, because of a filter, or because it only repeats other parts of the note.
 not_indexed: not in the index.
 """
 
@@ -720,13 +726,14 @@ class WhyReport:
     path: str
     heading: str  # empty for the whole note
     outcome: NoteOutcome
-    stage: str  # the stage that removed it; empty if none did
+    stage: str  # the stage that removed the note; empty if no stage did
     reason: str  # a sentence
-    rank: int | None = None  # of the passage that shows it or its copy
-    chunks: int = 0  # number of its chunks
-    without_vector: int = 0  # number of its chunks without a vector
-    cosine: float | None = None  # the highest of its chunks
-    stages: tuple[StageRank, ...] = ()  # in each retriever, and after each stage that changed it
+    rank: int | None = None  # of the passage that contains the note's text or a copy of it
+    chunks: int = 0  # number of the note's chunks
+    without_vector: int = 0  # number of the note's chunks without a vector
+    cosine: float | None = None  # the highest cosine of the note's chunks
+    # ranks in each retriever's list, and after each stage that changed the rank
+    stages: tuple[StageRank, ...] = ()
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
     notes: tuple[str, ...] = ()  # more sentences
     answerable: bool = False
@@ -737,10 +744,15 @@ class WhyReport:
 
 
 Zone = Literal["same", "grey", "distinct"]
-"""The relation of two texts: duplicates, for the owner to decide, or different texts."""
+"""The relation of two texts.
+
+same: duplicates.
+grey: similar texts; the user decides whether they are duplicates.
+distinct: different texts.
+"""
 
 Verdict = Literal["same", "apart"]
-"""The owner's decision on two texts."""
+"""The user's decision about two texts: duplicates, or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -754,9 +766,9 @@ class PairJudgment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The owner's decision on two texts, by their digests.
+    """The user's decision about two texts, which are identified by their digests.
 
-    It applies in any note, until one of the texts no longer exists.
+    The decision applies in all notes, until one of the texts no longer exists.
     """
 
     first: str  # hex digest of a text, the smaller of the two
@@ -764,18 +776,19 @@ class Decision:
     verdict: Verdict
     note: str = ""
     made: float = 0.0  # seconds since the epoch
-    first_place: str = ""  # `path:line` at that time, to report an outdated decision
+    first_place: str = ""  # `path:line` of the first text when the decision was made
     second_place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestionCounts:
-    """Counts of repeated chunks in the documents of one type."""
+    """Counts of repeated chunks in all documents of one type."""
 
     type: str  # front matter `type`; empty if there is none
     chunks: int
-    repeats: int  # excluded from search: boilerplate and near-duplicates inside one document
-    boosted: int  # chunks with raised salience
+    # chunks excluded from search: boilerplate, and near-duplicates inside one document
+    repeats: int
+    boosted: int  # chunks whose salience was boosted
     mean_boost: float
     most_boost: float
 
@@ -785,11 +798,11 @@ class IngestionCounts:
 CitationState = Literal["there", "moved", "changed", "gone", "never_there"]
 """The state of a cited text.
 
-there: as cited.
-moved: at other lines or in another note.
-changed: in different words.
-gone: not found, but the citation has a digest of it.
-never_there: not found, and nothing shows that it existed.
+there: found as cited.
+moved: found at other lines or in another note.
+changed: found in different words.
+gone: not found, but the citation has a digest of the text, so the text once existed.
+never_there: not found, and nothing shows that the text existed.
 """
 
 
@@ -801,19 +814,19 @@ class CitationCheck:
     quotation: str  # empty if nothing is quoted
     state: CitationState
     reason: str = ""  # details
-    now: str = ""  # the citation of its current place; empty if there is none
+    now: str = ""  # the citation of the current place; empty if there is none
     address: str = ""  # of the current passage; empty if the citation is correct
     folder: str = ""
     path: str = ""
     start_line: int = 0
     end_line: int = 0
-    text: str = ""  # the current lines, if they differ
-    differs: str = ""  # the differing words, the quotation's first
+    text: str = ""  # the current lines, if they differ from the quotation
+    differs: str = ""  # the words that differ: those of the quotation come first
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The checks of the citations in a text, in order."""
+    """The checks of all citations in a text, in order."""
 
     citations: tuple[CitationCheck, ...]
     left_out: int = 0  # citations beyond the limit of one call
@@ -827,8 +840,9 @@ class Verification:
 class Progress:
     """The progress of an indexing run.
 
-    `phase` is "words" (files), "vectors", or "waiting" for another process. The first publication
-    to a database has "publishing texts", "publishing words" (segments) and "publishing vectors".
+    `phase` is "words" (counted in files), "vectors", or "waiting" (for another process). When an
+    index is first published to a database, it is "publishing texts", "publishing words" (counted
+    in segments) or "publishing vectors".
     """
 
     folder: str
@@ -953,7 +967,7 @@ class Backlink:
     path: str  # of the note that contains it
     title: str
     line: int
-    text: str  # that line; empty if it cannot be read now
+    text: str  # the text of the line; empty if it cannot be read now
 
 
 @dataclass(frozen=True, slots=True)
@@ -969,7 +983,7 @@ class NotePage:
     backlinks: tuple[Backlink, ...]
     broken: tuple[BrokenLink, ...]
     unlinked: tuple[SimilarNote, ...]  # similar notes without a link either way, best first
-    neighbors: tuple[str, ...]  # up to two links away, the note itself first
+    neighbors: tuple[str, ...]  # notes up to two links away; the note itself comes first
     edges: tuple[tuple[int, int], ...]  # links from one neighbor to another, as positions
     neighbors_omitted: int  # number of further neighbors
 
@@ -1033,7 +1047,7 @@ class RelevanceJudgment:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """The owner's relevance judgments for one query."""
+    """The user's relevance judgments for one query."""
 
     query: str
     kind: str  # `QueryKind` of the query
@@ -1053,25 +1067,25 @@ class ClusterMember:
     start_line: int
     end_line: int
     heading_path: tuple[str, ...]
-    text: str  # source Markdown at those lines
+    text: str  # source Markdown of the lines
     digest: str  # hex, of the text
-    date: str  # ISO, the document's day; empty if unknown
-    owner: str = ""  # the document's, else its author
+    date: str  # ISO day of the document; empty if unknown
+    owner: str = ""  # the owner of the document, or else the author
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Duplicates, or two texts for the owner to decide on."""
+    """A group of duplicates, or two texts that the user has to decide about."""
 
-    id: str  # eight hex digits, made from its texts
+    id: str  # eight hex digits, derived from the texts
     folder: str
     zone: Zone  # same or grey, as the index decided
     rule: str  # the rule that decided it, in words
     differs: str  # as in PairJudgment
-    cosine: float  # the lowest of any two; 0 if unknown
+    cosine: float  # the lowest cosine of any two texts; 0 if unknown
     texts: tuple[ClusterMember, ...]  # newest first
     pairs: tuple[tuple[str, str], ...] = ()  # digests of the similar pairs
-    verdict: Verdict | None = None  # the owner's decision
+    verdict: Verdict | None = None  # the user's decision
     note: str = ""
 
 
@@ -1093,4 +1107,4 @@ class DuplicateReport:
     outdated_decisions: tuple[OutdatedDecision, ...]
     chunks: int
     merged: int  # chunks in clusters of duplicates
-    flagged: int  # chunks that await the owner's decision
+    flagged: int  # chunks that await the user's decision

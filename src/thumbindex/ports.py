@@ -1,4 +1,4 @@
-"""Ports: the interfaces of models and indexes for the query pipeline."""
+"""Ports: the interfaces through which the query pipeline uses models and indexes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from thumbindex.model import (
 )
 
 Vector = npt.NDArray[np.float32]
-"""Shape (dimensions,), length 1."""
+"""A unit vector, shape (dimensions,)."""
 
 Cosines = npt.NDArray[np.float32]
-"""Shape (chunks,), -1 to 1; NaN for a chunk without a vector."""
+"""One cosine per chunk, shape (chunks,), from -1 to 1. A chunk without a vector has NaN."""
 
 Matrix = npt.NDArray[np.float32]
-"""Shape (rows, dimensions), each row of length 1; a row of NaN for a missing vector."""
+"""Unit vectors, shape (rows, dimensions). A missing vector is a row of NaN."""
 
 
 def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
-    """Return the inner products of rows with a vector, shape (rows,), or with other rows, shape
-    (rows, others). For unit vectors, they are the cosines.
+    """Return the inner products of each row with a vector, or with each row of another matrix.
 
-    A row's result does not depend on other rows, if `rows` is C-contiguous. A BLAS product would
-    use threads that spin for 10 ms afterwards.
+    The shape is (rows,) for a vector, or else (rows, others). For unit vectors, inner products are
+    cosines. If `rows` is C-contiguous, the result of a row does not depend on the other rows. BLAS
+    is not used, because its threads spin for 10 ms after each product.
     """
     products: Matrix = (
         np.vecdot(rows, others) if others.ndim == 1 else np.vecdot(rows[:, None], others)
@@ -51,49 +51,50 @@ def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
 IntArray = npt.NDArray[np.int64]
 
 Mask = npt.NDArray[np.bool_]
-"""Shape (chunks,): True for the selected ones."""
+"""One value per chunk, shape (chunks,): True if the chunk is selected."""
 
 
 class Selection:
     """A set of chunks of one snapshot.
 
-    `mask` covers all chunks of the snapshot. `document_ids` has each chunk's document, ascending.
+    `mask` has a value for each chunk of the snapshot. `document_ids` has the document of each
+    chunk, in ascending order.
     """
 
     def __init__(self, mask: Mask, document_ids: IntArray) -> None:
         self.mask, self._document_ids = mask, document_ids
 
     def __len__(self) -> int:
-        """Count the chunks."""
+        """Count the selected chunks."""
         return int(np.count_nonzero(self.mask))
 
     def among(self, chunks: Sequence[ChunkId]) -> Mask:
-        """Return which of these chunks are selected."""
+        """Return a mask of the given chunks: True if the chunk is selected."""
         if isinstance(chunks, range):
             return self.mask[chunks.start : chunks.stop]
         return self.mask[np.array(chunks, dtype=np.int64)]
 
     def first(self, count: int) -> Sequence[ChunkId]:
-        """Return the first `count` chunks, ascending."""
+        """Return the first `count` selected chunks, ascending."""
         return [ChunkId(n) for n in np.flatnonzero(self.mask)[:count].tolist()]
 
     def of_documents(self) -> Selection:
-        """Return all chunks of the documents with a selected chunk."""
+        """Return all chunks of the documents that have a selected chunk."""
         count = int(self._document_ids[-1]) + 1 if len(self._document_ids) else 0
         documents = np.zeros(count, dtype=np.bool_)
         documents[self._document_ids[self.mask]] = True
         return Selection(documents[self._document_ids], self._document_ids)
 
     def __and__(self, other: Selection) -> Selection:
-        """Return the intersection with a selection of the same snapshot."""
+        """Return the intersection with another selection of the same snapshot."""
         return Selection(self.mask & other.mask, self._document_ids)
 
     def __or__(self, other: Selection) -> Selection:
-        """Return the union."""
+        """Return the union with another selection of the same snapshot."""
         return Selection(self.mask | other.mask, self._document_ids)
 
     def __sub__(self, other: Selection) -> Selection:
-        """Return the difference."""
+        """Return the selected chunks that are not in another selection of the same snapshot."""
         return Selection(self.mask & ~other.mask, self._document_ids)
 
 
@@ -106,7 +107,10 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Identifies comparable vectors: model, pooling, prefixes, precision and window."""
+        """A key made of the model, pooling, prefixes, precision and window.
+
+        Only vectors with the same key are comparable.
+        """
 
     @property
     def dimensions(self) -> int:
@@ -114,10 +118,10 @@ class Embedder(Protocol):
 
     @property
     def window(self) -> int:
-        """The maximum tokens of a text that the model reads."""
+        """The maximum tokens of a text. The model ignores further tokens."""
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts to search, shape (len(texts), dimensions)."""
+        """Embed the texts that are searched, shape (len(texts), dimensions)."""
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query."""
@@ -133,7 +137,7 @@ class Embedder(Protocol):
 
 
 class Reranker(Protocol):
-    """Scores a query and a passage together, 0 to 1, higher is better."""
+    """Scores how well a passage answers a query, from 0 to 1. Higher is better."""
 
     @property
     def name(self) -> str:
@@ -150,7 +154,7 @@ class KeywordWeights:
     fields: Mapping[str, float]  # boost by field name
     k1: float = 1.2  # saturation of repeated words
     b: float = 0.75  # length normalization
-    # 0: sums only; 1: a chunk's score is multiplied by its share of the query's terms, by idf
+    # 0: no effect; 1: the score is multiplied by the idf-weighted share of terms in the chunk
     coverage: float = 0.0
 
 
@@ -159,7 +163,7 @@ class KeywordIndex(Protocol):
 
     @property
     def languages(self) -> frozenset[str]:
-        """The languages of the texts that have a stemmer, except English."""
+        """The languages of the indexed texts for which there is a stemmer, except English."""
 
     def search(
         self,
@@ -168,28 +172,28 @@ class KeywordIndex(Protocol):
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Return the best `limit` chunks, and scores of the best documents as wholes.
+        """Return the best `limit` chunks, and the scores of the best documents as a whole.
 
-        A chunk has any of the terms and all of the phrases.
+        Each returned chunk contains at least one term, and all phrases.
         """
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks with every word of a text, stemmed, in any of the fields.
+        """Return the chunks that contain all words of a text in any of the fields, stemmed.
 
-        Fields of the chunk's document count, too. In the field "code", the text is one term.
+        Fields of a chunk's document count as well. In the field "code", the whole text is one term.
         """
 
     def chunks_with_phrase(self, text: str) -> Selection:
-        """Return the chunks with a phrase in their text or their document's title or aliases."""
+        """Return the chunks with a phrase in the text, or in the document's title or aliases."""
 
     def chunk_frequency(self, word: str) -> int:
-        """Return the number of chunks with a word, unstemmed and lower-cased."""
+        """Return the number of chunks that contain a word, lower-cased, without stemming."""
 
     def phrase_frequency(self, text: str) -> int:
-        """Return the number of chunks with a phrase in their text, stemmed."""
+        """Return the number of chunks that contain a phrase in their text, stemmed."""
 
     def lexicon(self, lengths: range) -> Collection[str]:
-        """Return the words of these lengths, lower-cased and letters only.
+        """Return the words that have these lengths and contain only letters, lower-cased.
 
         They may include words of deleted chunks.
         """
@@ -205,17 +209,17 @@ class VectorIndex(Protocol):
         """Return the best `limit` chunks by cosine."""
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        """Return the chunks' vectors in order; a row of NaN for a chunk without one."""
+        """Return the vectors of chunks, in order. A chunk without a vector has a row of NaN."""
 
 
 class LinkGraph(Protocol):
     """The links between documents."""
 
     def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that this one links to, once each, ascending."""
+        """Return the documents that a document links to, each once, ascending."""
 
     def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that link to this one, once each, ascending."""
+        """Return the documents that link to a document, each once, ascending."""
 
 
 class Documents(Protocol):
@@ -233,7 +237,7 @@ class Catalog(Protocol):
 
     @property
     def documents(self) -> Documents:
-        """The documents by id; ids ascend by folder, then path."""
+        """The documents by id. Ids are in the order of folders, then of paths."""
 
     @property
     def sizes(self) -> IntArray:
@@ -272,7 +276,7 @@ class Catalog(Protocol):
         """Return every `step`-th selected chunk, from position `start`; None selects all."""
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
-        """Return the chunks of documents that match a condition. `excludes` is ignored."""
+        """Return the chunks of the documents that match a condition, ignoring its `excludes`."""
 
     def has_match(self, condition: TypedFilter) -> bool:
         """Return whether any document matches a condition."""
@@ -281,21 +285,21 @@ class Catalog(Protocol):
         """Return the tags, or directories and paths, that are most similar to a value."""
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents whose file name, title or alias has these letters, ascending.
+        """Return the documents with a file name, title or alias whose key is `letters`, ascending.
 
-        `letters` is a `text.name_key`. ASCII names over `longest` characters are omitted.
+        `text.name_key` makes the key. ASCII names with more than `longest` characters are omitted.
         """
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return abbreviations, and the number of documents that define each.
+        """Return the abbreviations in `forms`, and the number of documents that define each.
 
-        Their short form or the key of their long form (`text.form_key`) is in `forms`.
+        An abbreviation is in `forms` by its short form, or by the `text.form_key` of its long form.
         """
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
         """Return the first selected chunk of each of the newest documents, undated ones last.
 
-        The second value is the number of documents.
+        The second value is the number of all documents with a selected chunk.
         """
 
     def undated(self, within: Selection | None) -> int:
@@ -303,7 +307,7 @@ class Catalog(Protocol):
 
 
 class FolderCatalog(Catalog, Protocol):
-    """The catalog of one folder, also by path."""
+    """The catalog of one folder, which also finds documents by path."""
 
     def document_at(self, path: str) -> DocumentId | None:
         """Return the document at a path, or None."""
@@ -316,11 +320,11 @@ class FolderCatalog(Catalog, Protocol):
 
 
 Salience = npt.NDArray[np.float64]
-"""Shape (chunks,), 0 to 1, boosts included."""
+"""One value per chunk, shape (chunks,), from 0 to 1, boosts included."""
 
 
 class Duplicates(Protocol):
-    """The duplicate chunks, from indexing and from the owner's decisions."""
+    """The duplicate chunks, as indexing found them and the user decided."""
 
     def repeats(self) -> Selection | None:
         """Return the chunks that repeat another chunk of their document; None without any."""
@@ -329,10 +333,10 @@ class Duplicates(Protocol):
         """Return the salience of chunks, with the boosts for repeats."""
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the repeats of a chunk and its copies in other documents, ascending."""
+        """Return the chunk's repeats in its document and its copies in others, ascending."""
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        """Return the owner's decision about two chunks' texts, or None."""
+        """Return the user's decision about the texts of two chunks, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,11 +365,11 @@ class FolderSnapshot(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the vectors' model; empty without vectors."""
+        """The fingerprint of the model that made the vectors; empty if there are none."""
 
     @property
     def model(self) -> str:
-        """The name of that model."""
+        """The name of the model that made the vectors."""
 
     @property
     def documents(self) -> int:
