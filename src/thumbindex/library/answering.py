@@ -189,7 +189,7 @@ def without_foreign_vectors(
 
 
 def without_folder_filter(query: Query) -> Query:
-    """Drop the folder filter: only the snapshots of the filtered folders are searched anyway."""
+    """Drop the folder filter: the search covers only the snapshots of these folders anyway."""
     return replace(query, filters=replace(query.filters, folder=()))
 
 

@@ -68,8 +68,8 @@ _MIN_WORDS = 3
 _MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
 """Minimum similarity between a quotation and its changed text.
 
-The first applies if no other note contains the quotation. From the second, other notes are not
-searched.
+The first value applies if no other note contains the quotation. At the second or above, other notes
+are not searched.
 """
 
 _PATH_CHARACTERS, _PATH_WORDS, _HEADING_CHARACTERS = 260, 20, 300
@@ -146,7 +146,7 @@ _ADJACENT = re.compile(r"[\s()\[\]<>*_:;,.`—–-]{0,12}")
 
 
 class CachedNoteLookup:
-    """Finds the notes that citations name; each name is looked up once."""
+    """Finds the notes that citations name. Looks up each name only once."""
 
     def __init__(self, readers: Sequence[Reader], is_local: bool = True) -> None:
         self._found = dict[tuple[str, str], list[FoundNote]]()
@@ -205,7 +205,8 @@ def _parse_wikilink(
 ) -> Citation | None:
     """Parse a wikilink; None if its path is empty.
 
-    A link in code, an embed, or a link to another file type is None, unless a note has its name.
+    Also None for a link in code, an embed or a link to another file type, unless a note has its
+    name.
     """
     text, at = match.string, match.start()
     path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
@@ -381,8 +382,8 @@ def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation
 def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]:
     """Return the quotations in a text, with the citations inside, before and after them.
 
-    A citation right after a block quote, or after a quotation in brackets or behind a dash, ranks
-    above a citation before the quotation.
+    The citation before a quotation ranks above the one after it. The order is reversed if the one
+    after it is in brackets, follows a dash, or directly follows a block quote.
     """
     quotations, starts = list[Quotation](), [citation.start for citation in citations]
     for first, last, is_block, low, high in _quote_spans(text):
@@ -502,7 +503,7 @@ class _CurrentNote:
     def check_at(
         self, state: CitationState, lines: tuple[int, int], reason: str = ""
     ) -> CitationCheck:
-        """Return a check with the citation of these lines.
+        """Return a check that cites these lines of the note.
 
         Unless the state is "there", add the address of their section.
         """
@@ -694,7 +695,7 @@ class _Checker:
     def _other_notes(
         self, cited: Citation, parts: Sequence[Sequence[str]]
     ) -> Iterator[_CurrentNote]:
-        """Yield notes that may contain a moved quotation: by digest, then by a phrase search."""
+        """Search for notes that may contain a moved quotation: by digest, then by phrase."""
         moved = self._by_digests.get(cited.digest) if cited.digest else None
         if moved and (note := self._read(moved)):
             yield note
@@ -729,7 +730,10 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
 
 
 def _not_found(cited: Citation, why: str) -> CitationCheck:
-    """Return a failed check: "gone" if a digest proves that the text once existed."""
+    """Return a failed check: "gone" if the citation has a digest, else "never_there".
+
+    A digest proves that the text once existed.
+    """
     return CitationCheck("", "", "gone" if cited.digest else "never_there", why)
 
 

@@ -39,7 +39,7 @@ class IndexedFiles:
     newest: float = 0.0  # latest modification time in seconds; 0 without files
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Return whether the last run was complete, and recorded the same problems."""
+        """Return whether the last run was complete and recorded exactly these problems."""
         return self.is_settled and self.problems == set(problems)
 
 

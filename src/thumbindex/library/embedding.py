@@ -127,7 +127,7 @@ def _embed_pending(
 def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:
     """Return the batch's texts by key.
 
-    Leaves out texts that no longer exist: a rebuild may have put others in their rows.
+    Leaves out texts that no longer exist: a rebuild may have put other texts in their rows.
     """
     with Writer.open(folder.index_paths.folder) as writer:
         chunks = writer.store.chunks([row for _, row in batch])

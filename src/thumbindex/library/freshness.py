@@ -35,7 +35,7 @@ _POLL_OTHERS_SECONDS = 0.1
 
 
 def is_folder_up_to_date(folder: Folder) -> bool:
-    """Return whether a folder's indexed words and dates are current, without writing.
+    """Return whether a folder's indexed words and dates are current. Writes nothing.
 
     Raises StorageError if the index cannot be read, UnknownFolderError if the folder is missing.
     """
@@ -167,7 +167,7 @@ class _FolderChanges:
 _POLL_SECONDS = 0.05
 
 TAKEOVER_SECONDS = 3.0
-"""Seconds without an indexer until a query stops waiting for a server to take over."""
+"""Seconds without an indexer after which a query stops waiting for a server to take over."""
 
 _INDEXER_CHECK_SECONDS = 1.0
 """Seconds between two checks for an indexer."""
@@ -243,7 +243,7 @@ def validate_wait(seconds: float) -> float:
 
 
 PUBLISHER_TIMEOUT_SECONDS = 20.0
-"""Seconds without a confirmation until a publisher counts as gone."""
+"""Seconds without a confirmation after which a publisher counts as gone."""
 
 
 class _PublicationWait:

@@ -25,7 +25,7 @@ from thumbindex.settings import Config
 _LOG = logging.getLogger(__name__)
 
 FileFacts = tuple[tuple[int, ...], ...]
-"""Mode, inode, size and times of a file, then of its symlink's target; empty if it is missing."""
+"""Mode, inode, size and times of a file, then of its symlink's target; empty if none exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from thumbindex.model import (
 FIRST_BATCH_BYTES, _MAX_BATCH_BYTES = 128 * 1024, 1024 * 1024
 """Bytes of text in the first and the largest batch.
 
-Batches double in size: a new vault is searchable early, and later commits are few.
+The size doubles with each batch, so that a new vault is searchable early but needs few commits.
 """
 
 _LARGE_FILE_BYTES = 1024 * 1024

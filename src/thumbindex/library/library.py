@@ -362,8 +362,8 @@ class Library:
     def with_query_settings(self, settings: QuerySettings) -> Library:
         """Return a library with other query settings over the same indexes and models.
 
-        Closing either library closes both. `expand` needs a vocabulary in the index, so this
-        library's settings must contain `expand`, too.
+        Closing either library closes both. `expand` works only if the original library's settings
+        include it, too: otherwise, no vocabulary is indexed and loaded.
         """
         self._ensure_models()
         other = copy(self)
@@ -527,7 +527,7 @@ class Library:
     def outline(
         self, path: str | None = None, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
-        """Return a document's headings, the documents of a directory, or every document."""
+        """Return a document's headings, the documents in a directory, or every document."""
         notes = self._lookup(folder)
         entries = tuple(map(outline_entry, notes.documents_in(path or ".")))
         if entries or path is None or path.strip("/") in {"", "."}:
@@ -574,8 +574,8 @@ class Library:
     ) -> NotePage:
         """Render a note as HTML with its links and similar notes; highlight lines or a heading.
 
-        `path` must be a path. `note_address(path, heading)` and `tag_address(name)` return link
-        targets.
+        `path` must be an exact path, not a name. `note_address(path, heading)` and
+        `tag_address(name)` return link targets.
         """
         # imports an HTML parser that no other method needs
         from thumbindex.library.rendering import note_page
@@ -621,7 +621,7 @@ class Library:
         return ChangeTracker(self._readers)
 
     def is_up_to_date(self) -> bool:
-        """Return whether every folder's words are current, without writing.
+        """Return whether every folder's words are current. Writes nothing.
 
         Raises StorageError, UnknownFolderError.
         """
@@ -794,7 +794,7 @@ class Library:
         return [reader.folder for reader in self._select_readers(folder) if not reader.is_published]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
-        """Check the indexes, reset each that is damaged or has another schema, delete bad vectors.
+        """Check the indexes, reset those that are damaged or have another schema, drop bad vectors.
 
         Returns a sentence about each repair. The next `index` reads the notes again and embeds only
         texts that lost their vectors.

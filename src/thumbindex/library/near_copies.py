@@ -190,7 +190,7 @@ class _Comparison:
     ) -> Iterator[tuple[int, int]]:
         """Yield pairs of a chunk and a neighbor in another document, nearest first.
 
-        Their cosine is at least the minimum of the grey zone.
+        The cosine of a pair is at least the minimum of the grey zone.
         """
         limit = self.settings.duplicates.nearest
         queries, neighbors, _ = self.cached.view.range_search(

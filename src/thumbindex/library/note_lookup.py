@@ -55,7 +55,7 @@ _MAX_SIMILAR = 50
 _QUOTES = "`\"'<>“”"
 
 _DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
-"""A path in an answer, with an optional heading mark or rank before it and similarity after it."""
+"""A path in an answer, after an optional heading mark or rank, before an optional similarity."""
 
 _ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
 """A passage's id in an answer: the digest of its text, and the displayed lines."""
@@ -295,7 +295,7 @@ class NoteLookup:
         return unknown_path_error(text, self._similar_paths(file))
 
     def _skipped_files(self, name: str) -> Iterator[Problem]:
-        """Yield the problems that kept files with this name, if not private, out of the index."""
+        """Yield the problems of unindexed files with this name. Leaves out private files."""
         end = f"/{one_line(name)}".casefold()
         for reader, snapshot in self.snapshots.items():
             for problem in reader.store.problems():
@@ -446,7 +446,7 @@ def _heading_paths(headings: Headings) -> list[list[str]]:
 
 
 def heading_ranges(heading: str, headings: Headings, total: int) -> list[tuple[int, int]]:
-    """Return the lines under each matching heading, up to the next one of its level or above.
+    """Return the lines under each matching heading, up to the next of the same or a higher level.
 
     `total` is the number of lines in the note.
     """

@@ -143,7 +143,10 @@ def _backlinks(
     changed: Collection[str],
     titles: Mapping[str, str],
 ) -> Iterator[Backlink]:
-    """Yield each link to a note with the line around it; empty if the linking note has changed."""
+    """Yield each link to a note, with its line of text.
+
+    The line is empty if the linking note has changed.
+    """
     listed = sources[:MAX_BACKLINKS]
     rows: dict[str, list[str]] = {}
     for path in list(dict.fromkeys(path for path, _ in listed))[:_MAX_NOTES_READ]:
