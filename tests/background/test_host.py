@@ -98,7 +98,7 @@ def test_missing_model_is_reported_in_the_notes(library: Library) -> None:
         OpenOptions(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[]
     )
     background.start()
-    assert until(lambda: background.notes() == ("Name another. Queries run without it.",))
+    assert until(lambda: background.notes() == ("Name another. Queries run without the model.",))
 
 
 def test_first_query_waits_briefly_for_the_embedding_model(

@@ -360,8 +360,8 @@ def test_nested_folders_cause_a_warning() -> None:
     [
         ({"host": "0.0.0.0"}, "Other machines can reach 0.0.0.0, and no token"),
         ({"host": "::"}, "thumbindex token NAME"),
-        ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` lets other machines in"),
-        ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` lets other machines in"),
+        ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` gives other machines access"),
+        ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` gives other machines access"),
         (
             {"issuer": "http://login.example.org", "url": "https://n.example.org/mcp"},
             "must start with https",

@@ -1,1 +1,1 @@
-"""The open library behind a server, the child that indexes, and the watch on folders."""
+"""A server's background work: the open library, the indexer process, and folder watches."""

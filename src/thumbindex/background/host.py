@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------ changes of the indexes
 
 POLL_SECONDS = 0.25
-"""Interval between checks for new generations."""
+"""Interval between checks for new generations of the indexes."""
 
 _LONGEST_PAUSE_SECONDS = 60.0
 """Maximum pause between checks. The follower pauses as long as the last check took, so that opening
-large indexes leaves time for queries. The limit matters after the machine was suspended.
+large indexes leaves time for queries. The limit matters if the machine was suspended meanwhile.
 """
 
 Listener = Callable[[Mapping[str, Changes]], None]
@@ -57,18 +57,19 @@ class IndexFollower:
     def listen(
         self, listener: Listener, only: Collection[str] | None = None
     ) -> Callable[[], object]:
-        """Call `listener` after every change of these or all folders.
+        """Call `listener` after every change of a folder in `only`, or of any folder if it is None.
 
-        Returns a function that unsubscribes.
+        Returns a function that unsubscribes the listener.
         """
         key = object()
         self._listeners[key] = (listener, only)
         return partial(self._listeners.pop, key, None)
 
     def revision(self, only: Collection[str] | None = None) -> str:
-        """Return an id that changes with each change of these or all folders, and per process.
+        """Return an id that changes with each change of a folder in `only`, or of all folders.
 
-        Later reads include the changes that it counts.
+        Each process has its own ids. Queries that start after this call see all changes that the
+        id counts.
         """
         counts = list(self._change_counts.items())
         total = sum(count for name, count in counts if only is None or name in only)
@@ -119,13 +120,13 @@ class Closeable(Protocol):
 
 
 StartCommandServer = Callable[["Library"], Closeable | None]
-"""Starts a command server over an open library; returns None if the platform has none."""
+"""Starts a command server for an open library, or returns None if it is not supported."""
 
 WORDS_WAIT_SECONDS = 20.0
-"""Maximum wait of a query for a first index or a repair; clients give up after 30 to 60 s."""
+"""Maximum time a query waits for a first index or a repair: clients give up after 30 to 60 s."""
 
 MODEL_WAIT_SECONDS = 2.0
-"""Maximum wait of queries for the embedding model after the library opens."""
+"""Time after the library opens during which queries wait for the embedding model."""
 
 _POLL_SECONDS = 0.1
 
@@ -135,10 +136,10 @@ _MODEL_POLL_SECONDS = 1.0
 
 
 _WITHOUT_MODEL = (
-    "The model is not loaded: queries search keywords only. The server's administrator finds the "
-    "reason with `thumbindex status`."
+    "The model is not loaded: queries search keywords only. The server's administrator can find "
+    "the reason with `thumbindex status`."
 )
-"""Note for users who see only some folders; the reason may name another folder."""
+"""Message for users who see only some folders. The reason itself may name another folder."""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -164,7 +165,7 @@ class _State:
 
 
 class LibraryHost:
-    """Opens a server's library in a thread on first use, so that the protocol does not wait."""
+    """Opens a server's library in a thread on first use, so that the server responds meanwhile."""
 
     def __init__(
         self,
@@ -197,11 +198,11 @@ class LibraryHost:
         return tuple(name for name, _ in library.folders) if library else ()
 
     def listen(self, listener: Listener) -> Callable[[], object]:
-        """Call `listener` after each change; return a function that unsubscribes."""
+        """Call `listener` after each change. Returns a function that unsubscribes the listener."""
         return self.follower.listen(listener, self._only)
 
     def revision(self) -> str:
-        """Return an id that changes with each change, and per process."""
+        """Return `IndexFollower.revision` for the visible folders."""
         return self.follower.revision(self._only)
 
     @property
@@ -224,9 +225,10 @@ class LibraryHost:
         timer.start()
 
     def library(self) -> Library:
-        """Return the open library.
+        """Return the library as soon as it is open.
 
-        Raises the error of opening it; a view of some folders raises one without details.
+        If the library cannot be opened, raises the error. A view of some folders raises an error
+        without details.
         """
         self.start()
         if self._only is None:
@@ -236,8 +238,8 @@ class LibraryHost:
         except ThumbindexError as error:
             _LOG.warning("Cannot open the folders: %s", error)
             raise StorageError(
-                "Cannot open the notes right now: the server's administrator finds the reason in "
-                "its log."
+                "Cannot open the notes right now. The server's administrator can find the reason "
+                "in its log."
             ) from None
 
     @property
@@ -259,9 +261,10 @@ class LibraryHost:
         on_progress: Callable[[Progress], None] = ignore_progress,
         interrupted: Callable[[], bool] = never,
     ) -> None:
-        """Wait for a keyword index, up to `seconds` or until `interrupted()`; report progress.
+        """Wait up to `seconds` until keywords can be searched, and report progress.
 
-        Returns early if the indexer has failed. Raises StorageError if no index can be made.
+        Returns early when `interrupted` returns true, or if the indexer has failed. Raises
+        StorageError if no index can be made.
         """
         library, until = self.library(), time.monotonic() + seconds
         while not (library.indexed or self._indexer_is_stuck) and time.monotonic() < until:
@@ -280,7 +283,7 @@ class LibraryHost:
         return indexer is not None and indexer.has_failed
 
     def index_failures(self) -> tuple[str, ...]:
-        """Return why folders have no index, if the indexer cannot make one."""
+        """Return the reasons why folders have no index, if the indexer cannot make one."""
         library, indexer = self.library(), self._state.indexer
         if indexer is None or library.indexed:
             return ()
@@ -290,9 +293,9 @@ class LibraryHost:
         return indexer.write_failures(missing)
 
     def await_model(self, interrupted: Callable[[], bool] = never) -> None:
-        """Wait for the embedding model if there are vectors, until it fails or time is up."""
+        """If there are vectors, wait until the model is loaded, has failed, or time is up."""
         self.library()
-        # A view keeps the models it was created with: request it again each time.
+        # A view keeps the models that it was created with, so get a new view each time.
         while (
             time.monotonic() < self._state.model_deadline
             and not self._state.model_problem
@@ -306,9 +309,9 @@ class LibraryHost:
         ask: Callable[[], _Result],
         interrupted: Callable[[], bool] = never,
     ) -> _Result:
-        """Call `ask`; if the index is damaged, request a repair and retry until time is up.
+        """Return the result of `ask`. If the index is damaged, request a repair and retry.
 
-        Raises the last error.
+        After the time limit, raises the last error.
         """
         until = time.monotonic() + WORDS_WAIT_SECONDS
         damaged = False
@@ -335,13 +338,13 @@ class LibraryHost:
         return self._state.indexer is not None and self._state.indexer.is_running
 
     def notes(self) -> tuple[str, ...]:
-        """Return messages about problems in the background; a view omits other folders."""
+        """Return messages about problems in the background. A view does not name other folders."""
         state, sees_all = self._state, self._only is None
         model_note = state.model_problem if sees_all or not state.model_problem else _WITHOUT_MODEL
         library = self.opened_library()
         file_notes = tuple(
-            f"The folder {folder.name} is served without its own file {FOLDER_FILE}: `status` says "
-            "why."
+            f"The folder {folder.name} is served without its own file {FOLDER_FILE}: `status` "
+            "shows the reason."
             for folder in (library.opened if library else ())
             if folder.problems
         )
@@ -367,7 +370,7 @@ class LibraryHost:
         library = self._opened()
         if library is None:
             return
-        # a builder indexes the folders in a database
+        # folders in a database are indexed by a separate builder
         local_folders = [folder for folder in library.opened if is_local_path(folder.root)]
         if self._command or (self._command is None and local_folders):
             with self._lock:
@@ -379,7 +382,7 @@ class LibraryHost:
         try:
             self._load_models(library)
         except ModelError as error:
-            self._state.model_problem = f"{error} Queries run without it."
+            self._state.model_problem = f"{error} Queries run without the model."
         except ThumbindexError as error:
             self._state.model_problem = str(error)
         start = self._start_command_server
@@ -403,7 +406,10 @@ class LibraryHost:
         return indexer
 
     def _opened(self) -> Library | None:
-        """Open the library; wait for a missing folder, report other errors to each caller."""
+        """Open the library, or return None if that fails. Callers of `library` get the error.
+
+        If a folder is missing, try again until it exists.
+        """
         while True:
             try:
                 return self._open(self._state.opening)
@@ -418,7 +424,7 @@ class LibraryHost:
     def _load_models(self, library: Library) -> None:
         """Load the models as soon as the index names them.
 
-        An index keeps its embedding model, whatever `auto` stands for now.
+        An index keeps its embedding model, even if `auto` now selects another one.
         """
         while not self._stopping.is_set():
             try:

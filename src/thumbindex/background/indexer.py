@@ -34,7 +34,7 @@ SLICE_SECONDS = 2.0
 """Maximum time of a job while another folder waits for the same job."""
 
 MERGE_SECONDS = 5.0
-"""Quiet time after an edit before segments are merged, so that the next edit need not wait."""
+"""Time without edits before segments are merged, so that edits need not wait for a merge."""
 
 FIRST_VERIFY_SECONDS, VERIFY_SECONDS = 60.0, 24 * 3600.0
 """Delay of the first check for disk damage, and the interval of later ones.
@@ -43,10 +43,10 @@ A check takes a second of CPU time per 20,000 chunks.
 """
 
 _REQUEST_POLL_SECONDS = 0.1
-"""Interval between checks for requests by readers."""
+"""Interval between checks for requests from readers."""
 
 REFRESH_SECONDS = 0.5
-"""Minimum interval between comparisons that readers request."""
+"""Minimum interval between comparisons of a folder with its index that readers request."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
@@ -67,7 +67,7 @@ _LOW_PRIORITY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.VERIFY)
 
 
 class WatchedFolder:
-    """A folder, and the due times of its jobs by the monotonic clock."""
+    """A folder and the due times of its jobs, on the monotonic clock."""
 
     def __init__(self, folder: Folder, watch: Watch, now: float) -> None:
         self.folder, self.watch, self.name = folder, watch, folder.name
@@ -182,12 +182,12 @@ class IndexingLoop:
         self._job = None
 
     def _interrupted(self) -> bool:
-        """Return whether the current job must stop for another; called between batches."""
+        """Return whether the current job must stop now. Jobs call this between batches."""
         assert self._job
         self._check()
         now = self._clock()
         self._slice_ends = self._slice_ends or now + SLICE_SECONDS
-        # A search for duplicates starts over if cut short: with slices, two folders never finish.
+        # A search for duplicates restarts if cut short: with slices, two would never finish.
         has_slices = self._job is not Job.DUPLICATES
         is_over = has_slices and now >= self._slice_ends and bool(self._folders_due(self._job))
         is_urgent = any(self._folders_due(job) for job in Job if job < self._job)
@@ -215,13 +215,13 @@ class IndexingLoop:
             seconds, failure = self._settings.poll_seconds, folder.watch.failure
             folder.check_at = self._clock() + seconds
             gone = (
-                f"The folder {folder.folder.root} is missing: its index is kept and still "
-                "answers. Indexing resumes when the folder is back."
+                f"The folder {folder.folder.root} is missing. Its index is kept and still "
+                "answers queries. Indexing resumes when the folder is back."
             )
             unwatched = (
-                f"{folder.name}: the folder cannot be watched ({failure}), so changes are checked "
-                f"every {seconds:g} s. If that is a system limit, raise it (Linux: sysctl "
-                "fs.inotify.max_user_watches)."
+                f"{folder.name}: the folder cannot be watched ({failure}), so it is checked for "
+                f"changes every {seconds:g} s. If a system limit is the cause, raise the limit "
+                "(Linux: sysctl fs.inotify.max_user_watches)."
             )
             self._note(folder, "folder", "" if folder.watch.folder_exists else gone)
             self._note(folder, "watch", unwatched if failure else "")
@@ -229,7 +229,7 @@ class IndexingLoop:
     def _index_words(self, folder: WatchedFolder) -> None:
         """Compare the folder with its index and index the changes, large files last."""
         folder.watch.debounce.clear()
-        # due changes and new requests would cut this comparison short
+        # otherwise, due changes and new requests would cut this comparison short
         folder.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
         folder.requests_at = _NEVER
         report = self._library.index(
@@ -238,7 +238,7 @@ class IndexingLoop:
         self._note(folder, "words", "")
         self._note(folder, "empty", "")
         self._report_repaired(folder, report.repaired)
-        # another user's request file may remain, which we cannot delete
+        # a request file may remain: another user's file cannot be deleted
         folder.requests_at = (
             self._clock() + REFRESH_SECONDS if folder.folder.has_refresh_request else _LONG_AGO
         )
@@ -248,7 +248,10 @@ class IndexingLoop:
             folder.due[Job.VECTORS] = self._clock()
 
     def _embed(self, folder: WatchedFolder) -> None:
-        """Embed chunks; repeat at intervals, for commit dates and for a missing model."""
+        """Store missing vectors and commit dates.
+
+        The job repeats at intervals, to find new commits and to retry after a missing model.
+        """
         try:
             repaired = self._library.embed([folder.name], interrupted=self._interrupted)
         except ModelError as error:
@@ -303,7 +306,7 @@ class IndexingLoop:
 def run_indexer(arguments: Sequence[str]) -> int:
     """Run the indexer with the arguments of `indexer_command`; return the exit code.
 
-    Users never type this command, so it does without an option parser.
+    Users never type this command, so it needs no option parser.
     """
     defer_garbage_collection()
     limit_numeric_threads()
@@ -321,12 +324,12 @@ def run_indexer(arguments: Sequence[str]) -> int:
 
 
 def keep_up_to_date(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:
-    """Keep indexes up to date until standard input closes; index once without `serve.watch`."""
+    """Keep indexes up to date until standard input closes. Without `serve.watch`, index once."""
     threading.Thread(target=_exit_with_server, name="server watch", daemon=True).start()
-    # Opened after that, so that this process exits even if the server dies during the opening.
+    # Opened last, so that this process exits even if the server dies in the meantime.
     library = open_it()
     resume_garbage_collection()
-    # nothing needs cleaning up
+    # exit at once: nothing needs to be cleaned up
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     switch_threads_often()
     if library.config.serve.watch.enabled:
@@ -343,9 +346,9 @@ def _send(note: Message) -> None:
 
 
 def _exit_with_server() -> None:
-    """Exit when standard input closes, as it does even if the server is killed."""
+    """Exit when standard input closes, which happens even if the server is killed."""
     # SQLite rolls back an unfinished commit.
-    # os.read, since a buffered reader's lock would block the interpreter's exit.
+    # Use os.read: the lock of a buffered reader would block the interpreter's exit.
     while os.read(0, 4096):
         pass
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Run the indexer, a child process. Among several servers of a folder, only one runs it."""
+"""Run the indexer as a child process. If a folder has several servers, only one indexes it."""
 
 from __future__ import annotations
 
@@ -22,23 +22,29 @@ if TYPE_CHECKING:
     from thumbindex.library import Folder
 
 MessageKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"]
-"""Subject of an indexer's message; "words" reports that an index cannot be written."""
+"""Subject of a message from the indexer. "words" means that changes cannot be indexed."""
 
 _STOPPED = (
     "Indexing stopped{}; answers come from the existing index. Indexing restarts automatically."
 )
-"""Note with a reason, except for users who see only some folders: it may name another."""
+"""Message with an optional reason.
+
+Users who see only some folders do not get the reason, because it may name another folder.
+"""
 
 _LOCK_SECONDS = 0.5
 """Interval between attempts to take a lock that another server holds."""
 
 _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 1.0, 60.0
-"""First and longest pause before restarting a child that died; it doubles each time."""
+"""First and longest pause before restarting a child that died. The pause doubles each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message from the indexer to the user; an empty one withdraws the last of its kind."""
+    """A message from the indexer to the user.
+
+    An empty `sentence` withdraws the last message of the same folder and kind.
+    """
 
     folder: str
     kind: MessageKind
@@ -58,12 +64,12 @@ def read_message(line: str) -> Message | None:
 
 
 def postponed_message(folder: str, error: Exception) -> str:
-    """Return the text of a "words" message."""
+    """Return the message that changes in a folder cannot be indexed."""
     return f"{folder}: cannot index changes ({error})"
 
 
 class IndexerProcess:
-    """The child process that indexes. If it cannot start, its notes say why."""
+    """The child process that indexes. If it cannot start, `notes` returns the reason."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._lines: deque[str] = deque(maxlen=20)
@@ -83,8 +89,8 @@ class IndexerProcess:
             )
         except OSError as error:
             self._failure = (
-                f"Cannot start indexing ({error}); answers come from the existing index. Run "
-                "`thumbindex index`."
+                f"Cannot start indexing ({error}); answers come from the existing index. To "
+                "update the index, run `thumbindex index`."
             )
             return
         threading.Thread(
@@ -102,7 +108,10 @@ class IndexerProcess:
         return self._process is not None and self._process.poll() not in (None, 0)
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return its failure or its current messages; with `only`, no other folder is named."""
+        """Return why the process failed, or its current messages.
+
+        If `only` is given, no other folder is mentioned.
+        """
         status = self._process.poll() if self._process is not None else None
         if only is not None and (self._failure or status):
             return (_STOPPED.format(""),)
@@ -133,7 +142,7 @@ class IndexerProcess:
             return tuple(self._notes.values())
 
     def stop(self) -> None:
-        """Kill the process; commits stay."""
+        """Kill the process. Committed changes are kept."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -158,16 +167,19 @@ class IndexerProcess:
 
 
 class IndexerSupervisor:
-    """Runs one child that indexes the folders locked by this server.
+    """Runs one child process that indexes the folders whose locks this server holds.
 
-    If several servers have a folder open, one holds its lock. When that server ends, another takes
-    the lock and starts a child.
+    If several servers have a folder open, one of them holds its lock. When that server ends,
+    another one takes the lock and starts a child.
     """
 
     def __init__(
         self, command: Callable[[Sequence[str]], Sequence[str]], folders: Sequence[Folder]
     ) -> None:
-        """Run `command(folder names)`; without `folders`, start at once without a lock."""
+        """Set up the supervisor. `command(names)` returns the command that indexes these folders.
+
+        If `folders` is empty, `start` runs the command at once, without a lock.
+        """
         self._command = command
         self._locks = {
             folder.name: library.WatchLock(folder.index_paths.watch) for folder in folders
@@ -180,7 +192,7 @@ class IndexerSupervisor:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Take free locks, and keep trying until `stop`."""
+        """Take the locks that are free, and keep trying to take the others until `stop`."""
         self._check()
         threading.Thread(target=self._keep, name="indexer", daemon=True).start()
 
@@ -195,7 +207,7 @@ class IndexerSupervisor:
         return not self.is_running and (self._child is not None or bool(self._lock_failures))
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return messages about problems; with `only`, no other folder is named."""
+        """Return messages about problems. If `only` is given, no other folder is mentioned."""
         child_notes = self._child.notes(only) if self._child else ()
         return (*self._lock_failures_of(only), *child_notes)
 
@@ -261,7 +273,7 @@ class IndexerSupervisor:
 
 
 def indexer_command(opening: OpenOptions, names: Sequence[str]) -> list[str]:
-    """Return the command of a child that indexes these or all folders of an opening."""
+    """Return the command of a child that indexes the folders `names`, or all folders if empty."""
     # -P: the working directory is often a vault, whose files must never be imported.
     return [
         sys.executable,

@@ -1,4 +1,7 @@
-"""The adapter to watchdog: reports that a folder has changed; a walk then finds the changes."""
+"""The adapter for watchdog.
+
+It reports only that a folder has changed. The indexer then compares the folder with its index.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from watchdog.observers.api import BaseObserver
 
 from thumbindex.settings import CorpusSettings, WatchSettings
 
-# Without opening and reading, which would wake us by our own reads.
+# No events for opening and reading files: the indexer's own reads would cause them.
 _EVENTS: list[type[FileSystemEvent]] = [
     *(FileCreatedEvent, FileModifiedEvent, FileClosedEvent, FileDeletedEvent, FileMovedEvent),
     *(DirCreatedEvent, DirDeletedEvent, DirMovedEvent),
@@ -36,7 +39,7 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 class Debounce:
-    """Delays indexing until changes pause, or until a maximum delay. Takes constant memory."""
+    """Delays indexing until changes pause or a maximum delay has passed. Uses constant memory."""
 
     def __init__(self, debounce: float, longest: float) -> None:
         self._quiet, self._longest = debounce, longest
@@ -53,20 +56,23 @@ class Debounce:
             return first
 
     def due(self) -> float | None:
-        """Return the time to index the changes, or None without changes."""
+        """Return the time at which to index the changes, or None if there are none."""
         with self._lock:
             if self._first is None:
                 return None
             return min(self._last + self._quiet, self._first + self._longest)
 
     def clear(self) -> None:
-        """Forget the changes; call it before a walk, so that changes during the walk count."""
+        """Forget the recorded changes.
+
+        Call this before comparing the folder, so that changes during the comparison are recorded.
+        """
         with self._lock:
             self._first = None
 
 
 class Watch:
-    """Watches one folder. If that fails, each check counts as a change."""
+    """Watches one folder. If the folder cannot be watched, each `check` records a change."""
 
     def __init__(
         self,
@@ -91,12 +97,12 @@ class Watch:
         self._retry_at = 0.0  # after a failure
 
     def check(self) -> None:
-        """Start the watch, or restart it if the folder came back or the watch broke."""
+        """Start the watch, or restart it if the folder is back or the watch has failed."""
         identity = _identity(self._root)
         is_same = self._identity is None or (
             self.folder_exists and self._identity == identity and self._is_listening()
         )
-        # A mount point without its drive is an empty folder: do not delete the index.
+        # A mount point without its drive is empty: treat it as missing, to keep the index.
         self.folder_exists = identity is not None and (is_same or _is_not_empty(self._root))
         if not self.folder_exists:
             self.close()
@@ -157,10 +163,10 @@ class Watch:
         return self._observer is not None and self._is_listening()
 
     def _check_watch_limit(self, observer: BaseObserver) -> None:
-        """Raise OSError if the system has no watch left.
+        """Raise OSError if the system's limit of watches is reached.
 
-        On Linux each subfolder needs a watch, and watchdog ignores failures. So watch one more
-        folder as a test.
+        On Linux, each subfolder needs a watch, and watchdog ignores failures to add one. So test
+        whether one more watch can be added.
         """
         if sys.platform == "linux":
             observer.unschedule(
@@ -177,7 +183,7 @@ class Watch:
             self._record_change()
 
     def _is_hidden(self, path: str) -> bool:
-        """Return whether a path is in a folder without documents, such as .git."""
+        """Return whether a path is in a directory that is never indexed, such as .git."""
         within, _, name = path[len(str(self._root)) :].rpartition(os.sep)
         below = within if name in self._corpus.ignore_files else f"{within}{os.sep}{name}"
         parts = Path(below).parts
@@ -203,7 +209,7 @@ class _EventListener(FileSystemEventHandler):
 
 
 class _LostEventsLog(logging.Handler):
-    """Detects events dropped by the system, which watchdog only logs."""
+    """Detects that the system dropped events. Watchdog reports this only in its log."""
 
     def __init__(self, on_lost_events: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)

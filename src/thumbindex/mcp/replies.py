@@ -291,7 +291,7 @@ def reply_status(
         payload.pop("database", None)  # only for the server's operator: its counts cover all users
     lines = [
         one_line(
-            f"{folder.folder} ({folder.root}): {index_sentence(folder.index)}; model "
+            f"{folder.folder} ({folder.root}): {index_sentence(folder.index)}; model: "
             f"{folder.index.model or 'none yet'}"
         )
         for folder in folders

@@ -103,7 +103,7 @@ _DocumentKey = tuple[str, str]
 """Folder and path."""
 
 MAX_SUBSCRIBED = 1_000
-"""Maximum documents per client or stream: each change is compared with all of them."""
+"""Maximum documents that a client or stream can watch: each change is compared with all."""
 
 
 class Subscriber:
@@ -121,7 +121,7 @@ class Subscriber:
         self._wake = anyio.Event()
 
     def subscribe(self, address: _DocumentKey, uri: str) -> None:
-        """Notify the client of a document's changes. Raises UsageError at the limit."""
+        """Notify the client of a document's changes. Raises UsageError if there are too many."""
         if address not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIBED:
             raise UsageError(
                 f"You can subscribe to at most {MAX_SUBSCRIBED:,} documents: unsubscribe from "
@@ -239,7 +239,7 @@ async def subscriptions_lifespan(
         subscribers = Subscribers(folders, group)
 
         def publish_from_thread(changes_by_folder: Mapping[str, Changes]) -> None:
-            """Hand changes from the follower's thread to the event loop."""
+            """Pass changes from the follower's thread to the event loop."""
             with suppress(RuntimeError):  # the portal has just closed
                 portal.start_task_soon(subscribers.publish, changes_by_folder)
 

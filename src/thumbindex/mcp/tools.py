@@ -268,7 +268,7 @@ def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str,
 
 
 def _limited_texts(name: str, value: Any) -> Any:
-    """Replace surrogates, which UTF-8 cannot encode. Raises UsageError beyond the limits."""
+    """Replace surrogates, which UTF-8 cannot encode. Raises UsageError if a limit is exceeded."""
     texts = value if isinstance(value, list) else [value]
     if len(texts) > MOST_VALUES:
         raise UsageError(f"`{name}` has {len(texts):,} values; the maximum is {MOST_VALUES}.")

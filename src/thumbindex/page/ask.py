@@ -1,4 +1,4 @@
-"""The Ask screen: passages that answer a question, and notes by name as the user types."""
+"""The Ask screen: passages that answer a question, and notes whose names match the input."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MAX_COPIES = 10
 
 
 def read_question(visit: Visit, path: str = "path") -> Query:
-    """Read the query from an address; its text may be empty. Raises UsageError.
+    """Read the query from the address. Its text may be empty. Raises UsageError.
 
     `path` is the name of the address parameter that holds the globs.
     """
@@ -93,7 +93,7 @@ def address_values(query: Query) -> dict[str, Any]:
 
 
 def _hidden_fields(query: Query) -> list[tuple[str, str]]:
-    """Return the values that have no visible field in the form."""
+    """Return the names and values that have no visible field in the form."""
     values = address_values(query)
     fields = [(name, value) for name in ("tag", "path") for value in values[name][1:]]
     fields += [("also", rewording) for rewording in query.also]
@@ -118,7 +118,7 @@ def query_options(visit: Visit, query: Query) -> list[str]:
 
 
 def ask_screen(visit: Visit) -> Screen:
-    """Answer a question, or show recent notes if there is none."""
+    """Answer a question. If there is no question, show recent notes."""
     query, library = read_question(visit), visit.library
     values = {
         "q": query.text,
@@ -186,7 +186,7 @@ def _note_payload(note: OutlineEntry) -> dict[str, Any]:
 
 
 def _newest(library: Library) -> tuple[ListedNote, ...]:
-    """Return the newest dated notes, reading only the files shown."""
+    """Return the newest notes with a date. Only their files are read."""
     days: dict[tuple[str, str], date] = {}
 
     def newest_first(documents: Iterable[Document]) -> list[Document]:

@@ -31,7 +31,7 @@ _PAGE_SIZE = 100
 
 
 def judge_screen(visit: Visit) -> Screen:
-    """List the judgments of a folder, and the command that evaluates with them."""
+    """List the judgments of a folder, and the command that evaluates search with them."""
     judged = {
         folder: queries for folder, queries in visit.library.judgments().all().items() if queries
     }
@@ -94,7 +94,7 @@ def _judged_place(folder: str, place: RelevanceJudgment) -> Mapping[str, str]:
 
 
 def _command(visit: Visit, folder: str) -> str:
-    """Return the command that evaluates with the judgments, with real paths for local visitors."""
+    """Return the command that evaluates with the judgments. Only local visitors see paths."""
     index_paths = {index.name: index.index_paths for index in visit.library.opened}
     if not visit.is_local or folder not in index_paths:
         return "thumbindex eval judged.jsonl"
@@ -115,7 +115,7 @@ def grade_passage(visit: Visit) -> FormResult:
     choice = visit.choice("grade", ("2", "1", "0", "take_back"))
     grade = None if choice == "take_back" else int(choice)
     if not path or not folder:
-        raise UsageError("`folder` and `path` of the passage are required.")
+        raise UsageError("The `folder` and `path` of the passage are required.")
     judged = visit.library.judgments().judge(
         query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit)
     )

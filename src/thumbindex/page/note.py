@@ -127,7 +127,7 @@ def _heading_address(folder: str, path: str, heading: str) -> str:
 
 
 def _cited_lines(note: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the cited lines, cut to the note's length. Raises UsageError if none exists."""
+    """Return the cited lines, cut to the note's length. Raises UsageError if no line exists."""
     total = max(note.rendered.total_lines, 1)
     if lines and lines[0] > total:
         raise UsageError(f"{note.path} has {total:,} lines: line {lines[0]} no longer exists.")
@@ -143,7 +143,7 @@ def _toggle_address(address: str, lines: tuple[int, int] | None, *, is_source: b
 
 
 def _display_names(note: NotePage) -> Mapping[str, str]:
-    """Return display names of the notes around one: the title if unique, else the path."""
+    """Return names of a note and its neighbors: the title if it is unique, else the path."""
     titles = {
         **note.titles,
         **{backlink.path: backlink.title for backlink in note.backlinks},
@@ -167,7 +167,7 @@ def _link_text(link: BrokenLink) -> str:
 
 
 def _local_map(note: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Lay out the notes around one: neighbors in a circle, their neighbors outside it."""
+    """Lay out the map: neighbors in a circle, and their neighbors in a larger circle."""
     if len(note.neighbors) < 2:
         return None
     direct = {end if start == 0 else start for start, end in note.edges if 0 in (start, end)}

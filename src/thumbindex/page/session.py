@@ -74,7 +74,7 @@ class SessionStore:
         return id_
 
     async def user(self, id_: str) -> AuthenticatedUser | None:
-        """Return a session's user, or None if it has ended or its token is no longer valid."""
+        """Return a session's user, or None if the session has ended or its token is invalid."""
         session, now = self._open.get(id_), self._clock()
         if session is None:
             return None
@@ -109,7 +109,7 @@ class SessionStore:
 
 
 class OneTimeKey:
-    """The owner's access to the page: each key works once, then the terminal shows a new one."""
+    """The owner's access to the page. Each key works once; then the terminal shows a new key."""
 
     def __init__(self, announce: Callable[[str], object]) -> None:
         self._announce = announce
@@ -117,7 +117,7 @@ class OneTimeKey:
         self._used: set[str] = set()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Accept used keys, to verify their sessions again. To sign in, call `use` first."""
+        """Accept only keys that `use` has accepted, so that their sessions stay valid."""
         if token in self._used:
             return AccessToken(token="", client_id="owner", scopes=[], claims={"names": ["owner"]})
         return None
@@ -133,7 +133,10 @@ class OneTimeKey:
 
 
 def cookie_name(scope: Scope, *, is_secure: bool) -> str:
-    """Return the cookie's name, with the port: browsers send cookies to all ports of a host."""
+    """Return the cookie's name.
+
+    Without https, it contains the port, because browsers send cookies to all ports of a host.
+    """
     port = (scope.get("server") or ("", 0))[1]
     return "__Host-thumbindex" if is_secure else f"thumbindex-{port}"
 
@@ -162,7 +165,7 @@ def is_cross_site(scope: Scope) -> bool:
 
 
 def is_same_origin_form(scope: Scope) -> bool:
-    """Return whether our own page sent the form, by Fetch Metadata or the Origin header."""
+    """Return whether our own page sent the form, according to Fetch Metadata or Origin."""
     headers = Headers(scope=scope)
     sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
     if len(origins) > 1 or len(sites) > 1:
@@ -177,7 +180,8 @@ def is_same_origin_form(scope: Scope) -> bool:
 class SignIn:
     """Access rules of the page.
 
-    Without sessions, everyone has access; with a key, the owner; otherwise, token holders.
+    If `sessions` is None, everyone has access. If there is a `key`, only the owner has access.
+    Otherwise, all holders of a valid token have access.
     """
 
     rights: FolderRights
@@ -197,7 +201,7 @@ class SignIn:
 async def signed_in_user(
     scope: Scope, sessions: SessionStore | None, settings: HttpSettings
 ) -> AuthenticatedUser | None:
-    """Return a request's user by its token, with all required scopes, or by its session."""
+    """Return the user of a request's token, if it has all required scopes, or of its session."""
     user: Any = scope.get("user")
     if isinstance(user, AuthenticatedUser) and set(settings.scopes) <= set(user.scopes):
         return user
@@ -217,9 +221,10 @@ _REDIRECT_SECONDS = 60.0
 
 
 def open_in_browser(address: str, redirect_files: list[Path]) -> None:
-    """Open a browser at an address through a private file, and add it to `redirect_files`.
+    """Open an address in a browser through a redirect file, and add the file to `redirect_files`.
 
-    All users of a machine can read command lines, but only the owner can read the file.
+    The address contains a key. All users of a machine can see the browser's command line, but only
+    the owner can read the redirect file.
     """
     folder = user_state_path("thumbindex", appauthor=False) / "page"
     try:

@@ -112,10 +112,10 @@ CHANGES_PATH = "/changes"
 """Path of the event stream of changes."""
 
 _PART_HEADER = "Thumbindex-Part"
-"""Header of our scripts that names the only page element they need."""
+"""Request header in which our scripts name the only page element that they need."""
 
 _MAX_FIELDS = 500
-"""Maximum values of a query string or form."""
+"""Maximum number of values in a query string or form."""
 
 _GZIP_BYTES, _GZIP_LEVEL = 1_000, 4
 """Minimum bytes of a compressed response, and the compression level."""
@@ -143,7 +143,7 @@ def static_files() -> Mapping[str, bytes]:
 
 @cache
 def _static_digest() -> str:
-    """Return a digest of all static files, part of their addresses for caching."""
+    """Return a digest of all static files. Their addresses contain it, for caching."""
     return hashlib.sha256(
         b"".join(name.encode() + body for name, body in static_files().items())
     ).hexdigest()[:12]
@@ -204,7 +204,7 @@ def _message_screen(
 
 
 class Page:
-    """The page for some folders, as routes."""
+    """The routes of the page for some folders."""
 
     def __init__(
         self, library_host: LibraryHost, folders: Folders, settings: HttpSettings, sign_in: SignIn
@@ -289,7 +289,10 @@ class Page:
             return self._respond("message", screen, is_json or as_json)
 
     def _host_for(self, request: Request) -> LibraryHost:
-        """Return the library host for the visitor's folders. Raises ForbiddenError if none."""
+        """Return the library host for the visitor's folders.
+
+        Raises ForbiddenError if the visitor may see no folder.
+        """
         names = self._rules.rights.visible_to(token_names(request.scope))
         if not names:
             raise ForbiddenError(
@@ -407,7 +410,7 @@ class Page:
         cookie = cookie_header(
             cookie_name(request.scope, is_secure=has_tls), id_, is_secure=has_tls
         )
-        # from a redirect file, browsers would not send the cookie after an HTTP redirect
+        # After a redirect file, browsers would not send the cookie with an HTTP redirect.
         if is_cross_site(request.scope):
             screen = _message_screen(
                 "Signed in", "You are signed in.", 200, {"link": target, "link_text": "Continue"}
@@ -479,7 +482,8 @@ _READ_ONLY = (
 async def _events(library_host: LibraryHost) -> AsyncIterator[str]:
     """Yield an event after notes change and for each step of indexing, so that screens reload.
 
-    The first event is `IndexFollower.revision`: a screen with another revision missed changes.
+    The first event contains `IndexFollower.revision`. A screen with another revision has missed
+    changes.
     """
     changed = anyio.Event()
     token = anyio.lowlevel.current_token()
@@ -519,7 +523,7 @@ def _progress_counts(library_host: LibraryHost) -> list[Any]:
 
 
 class _RequireSignIn:
-    """Serves visitors with a session or valid token, and sends all others to the sign-in form."""
+    """Serves visitors with a session or valid token. Redirects all others to the sign-in form."""
 
     def __init__(self, app: ASGIApp, sessions: SessionStore | None, settings: HttpSettings) -> None:
         self._app, self._sessions, self._settings = app, sessions, settings
@@ -599,7 +603,7 @@ def _route(path: str, app: ASGIApp, *methods: str) -> Route:
 
 
 class _PageHeaders:
-    """Adds the page's headers to each response, unless they are set."""
+    """Adds the page's headers to each response that does not set them itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -33,7 +33,7 @@ _LINK_LISTS: Mapping[str, str] = {
     "orphans": "Notes without links to them",
     "unlinked": "Similar, not linked",
 }
-"""Titles of the lists, by the name of their command."""
+"""Titles of the lists, by the command that prints the list."""
 
 _MAX_ROWS = 500
 """Maximum rows shown."""
@@ -77,7 +77,7 @@ def links_screen(visit: Visit) -> Screen:
 # ------------------------------------------------------------------ duplicates
 
 _CLUSTER_LISTS = ("open", "contradictions", "grey", "merged", "decided", "all")
-"""Lists of clusters; the first one needs decisions."""
+"""Lists of clusters. The first one holds the clusters that need a decision."""
 
 _PAGE_SIZE = 100
 """Clusters per page of the JSON."""
@@ -89,7 +89,7 @@ _MAX_TEXT_CHARS = 20_000
 
 
 def review_screen(visit: Visit) -> Screen:
-    """Show one cluster with its differences, and the number of open ones."""
+    """Show one cluster with its differences, and the number of clusters in each list."""
     kind, cluster_id, folder = (
         visit.choice("show", _CLUSTER_LISTS),
         visit.text("at"),
@@ -192,7 +192,7 @@ def _is_in_list(cluster: Cluster, kind: str) -> bool:
 
 
 def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> list[dict[str, Any]]:
-    """Return the two compared texts with their places."""
+    """Return the two compared texts, each with the places where it appears."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [text.text.strip("\n")[:_MAX_TEXT_CHARS] for text in chosen]
     days = [
@@ -248,7 +248,7 @@ def delete_decision(visit: Visit) -> FormResult:
 def _cluster_id(visit: Visit) -> str:
     if id_ := visit.text("id"):
         return id_
-    raise UsageError("`id` of the cluster is required.")
+    raise UsageError("The `id` of the cluster is required.")
 
 
 def _list_name(visit: Visit) -> str:
@@ -343,7 +343,7 @@ def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
 
 
 def _problem_values(problem: Problem, folder: str = "") -> tuple[str, str, str]:
-    """Return a problem's address (if its note has a page), place and reason."""
+    """Return a problem's address (empty without `folder`), place and reason."""
     line = problem.line
     place = f"{problem.path}, line {line}" if line else problem.path
     href = note_address(folder, problem.path, (line, line) if line else None) if folder else ""

@@ -24,7 +24,7 @@ SEE_SERVER_LOG = "There is a problem with the index. The server's log has the de
 
 
 class NotFoundError(UsageError):
-    """Nothing at this address exists or is visible to the visitor."""
+    """The address does not exist, or the visitor may not see it."""
 
 
 class ForbiddenError(UsageError):
@@ -41,17 +41,17 @@ class Visit:
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)
     subpath: str = ""  # the path after the screen's name, e.g. `notes/Ideas/tea.md`
     may_write: bool = False  # may decide about duplicates and grade passages
-    # on this machine: file paths and links to programs may be shown
+    # the visitor is on this machine and may see file paths and links to programs
     is_local: bool = False
     part: str = ""  # the only element that the script needs, or "" for the whole page
     revision: str = ""  # `IndexFollower.revision` before the library is queried
 
     def text(self, name: str, max_chars: int = LONGEST_ARGUMENT) -> str:
-        """Return a value, stripped, or "" if there is none. Raises UsageError if it is too long."""
+        """Return the first value of `name`, or "". Raises UsageError if it is too long."""
         return next(iter(self.texts(name, max_chars)), "")
 
     def texts(self, name: str, max_chars: int = LONGEST_ARGUMENT) -> tuple[str, ...]:
-        """Return all non-empty values of a name. Raises UsageError if there is too much."""
+        """Return all non-empty values of `name`. Raises UsageError if a limit is exceeded."""
         values = self.query.get(name, ())
         if len(values) > MOST_VALUES:
             raise UsageError(f"`{name}` has {len(values):,} values; the maximum is {MOST_VALUES}.")
@@ -65,7 +65,7 @@ class Visit:
         return read_whole_number(name, text, least, most) if text else default
 
     def lines(self) -> tuple[int, int] | None:
-        """Return the first and last line of `12-40`. Raises UsageError."""
+        """Parse the value of `lines`, e.g. `12-40`. Raises UsageError."""
         text = self.text("lines")
         return read_lines(text) if text else None
 
@@ -89,9 +89,9 @@ class Visit:
         return [SEE_SERVER_LOG if any(path in note for path in paths) else note for note in notes]
 
     def options(self, folder: Sequence[str] = ()) -> list[str]:
-        """Return the command-line options that open these folders, or all of the server's.
+        """Return the command-line options that open these folders, or all folders of the server.
 
-        Only visitors on this machine see file paths.
+        The options contain file paths only for visitors on this machine.
         """
         if not self.is_local:
             return [f"--folder={name}" for name in folder]
@@ -109,7 +109,7 @@ class Visit:
         ).arguments()
 
     def is_on(self, name: str) -> bool:
-        """Return whether a switch is set to anything but `0`."""
+        """Return whether the value of `name` is set and not `0`."""
         return self.text(name) not in {"", "0"}
 
 
@@ -119,21 +119,21 @@ class Screen:
 
     title: str
     values: Mapping[str, Any]
-    # called only if JSON is requested: an answer's JSON takes as long as its page
+    # called only if JSON is requested: it takes as long to build as the page
     payload: Callable[[], Any]
     status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
 class FormResult:
-    """The result of a form: the address to go to, and the JSON for scripts."""
+    """The result of a form: the address to redirect to, and the JSON for scripts."""
 
     address: str
     payload: Any = None
 
 
 def screen_address(screen: str, **query: Any) -> str:
-    """Return a screen's address without empty values; `ask` is at `/`."""
+    """Return a screen's address with the non-empty values of `query`. `ask` is at `/`."""
     parameters = []
     for name, value in query.items():
         for item in value if isinstance(value, tuple | list) else (value,):
@@ -144,7 +144,7 @@ def screen_address(screen: str, **query: Any) -> str:
 
 
 def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -> str:
-    """Return a note's address, at these lines if given."""
+    """Return a note's address. With `lines`, the address opens the note at these lines."""
     quoted = "/".join(
         quote(part.encode("utf-8", "surrogateescape"), safe="")
         for part in (folder, *path.split("/"))

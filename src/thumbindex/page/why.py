@@ -64,7 +64,7 @@ class _RankCurve:
     label: str
     href: str
     ranks: Mapping[str, int]  # without the stages that did not rank it
-    kind: str  # "passage", "note", or "lost" if the note is not in the answer
+    kind: str  # "passage", "note", or "lost" for a note that is not in the answer
     dropped_at: str = ""  # the stage that dropped it
 
 
@@ -138,7 +138,7 @@ def why_screen(visit: Visit) -> Screen:
 
 
 def _nearest(library: Library, query: Query, name: str) -> list[tuple[str, str]]:
-    """Return notes whose names start with the typed name, and the addresses that explain them."""
+    """Return notes whose names start with the stem of `name`, each with its Why address."""
     notes = notes_named_like(library, PurePosixPath(name.partition("#")[0]).stem)
     return [(note.path, _why_address(query, f"{note.folder}/{note.path}")) for note in notes]
 
@@ -172,7 +172,7 @@ def _shown_passage(answer: Answer, report: WhyReport | None) -> Passage | None:
 
 
 def _hidden_fields(query: Query) -> Iterable[tuple[str, str]]:
-    """Yield the query's values for hidden fields of the form."""
+    """Yield the names and values of the form's hidden fields."""
     for name, value in address_values(query).items():
         if name != "q":
             for item in value if isinstance(value, tuple) else (value,):

@@ -35,17 +35,17 @@ _LOG = logging.getLogger(__name__)
 # ------------------------------------------------------------------ rights
 
 EVERYONE = "*"
-"""Entry in `tokens` for every valid token."""
+"""Entry in a folder's `tokens` that gives every valid token access."""
 
 _ISSUER_CLAIMS = ("sub", "scope", "group")
-"""Prefixes of names from an issuer's token, e.g. `group:finance`; token files have none."""
+"""Prefixes of token names from an issuer, e.g. `group:finance`. Names in token files have none."""
 
 Folders = Sequence[tuple[str, Path]]
 
 
 @dataclass(frozen=True, slots=True)
 class FolderRights:
-    """The token names that may see each folder. If `granted` is empty, everyone sees all."""
+    """The token names that may see each folder. Without `granted`, everyone sees all folders."""
 
     folders: tuple[str, ...]
     granted: Mapping[str, Collection[str]]
@@ -70,10 +70,11 @@ def check_rights(
     has_issuer: bool,
     configured: Mapping[str, Path] | None = None,
 ) -> FolderRights:
-    """Return the rights to some folders.
+    """Return the rights to `folders`.
 
-    `configured` holds the roots of the folders in `granted`: a folder of the same name but another
-    root gets no rights. Raises ConfigError if a folder is open or closed by mistake.
+    `configured` holds the configured roots of the folders in `granted`. If a folder has the same
+    name but another root, nobody gets rights to it. Raises ConfigError if a folder seems to be open
+    or closed by mistake.
     """
     rights = {
         name: tuple(granted[name])
@@ -110,7 +111,7 @@ def check_rights(
 
 
 def nested_folder_warnings(folders: Folders, rights: FolderRights) -> list[str]:
-    """Warn about folders inside a folder that more tokens may see."""
+    """Return a warning for each folder inside another folder that more tokens may see."""
     if not rights.granted:
         return []
     warnings = []
@@ -120,13 +121,14 @@ def nested_folder_warnings(folders: Folders, rights: FolderRights) -> list[str]:
             if EVERYONE not in visible_to and set(rights.granted[outer]) - set(visible_to):
                 warnings.append(
                     f"The folder {inner!r} is inside {outer!r}: everyone who sees {outer!r} also "
-                    "sees its files, unless `corpus.exclude` excludes them there."
+                    f"sees the files in {inner!r}, unless `corpus.exclude` of {outer!r} excludes "
+                    "them."
                 )
     return warnings
 
 
 def token_names(scope: Scope) -> frozenset[str]:
-    """Return the names of a request's token; none if the server requires no token."""
+    """Return the names of a request's token, or no names if the server requires no token."""
     user = scope.get("user")
     claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
     return frozenset(claims.get("names", ()))
@@ -160,7 +162,7 @@ class AccessPolicy:
 def access_policy(config: Config, folders: Folders) -> AccessPolicy:
     """Return the access policy of a configuration.
 
-    Raises ConfigError if the server would be open by mistake.
+    Raises ConfigError if the server or a folder would be open by mistake.
     """
     settings = config.serve.http
     tokens = (
@@ -177,7 +179,7 @@ def access_policy(config: Config, folders: Folders) -> AccessPolicy:
     )
     if not verifiers and (opening_key or not is_loopback(settings.host)):
         reason = (
-            f"`serve.http.{opening_key}` lets other machines in"
+            f"`serve.http.{opening_key}` gives other machines access"
             if is_loopback(settings.host)
             else f"Other machines can reach {settings.host}"
         )
@@ -212,7 +214,7 @@ class TokenFileVerifier:
 
     def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
         self._path = path
-        # scopes apply to issuers: a token from the file has all required ones
+        # only issuers grant scopes: a token from the file has all required scopes
         self._scopes = list(scopes)
         self.names = frozenset(self._read())
 
@@ -268,10 +270,10 @@ _VERIFY_THREADS = 8
 _FETCH_SECONDS = 5.0
 
 _FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""Seconds before keys are fetched again, and maximum age if the issuer is unreachable."""
+"""Seconds after which keys are fetched again, and after which old keys are no longer used."""
 
 _COOLDOWN_SECONDS = 10.0
-"""Minimum seconds between fetches: anyone can send a token with an unknown key id."""
+"""Minimum seconds between fetches. Anyone can cause one by sending an unknown key id."""
 
 _LEEWAY_SECONDS = 30.0
 """Tolerated difference between the clocks of the issuer and the server."""
@@ -358,7 +360,7 @@ class SigningKeys:
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Return a key by id. Fetch the keys if the id is unknown or the keys are old."""
+        """Return the key `kid`, or None. Fetches the keys if `kid` is unknown or they are old."""
         if kid not in self._keys or self._age() > _FRESH_SECONDS:
             with self._lock:
                 if self._clock() > self._tried_at + _COOLDOWN_SECONDS:
@@ -392,14 +394,14 @@ class SigningKeys:
             or not is_https_or_loopback(jwks)
         ):
             raise jwt.PyJWKClientError(
-                f"{address} names another issuer or no https address of keys: set "
+                f"{address} names another issuer, or has no https address of signing keys: set "
                 "`serve.http.jwks`."
             )
         return jwks
 
 
 def _jwks_client(address: str) -> jwt.PyJWKClient:
-    # PyJWT's cache would let an invented key id lock out valid tokens while the issuer is silent.
+    # With PyJWT's cache, made-up key ids would block valid tokens while the issuer is down.
     return jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS)
 
 
@@ -412,7 +414,7 @@ def is_https_or_loopback(address: str) -> bool:
 
 
 def _claim_values(claim: Any) -> list[str]:
-    """Return the values of a claim: a list, or a text separated by spaces."""
+    """Return the values of a claim, which is a list or a text with spaces between values."""
     if isinstance(claim, str):
         return claim.split()
     return [item for item in claim if isinstance(item, str)] if isinstance(claim, list) else []
@@ -448,14 +450,14 @@ _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip
 
 
 _OPEN_PATHS = ("/health", "/ready")
-"""Paths allowed for any host, for monitoring: they reveal nothing about the notes."""
+"""Paths for monitoring, allowed for any host. They reveal nothing about the notes."""
 
 
 class HostCheck:
-    """Refuses requests for other hosts and from other web pages (DNS rebinding).
+    """Refuses requests for unknown hosts and from other websites, against DNS rebinding.
 
-    Also refuses requests with both a length and a transfer encoding, and proxied requests if the
-    server requires no token.
+    Also refuses requests with both a length and a transfer encoding. If the server requires no
+    token, refuses requests that came through a proxy.
     """
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, *, requires_token: bool) -> None:
@@ -521,7 +523,7 @@ def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
 
 
 def _host_header(name: str) -> str:
-    """Return a name as in the Host header: IPv6 in brackets."""
+    """Return a name as written in the Host header, with IPv6 addresses in brackets."""
     return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
 
 

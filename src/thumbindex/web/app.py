@@ -164,10 +164,10 @@ _FRAMES = 5
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
-    """A log that contains no client data and each line at most once a minute.
+    """A log without client data, in which each line appears at most once a minute.
 
-    Our own messages contain no request data. For other packages' messages and for exceptions, only
-    type and source line are logged.
+    Our own messages contain no request data. For exceptions and other packages' messages, only the
+    type and the source line are logged.
     """
 
     SECONDS = 60.0
@@ -291,7 +291,7 @@ class HttpApp:
         return nested_folder_warnings(self._folders, self._access.rights)
 
     def _sessions_for(self, names: frozenset[str]) -> StreamableHTTPSessionManager:
-        """Build the MCP sessions for some folders; their server knows no others."""
+        """Build the MCP sessions for some folders. Their server has no access to others."""
         http, folders = self._settings, [folder for folder in self._folders if folder[0] in names]
         library_host = (
             self._library_host
@@ -428,7 +428,7 @@ class HttpApp:
         )
 
     async def _metrics(self, request: Request) -> Response:
-        """Return the metrics of all folders to tokens listed in `serve.http.metrics`."""
+        """Return the metrics of all folders, if `serve.http.metrics` lists the request's token."""
         if self._access.verifier is not None and not {
             EVERYONE,
             *token_names(request.scope),
@@ -442,7 +442,7 @@ class HttpApp:
         return Response(self.metrics.text(folders, self.streams, database), media_type=CONTENT_TYPE)
 
     async def _index_counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
-        """Return the counts of the indexes and their database's state, or none after a timeout."""
+        """Return the indexes' counts and the database's state. After a timeout, omit the counts."""
         library = self._library_host.opened_library()
         if library is None:
             return {}, None
@@ -528,7 +528,7 @@ def serve_http(
 
 
 PAGE_PORT = 8378
-"""Default port of `thumbindex page`, fixed for bookmarks. If it is in use, a free one is used."""
+"""Default port of `thumbindex page`, fixed for bookmarks. If it is in use, a free one is chosen."""
 
 
 def serve_page(
@@ -539,10 +539,10 @@ def serve_page(
     opens_browser: bool,
     as_json: bool,
 ) -> int:
-    """Serve only the page, on this machine, to the browser that opens a one-time address. Then
-    exit the process.
+    """Serve only the page, on this machine, to the browser that opens a one-time address.
 
-    Standard output gets one line, that address; addresses for other browsers go to standard error.
+    After a signal, exit the process. Standard output gets one line, the one-time address. Addresses
+    for other browsers go to standard error.
     """
     outgoing = claim_output()
     config = opening.load()
@@ -597,7 +597,7 @@ def serve_page(
 
 
 def _print_address(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
-    """Print the address, and a hint if in a terminal. From here on, log to `ServerLog`."""
+    """Print the address, and in a terminal also a hint. From then on, log to `ServerLog`."""
     logging.getLogger().addHandler(ServerLog(sys.stderr))
     outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
     outgoing.flush()
@@ -611,15 +611,15 @@ def _with_http_settings(config: Config, **settings: Any) -> Config:
 
 
 def _serve(site: HttpApp, settings: HttpSettings, on_listening: Callable[[str], object]) -> None:
-    limit_numeric_threads()  # inherited by the indexing child
+    limit_numeric_threads()  # the indexer's process inherits this
     return_freed_memory()
     switch_threads_often()
     # A signal must end the server, not the process, so that the cleanup runs. uvicorn raises the
     # signal again when it is done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    # By default, all streams are cut off at once, even answers in progress. Our drain() ends the
-    # endless ones.
+    # By default, sse-starlette cuts off all streams at once, even answers in progress. Our drain()
+    # ends only the streams of changes.
     AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
     HttpServer(site.app, settings, on_listening, site.drain).run()
 

@@ -51,7 +51,7 @@ class AuthFailureLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # OAuth clients discover the issuer by a request without a token: that is no failure
+        # Do not count requests without a token: OAuth clients send one to discover the issuer.
         has_token = "authorization" in Headers(scope=scope) or scope["path"].startswith(
             SIGN_IN_PATH
         )
@@ -79,7 +79,10 @@ class AuthFailureLimit:
 
 
 def _network_of(scope: Scope) -> str:
-    """Return a client's IPv4 address, or its IPv6 /64 network: a client can use all of that."""
+    """Return a client's IPv4 address, or the /64 network of its IPv6 address.
+
+    A client can use any address in its /64 network.
+    """
     address = str((scope.get("client") or ("",))[0])
     try:
         parsed = ip_address(address)
@@ -96,7 +99,10 @@ CHECK_SECONDS = 15.0
 """Seconds between checks of an open stream's token."""
 
 _GRACE_SECONDS = 2.0
-"""Seconds that a connection outlives its MCP request, whose error is more specific."""
+"""Seconds by which the time limit of an HTTP request exceeds that of its MCP request.
+
+The MCP request ends first, because its error is more specific.
+"""
 
 _RETRY_AFTER = {"Retry-After": "1"}
 
@@ -105,7 +111,7 @@ _TokenCheck = Callable[[Scope], Awaitable[bool]]
 
 
 def token_check(verifier: TokenVerifier | None) -> _TokenCheck | None:
-    """Return a check of a request's token, or None if no token is required."""
+    """Return a function that checks a request's token, or None if no token is required."""
     if verifier is None:
         return None
 
@@ -119,16 +125,17 @@ def token_check(verifier: TokenVerifier | None) -> _TokenCheck | None:
 
 def _is_protocol_stream(scope: Scope) -> bool:
     """Return whether MCP answers the request with a stream."""
-    # the SDK refuses a request whose body disagrees with this header
+    # the SDK refuses a request whose body does not match this header
     return (
         scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
     )
 
 
 class RequestLimits:
-    """Limits the size and time of requests, and the concurrent requests of a client.
+    """Limits the size and duration of requests, and the number of a client's open requests.
 
-    Streams of changes have no time limit. They end with the server or their token.
+    Streams of changes have no time limit. They end when the server stops or their token becomes
+    invalid.
     """
 
     def __init__(
@@ -201,7 +208,7 @@ class RequestLimits:
             self._streams.discard(stream)
 
     async def _end_with_token(self, scope: Scope, stream: anyio.CancelScope) -> None:
-        """End a stream as soon as its token is invalid."""
+        """End a stream when its token is no longer valid."""
         while self._check_sender is not None:
             await anyio.sleep(self._check_seconds)
             if not await self._check_sender(scope):
@@ -215,8 +222,9 @@ class RequestLimits:
         cancel_scope: anyio.CancelScope,
         fallback: Response,
     ) -> None:
-        """Answer within a cancel scope. If it is cancelled, end the response, or send `fallback`
-        if none has started.
+        """Answer within `cancel_scope`. If the scope is cancelled, end the response.
+
+        If no response has started by then, send `fallback`.
         """
         has_started = has_ended = False
 

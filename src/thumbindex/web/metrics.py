@@ -16,7 +16,7 @@ from thumbindex.model import DatabaseStatus, IndexState
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Histogram buckets in seconds; `wait_fresh` may take 60."""
+"""Histogram buckets in seconds. A query with `wait_fresh` may take 60 s."""
 
 _TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
 
@@ -25,7 +25,7 @@ class Metrics:
     """Metrics since the start of a server."""
 
     def __init__(self) -> None:
-        # no extra line per counter with its time of creation
+        # do not add a line with the creation time of each counter
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=registry)
@@ -34,7 +34,7 @@ class Metrics:
         )
         self._calls = prometheus.Histogram(
             "thumbindex_tool_seconds",
-            "Seconds of tool calls by tool and outcome.",
+            "Duration of tool calls by tool and outcome.",
             ["tool", "outcome"],
             registry=registry,
             buckets=_BUCKETS,
@@ -48,7 +48,7 @@ class Metrics:
         self._indexes = {
             part: prometheus.Gauge(
                 f"thumbindex_index_{part}",
-                f"{part.title()} of an index.",
+                f"{part.title()} in the index of a folder.",
                 ["folder"],
                 registry=registry,
             )
@@ -59,7 +59,7 @@ class Metrics:
 
     def count_call(self, tool: str, outcome: str, seconds: float) -> None:
         """Count a tool call."""
-        # clients can invent names: as labels, they would grow without limit
+        # clients can make up tool names, which would add labels without limit
         self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
 
     def count_response(self, status: int) -> None:

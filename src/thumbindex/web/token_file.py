@@ -19,7 +19,7 @@ from thumbindex.errors import ConfigError, UsageError
 from thumbindex.owner_file import write_owner_file
 
 TOKEN_PREFIX = "ti_"
-"""Prefix of every token, for secret scanners."""
+"""Prefix of every token, by which secret scanners recognize it."""
 
 _TOKEN_BYTES = 32
 """Random bytes of a token: too many to guess, so a fast hash is enough."""
@@ -92,12 +92,12 @@ def add_token(path: Path, name: str) -> str:
     except Timeout as error:
         raise UsageError(
             f"Another process has locked the token file {path} for {_LOCK_SECONDS:g} seconds: end "
-            "it and try again."
+            "that process and try again."
         ) from error
     except OSError as error:
         raise UsageError(
-            f"Cannot write the token file {path}: {error.strerror}. Choose another one with "
-            "--token-file."
+            f"Cannot write the token file {path}: {error.strerror}. Choose another file "
+            "with --token-file."
         ) from error
     return token
 

@@ -39,7 +39,7 @@ async function show(address, push) {
   return isShown;
 }
 
-/** Suggest notes by name, one request at a time; the latest text goes next. */
+/** Suggest notes by name. Only one request runs at a time; the next one sends the latest text. */
 async function suggestNames(text) {
   if (text === named) return;
   named = text;

@@ -8,7 +8,7 @@ let changed = null;
 let request = null;
 let loading = Promise.resolve(); // the last load that the user started
 
-/** Run a function now and after each in-place load, with whether the page is another one. */
+/** Run a function now and after each in-place load. Its argument tells whether another page is shown. */
 export function shown(run) {
   whenShown.push(run);
   run(true);
@@ -68,7 +68,7 @@ function copyInput(before, fresh) {
   return before.contains(active) && active.matches(FIELDS) ? fields.get(keyOf(active)) : undefined;
 }
 
-/** Load one of our pages into this one, or only a part of it. Keeps the focus and open details, and unsent input on a reload.
+/** Load one of our pages into this one, or only a part of it. Keeps the focus and open details; on a reload, also unsent input.
  * Returns whether the page is shown, or null if another load has replaced this one. */
 export function load(address, { push = true, part = "main" } = {}) {
   const isShown = replace(address, push, part);
@@ -149,7 +149,7 @@ function follow() {
   } else if (!source) {
     source = new EventSource("/changes");
     const renew = () => { unmatchedPrefixes = []; refresh(); };
-    // Notes may have changed without a stream; after a reconnection also decisions and progress.
+    // Notes may have changed while no stream was open; after a reconnection, also decisions and progress.
     source.addEventListener("revision", (event) => { if (opened++ || event.data !== document.body.dataset.revision) renew(); });
     source.addEventListener("notes", renew);
     source.addEventListener("progress", () => document.getElementById("progress") && refresh());
@@ -185,7 +185,7 @@ shown(() => { for (const button of document.querySelectorAll("button[data-copy]"
 
 // ------------------------------------------------------------------ notes by name
 
-let unmatchedPrefixes = []; // no note's name starts with these, until notes change
+let unmatchedPrefixes = []; // no note's name starts with these; cleared when notes change
 
 /** Return the notes whose names start with the text, or null if the server did not respond. */
 export async function notesNamed(typed) {
@@ -266,7 +266,7 @@ function palette() {
     ].filter(([text]) => text.toLowerCase().includes(typed)).map(([text, act]) => setting(text, act));
     let notes = [];
     if (typed) {
-      const named = (await notesNamed(field.value.trim())) ?? []; // list the screens even if the server is silent
+      const named = (await notesNamed(field.value.trim())) ?? []; // list the screens even if the server does not respond
       notes = named.map((note) => entry(`${note.heading || note.path} - ${note.path}`, note.address));
       if (turn !== fills) return;
       notes.push(entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`));
