@@ -278,7 +278,7 @@ async def test_related_lists_links_backlinks_and_similar_notes(server: Server) -
 async def test_status_reports_the_index_and_model(server: Server) -> None:
     text, status = await call(server, "status")
     assert status["folders"][0]["index"]["documents"] == 3
-    assert "model fake" in text
+    assert "model: fake" in text
 
 
 @pytest.mark.parametrize(
