@@ -8,7 +8,7 @@ from __future__ import annotations
 from thumbindex import library
 
 TYPE_CHECKING = False
-"""Replaces `typing.TYPE_CHECKING`: importing `typing` would double the start of a quick command."""
+"""Replaces `typing.TYPE_CHECKING`. Importing `typing` would double a command's startup time."""
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,11 +19,11 @@ __all__ = ["Library"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the library on first use, since every import of a submodule runs this module."""
+    """Import `Library` only on first use, since importing any submodule runs this module."""
     if name == "Library":
         return library.Library
     if name == "__version__":
-        # Imported here: rarely used.
+        # Imported here, since it is rarely used.
         from importlib.metadata import version
 
         return version("thumbindex")

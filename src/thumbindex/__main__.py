@@ -19,7 +19,7 @@ def main() -> None:
     is_server = not {*sys.argv[1:2]}.isdisjoint(SERVERS)
     try:
         if not is_server:
-            # Imported here: a server does without it.
+            # Imported here, since a server does not need it.
             from thumbindex.cli.command_client import ask_servers
 
             if (code := ask_servers(sys.argv[1:])) is not None:
@@ -30,7 +30,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     limit_numeric_threads()
-    if not is_server:  # a server resumes it after opening its indexes
+    if not is_server:  # a server resumes collection after it opens its indexes
         resume_garbage_collection()
     app(prog_name="thumbindex")
 

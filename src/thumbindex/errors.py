@@ -1,12 +1,12 @@
-"""One error tree. Each message says what happened, where, and what to do next.
+"""The tree of errors. Each message says what happened, where, and what to do next.
 
 ThumbindexError
 ├── UsageError                    a wrong argument, query or path (exit code 2)
 │   ├── ConfigError               a key, value or file of the configuration
 │   ├── UnknownFolderError        a folder that is not configured or does not exist
-│   └── UnknownPathError          a document that is not in the index, with the nearest names
-├── StorageError                  the index on disk
-│   ├── IndexBusyError            another process is writing: nothing is damaged, try again
+│   └── UnknownPathError          a document that is not in the index; suggests similar paths
+├── StorageError                  the index cannot be used
+│   ├── IndexBusyError            another process is writing; nothing is damaged: try again
 │   ├── IndexMissingError         there is no index, or another process has just deleted it
 │   ├── IndexDamagedError         an unreadable file, or one of an earlier schema: it is rebuilt
 │   ├── IndexTooNewError          written by a later version of thumbindex
@@ -17,12 +17,15 @@ ThumbindexError
 
 
 class ThumbindexError(Exception):
-    """Base class of all errors that thumbindex raises on purpose."""
+    """Base class of all errors that thumbindex raises deliberately."""
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs thumbindex with an extra."""
-    return f"`uv tool install '.[{extra}]'` in its checkout (with pip: `pip install '.[{extra}]'`)"
+    """Return how to install thumbindex with an extra, to complete an error message."""
+    return (
+        f"run `uv tool install '.[{extra}]'` in the thumbindex checkout (with pip: "
+        f"`pip install '.[{extra}]'`)"
+    )
 
 
 class UsageError(ThumbindexError):
@@ -50,7 +53,7 @@ class IndexBusyError(StorageError):
 
 
 class IndexMissingError(StorageError):
-    """There is no index: it was never built, or has been deleted."""
+    """There is no index: it was never built, or it has been deleted."""
 
 
 class IndexDamagedError(StorageError):
@@ -66,7 +69,7 @@ class EngineError(StorageError):
 
 
 class EngineConnectionError(EngineError):
-    """The connection to the database was lost or ended by its server: a retry may succeed."""
+    """The connection was lost, or the database server closed it: a retry may succeed."""
 
 
 class ModelError(ThumbindexError):

@@ -27,24 +27,28 @@ if TYPE_CHECKING:
 
 
 _ENGINE_URL = "engine.url="
-"""Setting omitted from child processes and from printed commands, as it may hold a password."""
+"""Prefix of a setting that is never passed to a child process or printed.
+
+The address may contain a password.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """The options of commands, servers and indexers: folders, index and configuration."""
+    """Options of commands, servers and indexers: folders, index, configuration and database."""
 
     folder: tuple[str, ...] = ()
     index: Path | None = None
     config: Path | None = None
     overrides: tuple[str, ...] = ()
-    # address of the database; "" uses the configured one, None an index on this machine
+    # database address; "": the configured one; None: use an index on this machine
     engine: str | None = None
 
     def arguments(self) -> list[str]:
-        """Return the options as arguments of a child process.
+        """Return the options as arguments for a child process.
 
-        Omits the database: other users can see arguments, and its address may hold a password.
+        The database address is left out. It may contain a password, and other users of the machine
+        can see arguments.
         """
         overrides = [
             override for override in self.overrides if not override.startswith(_ENGINE_URL)
@@ -58,7 +62,7 @@ class OpenOptions:
         return [f"{name}={value}" for name, value in options]
 
     def command(self, name: str) -> str:
-        """Return the command line of a command with these options, quoted for a shell."""
+        """Return a thumbindex command with these options, quoted for a shell."""
         options = (argument.partition("=") for argument in self.arguments())
         return " ".join(
             [
@@ -79,7 +83,7 @@ class OpenOptions:
         return cls(tuple(values.get("--folder", ())), index, config, tuple(values.get("--set", ())))
 
     def over(self, group: OpenOptions) -> OpenOptions:
-        """Return these options, completed by those of a command group."""
+        """Return these options. Missing ones are taken from `group`, those of the command group."""
         overrides = (*group.overrides, *self.overrides)
         engine = None if self.engine is None else self.engine or group.engine or ""
         return OpenOptions(
@@ -91,21 +95,21 @@ class OpenOptions:
         )
 
     def load(self) -> Config:
-        """Load the configuration without the folders' own files."""
+        """Load the configuration, without the configuration files inside the folders."""
         return load_config(config_file=self.config, overrides=self.overrides)
 
     @property
     def database(self) -> str:
-        """Address of the database; empty if an index on this machine is used."""
+        """Address of the database, or "" if an index on this machine is used."""
         return "" if self.engine is None else self.engine or self.database_in(self.load())
 
     def database_in(self, config: Config) -> str:
-        """Return `database` for a loaded configuration."""
+        """Return the same as `database`, from a configuration that is already loaded."""
         return "" if self.engine is None else self.engine or config.engine.url
 
 
 NameableDirectories = Mapping[Path, Callable[[str], bool]]
-"""By folder, a function that returns whether a top-level directory may be named."""
+"""For each folder, a function that returns whether a top-level directory's name may be shown."""
 
 
 def open_library(opening: OpenOptions) -> Library:
@@ -118,12 +122,14 @@ def open_library(opening: OpenOptions) -> Library:
 
 
 def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
-    """Select the nearest configured or indexed folder around the current directory.
+    """Select the nearest configured or indexed folder that contains the current directory.
 
-    Returns the options and a message about the selection. Returns them unchanged, with an empty
-    message, if folders are named or none encloses the directory. Raises UsageError if no folder is
-    named or configured and the current directory cannot be indexed, such as a home directory that
-    contains the index directory.
+    Returns options with this folder, and a message about the selection. If the options name folders
+    or a database, or no folder contains the current directory, they are returned unchanged, with an
+    empty message.
+
+    Raises UsageError if no folder is named or configured and the current directory cannot be
+    indexed. An example is a home directory that contains the index directory.
     """
     if opening.folder:
         return opening, ""
@@ -133,7 +139,7 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
     current, directory = real_folder("."), str(opening.index or config.index.directory)
     configured = configured_roots(config)
     for root in (current, *current.parents):
-        with suppress(UsageError):  # an index on a network drive is refused
+        with suppress(UsageError):  # raised if the index would be on a network drive
             if (
                 root in configured.values()
                 or library.index_paths_of(directory, root).store.exists()
@@ -143,8 +149,8 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
                     root.name or "root",
                 )
                 message = (
-                    f"Using the index of {one_line(name)} ({root}), which contains the current "
-                    "directory; use --folder for another."
+                    f"Using the folder {one_line(name)} ({root}), since it contains the current "
+                    "directory. To use another folder, name it with --folder."
                 )
                 return replace(
                     opening, folder=(str(root),)
@@ -161,12 +167,12 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
 
 
 def open_everywhere(opening: OpenOptions) -> Library:
-    """Open the named folders' indexes in the index directory, or all."""
+    """Open the indexes of the named folders, or all indexes in the index directory."""
     return library.Library.open_all(index=opening.index, config=opening.load(), only=opening.folder)
 
 
 def named_folders(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
-    """Return name and path of each named folder; a missing folder needs an index."""
+    """Return the name and path of each named folder. Each must exist or have an index."""
     config = opening.load()
     try:
         return resolve_folders(config, opening.folder)
@@ -178,7 +184,7 @@ def named_folders(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
 def served_folders(
     opening: OpenOptions, config: Config
 ) -> tuple[tuple[tuple[str, Path], ...], Mapping[str, str]]:
-    """Return name and path of each served folder, and the owners' descriptions by name."""
+    """Return the name and path of each served folder, and the folders' descriptions by name."""
     if not opening.database_in(config):
         return named_folders(opening), config.about
     with open_library(opening) as opened:
@@ -199,7 +205,7 @@ def is_local_path(root: Path) -> bool:
 def nameable_directories(
     opening: OpenOptions, folders: tuple[tuple[str, Path], ...]
 ) -> NameableDirectories:
-    """Return filters that reject private directories; empty if no folder needs one."""
+    """Return filters that hide the names of private directories, or {} if none is needed."""
     config, folders = (
         opening.load(),
         tuple(folder for folder in folders if is_local_path(folder[1])),

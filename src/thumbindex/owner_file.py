@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def write_owner_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file atomically, readable only by its owner; `durable` waits for the disk.
+    """Write a file atomically, so that only its owner can read it.
 
-    Raises OSError.
+    If `durable`, returns only when the data is on disk. Raises OSError.
     """
-    handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # rights: 0600
+    handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # has mode 0600
     try:
         with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor has no path
             file.write(content)

@@ -13,7 +13,7 @@ from thumbindex.errors import UsageError
 
 
 def is_offline() -> bool:
-    """Return whether the network is forbidden (`HF_HUB_OFFLINE`)."""
+    """Return whether `HF_HUB_OFFLINE` forbids network access."""
     return os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}
 
 
@@ -32,11 +32,11 @@ class RemoteCommand(NamedTuple):
 
 
 REMOTE_COMMAND: ContextVar[RemoteCommand | None] = ContextVar("caller", default=None)
-"""The remote command that runs in this context."""
+"""The remote command that is running in this context, or None."""
 
 
 def remote_command() -> RemoteCommand | None:
-    """Return the remote command of this thread, or None."""
+    """Return the remote command that is running in this context, or None."""
     return REMOTE_COMMAND.get()
 
 
@@ -45,8 +45,8 @@ def current_folder() -> str:
     if command := remote_command():
         return command.folder
     try:
-        return os.getcwd()  # noqa: PTH109 (the client of a server does without pathlib)
-    except OSError as error:  # deleted; $PWD still has its path, for the error message
+        return os.getcwd()  # noqa: PTH109 (the client of a server does not import pathlib)
+    except OSError as error:  # the directory was deleted; $PWD still has its path
         path = os.environ.get("PWD", "")
         if not os.path.isabs(path) or os.path.lexists(path):  # noqa: PTH117
             raise UsageError("The current directory was deleted: change to another one.") from error
@@ -54,34 +54,35 @@ def current_folder() -> str:
 
 
 def disable_telemetry() -> None:
-    """Disable the telemetry of third-party libraries, such as onnxruntime; call before importing
-    them.
+    """Disable the telemetry of third-party libraries, such as onnxruntime.
+
+    Call this before importing the libraries.
     """
     for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
         os.environ[name] = "1"
 
 
 def limit_numeric_threads() -> None:
-    """Limit numerical libraries to one thread, unless the user set a number; call before importing
-    them.
+    """Limit each numerical library to one thread, unless the user has set a number.
 
-    Searches are short, and idle worker threads would spin on cores that indexing needs.
+    Searches are short, and idle worker threads would busy-wait on cores that indexing needs. Call
+    this before importing the libraries.
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 
 def lower_priority() -> None:
-    """Lower the priority of this thread, or of the process if threads have none."""
+    """Lower the priority of this thread, or of the process where threads have no own priority."""
     if sys.platform != "win32":
         os.nice(10)
 
 
 def raise_file_limit(files: int) -> int:
-    """Raise the limit of open files to `files` if the system allows it; return the limit."""
+    """Raise the limit on open files to `files` if the system allows it, and return the limit."""
     if sys.platform == "win32":
         return files
-    import resource  # imported here: only an HTTP server needs it
+    import resource  # imported here, since only an HTTP server needs it
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = files if hard == resource.RLIM_INFINITY else min(files, hard)
@@ -95,13 +96,13 @@ def raise_file_limit(files: int) -> int:
 
 
 def count_cores() -> int:
-    """Count the cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _SWITCH_SECONDS = 0.001
-"""Thread switch interval. At Python's default, a query waits 5 ms after each read while another
-thread is busy.
+"""Thread switch interval. At Python's default of 5 ms, a query waits that long after each read if
+another thread is busy.
 """
 
 
@@ -111,7 +112,7 @@ def switch_threads_often() -> None:
 
 
 _STARTUP_THRESHOLD = 1_000_000
-"""New objects that trigger a garbage collection during startup."""
+"""Number of new objects that triggers a garbage collection during startup."""
 
 _DEFAULT_THRESHOLDS = gc.get_threshold()
 
@@ -122,9 +123,9 @@ def defer_garbage_collection() -> None:
 
 
 def resume_garbage_collection() -> None:
-    """Resume deferred garbage collection; exempt existing objects.
+    """Resume deferred garbage collection, but exempt the existing objects.
 
-    A collection that visits them blocks all threads for up to 120 ms and frees next to nothing.
+    Visiting those objects would block all threads for up to 120 ms and free next to nothing.
     """
     if gc.get_threshold()[0] == _STARTUP_THRESHOLD:
         gc.freeze()
@@ -132,17 +133,19 @@ def resume_garbage_collection() -> None:
 
 
 _TRIM_BYTES = 1 << 20
-"""Minimum free bytes, at the end of the heap or in one block, that glibc returns to the system."""
+"""Minimum size of free memory that glibc returns to the system, at the end of the heap or as one
+block.
+"""
 
 
 def return_freed_memory() -> None:
     """Make glibc return freed memory to the system, in this process and its children.
 
-    By default it keeps a pool per thread. Does nothing on other systems.
+    By default, glibc keeps freed memory in a pool per thread. Outside Linux, nothing is done.
     """
     if sys.platform != "linux":
         return
-    # Imported here: the first handshake does without it.
+    # Imported here, since the first handshake does not need it.
     import ctypes
 
     tune = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -85,7 +85,7 @@ def test_rewordings_are_compared_with_queries_as_typed(run: Run) -> None:
         (("cats.lost.jsonl",), "cats.lost: none of its 1 labeled paths is in cats"),
         (
             ("cats.manual.jsonl", "--baseline", "cats.manual.jsonl"),
-            "not a run of `thumbindex eval`",
+            "is not the output of `thumbindex eval --json`",
         ),
     ],
 )

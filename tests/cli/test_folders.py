@@ -163,7 +163,7 @@ def test_command_inside_an_indexed_folder_uses_and_reports_it(
     assert [
         [entry["path"] for entry in json.loads(result.stdout)["results"]] for result in (inside, at)
     ] == [["one.md"], ["one.md"]]
-    assert f"Using the index of docs ({home / 'one/docs'})" in inside.stderr
+    assert f"Using the folder docs ({home / 'one/docs'})" in inside.stderr
     assert "Using the index" not in at.stderr
     assert [
         entry.name.partition("-")[0]

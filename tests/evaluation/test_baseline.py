@@ -40,5 +40,5 @@ def test_baseline_with_other_queries_is_refused(saved: Baseline, evaluation: Eva
 @pytest.mark.parametrize("text", ["{", '{"sets": [{"name": "a"}]}'])
 def test_invalid_baseline_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match="not a run of `thumbindex eval`"):
+    with pytest.raises(UsageError, match="is not the output of `thumbindex eval --json`"):
         read_baseline(tmp_path / "run.json")

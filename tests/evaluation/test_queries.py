@@ -32,7 +32,7 @@ def test_file_name_gives_the_names_of_set_and_folder(tmp_path: Path) -> None:
         ('{"id": 1, "query": 5, "relevant": []}', "query is 5, but must be text"),
         (
             '{"id": 1, "query": "a", "relevant": [{"path": "a.md"}, 3]}',
-            'relevant 2: not a place: write "plans.md"',
+            'relevant 2: not a path or label: write "plans.md"',
         ),
         (
             '{"id": 1, "query": "a", "relevant": [{"path": "a.md", "grade": "x"}]}',

@@ -174,7 +174,7 @@ def test_error_names_the_missing_extra() -> None:
         text=True,
         timeout=60,
     )
-    assert "needs the extra `postgres`: `uv tool install '.[postgres]'`" in done.stderr
+    assert "needs the extra `postgres`: run `uv tool install '.[postgres]'`" in done.stderr
     assert done.returncode == 3
     assert_no_password(done.stdout + done.stderr)
 
@@ -267,7 +267,7 @@ def test_read_only_role_cannot_publish(
     engine: Engine, reading_engine: Engine, reader_url: str, tmp_path: Path
 ) -> None:
     done = run("engine", "publish", *write_notes(tmp_path), "--engine", reader_url, obj=open_it)
-    assert (done.exit_code, "lacks a right (permission denied" in done.output) == (3, True)
+    assert (done.exit_code, "lacks a privilege (permission denied" in done.output) == (3, True)
     assert list_published(reading_engine) == list_published(engine) == ()
     with (
         reading_engine.read_transaction() as session,

@@ -1,4 +1,4 @@
-"""Compare an evaluation with an earlier run, by the paired bootstrap over queries."""
+"""Compare an evaluation with an earlier run, by a paired bootstrap over queries."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from thumbindex.evaluation.queries import QuerySet, set_digest
 from thumbindex.evaluation.runner import Evaluation, group_by_set
 
 RESAMPLES = 10_000
-"""Bootstrap resamples, enough for three stable decimals."""
+"""Number of bootstrap resamples: enough for three stable decimal places."""
 
 _SEED = 1
 """Fixed seed, so that intervals are reproducible."""
 
 _BATCH = 500
-"""Resamples in memory at a time."""
+"""Number of resamples in memory at a time."""
 
 _PERCENTILES = (2.5, 97.5)
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureDifference:
-    """Two runs over the same queries: both means, and their difference with its 95 % interval."""
+    """The change of a measure between two runs: both means, and a 95% interval of the difference.
+
+    `better` and `worse` count queries.
+    """
 
     name: str
     queries: int
@@ -41,7 +44,10 @@ class MeasureDifference:
 
 
 def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> MeasureDifference:
-    """Compare two runs query by query; both hold the same queries in order, at least one."""
+    """Compare the values of a measure in two runs, query by query.
+
+    `before` and `after` have the same queries in the same order. They must not be empty.
+    """
     changes = [b - a for a, b in zip(before, after, strict=True)]
     return MeasureDifference(
         name,
@@ -55,9 +61,9 @@ def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> 
 
 
 def interval_of(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean and the bounds of its 95 % percentile bootstrap interval (Efron 1979).
+    """Return the mean and the bounds of its 95% percentile bootstrap interval (Efron 1979).
 
-    Needs at least one value. Deterministic.
+    `values` must not be empty. The result is deterministic.
     """
     # Imported here: a command's help does without numpy.
     import numpy as np
@@ -76,7 +82,7 @@ def interval_of(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
-    """Return each query's main measure, set after set."""
+    """Return the main measure of every query, in the order of the evaluations."""
     return [
         evaluation.measured[query.id][MAIN_MEASURE]
         for evaluation in evaluations
@@ -86,14 +92,17 @@ def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The main measure of each query of an earlier run: digest and values by set name."""
+    """The main measure of each query in an earlier run.
+
+    `values` maps a set's name to its digest and to the values by query id.
+    """
 
     path: Path
     values: Mapping[str, tuple[str, Mapping[str, float]]]
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read the output of `eval --json`. Raises UsageError if it is invalid."""
+    """Read a file with the output of `eval --json`. Raises UsageError if the file is invalid."""
     try:
         report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
         values = {
@@ -105,39 +114,42 @@ def read_baseline(path: Path) -> Baseline:
         }
     except OSError as error:
         raise UsageError(
-            f"Cannot read the baseline {path} ({error.strerror}): name the output of `thumbindex "
-            "eval --json`."
+            f"Cannot read the baseline {path} ({error.strerror}): name a file with the output of "
+            "`thumbindex eval --json`."
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{path}: not a run of `thumbindex eval` ({error!r}): make one with `thumbindex "
-            "eval … --json > RUN.json`."
+            f"{path} is not the output of `thumbindex eval --json` ({error!r}): create a baseline "
+            "with `thumbindex eval … --json > RUN.json`."
         ) from error
     return Baseline(path, values)
 
 
 def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError if the baseline lacks a set or has another version of it."""
+    """Raise UsageError if a set is not in the baseline, or has changed since then."""
     for query_set in sets:
         name, queries = query_set.name, query_set.queries
         if name not in baseline.values:
             available = ", ".join(baseline.values) or "none"
             raise UsageError(
-                f"{baseline.path}: the baseline has no set {name}, only {available}: omit the "
-                "set, or make a baseline with it."
+                f"The baseline {baseline.path} has no set {name}, only {available}: omit this "
+                "set, or create a baseline that contains it."
             )
         digest, values = baseline.values[name]
         if digest != set_digest(queries) or {query.id for query in queries} - {*values}:
             raise UsageError(
-                f"{baseline.path}: the queries or labels of {name} have changed since this "
-                "baseline: make the baseline again."
+                f"The queries or labels of {name} have changed since the baseline {baseline.path} "
+                "was created: create it again."
             )
 
 
 def compare_with(
     baseline: Baseline, evaluations: Sequence[Evaluation]
 ) -> tuple[MeasureDifference, ...]:
-    """Compare sets with the baseline query by query; several sets are also compared as `ALL`."""
+    """Compare each set with the baseline, query by query.
+
+    Several sets are also compared together, as `ALL`.
+    """
     return tuple(
         compare_runs(
             name,

@@ -1,6 +1,7 @@
-"""Labeled queries from a vault's own notes: link texts, page names and descriptions.
+"""Create labeled queries from a vault's own notes: from link texts and descriptions of pages.
 
-These known-item queries need no manual labels: the relevant pages are the links' targets.
+These known-item queries need no manual labels. The relevant page is the link's target, or the page
+that the description is from.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ if TYPE_CHECKING:
     from thumbindex.library import Library, NoteText
 
 _QUERY_KINDS = ("title", "link", "description")
-"""Links by page name, links in other words, and descriptions. The first kind that fits wins."""
+"""Kinds of queries: link texts that are names of the page, other link texts, and descriptions.
+
+If several kinds apply to a text, its query has the first of them.
+"""
 
 _MAX_QUERIES = 400
-"""Maximum queries of all kinds, enough for an interval of ±0.02."""
+"""Maximum number of queries of all kinds: enough for an interval of ±0.02."""
 
 _MAX_TARGETS = 3
-"""Maximum target pages of a text; more are ambiguous."""
+"""Maximum number of target pages per text. A text with more targets is ambiguous."""
 
 _SHORTEST_DESCRIPTION, _LONGEST_TEXT = 4, 400
-"""Minimum words of a description, and maximum characters of a query."""
+"""Minimum number of words in a description, and maximum number of characters in a query."""
 
 _POINTER_WORDS = frozenset(
     "here there click link links page pages note notes more read see learn also article section "
@@ -46,7 +50,10 @@ _POINTER_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Mention:
-    """A text with one target page, and the note that links to it."""
+    """A link text or description, with its target page.
+
+    `source` is the note that contains the link.
+    """
 
     kind: str
     text: str
@@ -58,10 +65,11 @@ class _Mention:
 def queries_from_links(
     notes: Sequence[NoteText], most: int = _MAX_QUERIES
 ) -> tuple[LabeledQuery, ...]:
-    """Return up to `most` labeled queries from the notes, balanced by kind and deterministic.
+    """Return up to `most` labeled queries from the notes, balanced by kind.
 
-    A link's query ignores all notes that link with the same text. Omits texts without a subject,
-    with many targets, or equal to another page's name, and descriptions quoted in their page.
+    The selection is deterministic. If a query is a link text, all notes with links of that text are
+    ignored. Leaves out texts that have no subject or too many targets, texts that are names of
+    other pages, and descriptions that are repeated in their page.
     """
     pages = _pages_by_name(notes)
     mentions: dict[str, list[_Mention]] = defaultdict(list)
@@ -74,7 +82,7 @@ def queries_from_links(
             label.path for label in query.relevant
         }:
             queries[query.kind].append(query)
-    # alternate between kinds; if one runs out, the others fill up
+    # alternate between kinds; if one runs out, continue with the others
     in_turns = chain.from_iterable(zip_longest(*(queries[kind] for kind in _QUERY_KINDS)))
     selected = list(filter(None, in_turns))[:most]
     return tuple(sorted(selected, key=lambda query: _QUERY_KINDS.index(query.kind)))
@@ -90,7 +98,7 @@ def _pages_by_name(notes: Sequence[NoteText]) -> Mapping[str, set[str]]:
 
 def has_subject(text: str) -> bool:
     """Return whether a text names a subject, unlike a URL, a number or "see here"."""
-    shortest = 3 if text.isascii() else 2  # two Chinese characters are a word
+    shortest = 3 if text.isascii() else 2  # two Chinese characters can be a word
     if "://" in text or text.startswith("www.") or not shortest <= len(text) <= _LONGEST_TEXT:
         return False
     return any(
@@ -100,12 +108,12 @@ def has_subject(text: str) -> bool:
 
 
 def fold_words(text: str) -> str:
-    """Return a text's folded words for comparison."""
+    """Return the folded words of a text, for comparison."""
     return " ".join(words(text))
 
 
 def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
-    """Write queries as JSONL for `load_queries`."""
+    """Write queries to a JSONL file, which `load_queries` can read."""
     write_rows(path, map(asdict, queries), "queries", "--write-queries")
 
 
@@ -113,7 +121,7 @@ def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
 
 
 def _link_mentions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield the texts of links to other pages, without embeds."""
+    """Yield the text and target of each link to another page. Embeds are skipped."""
     by_path = {(note.document.folder, note.document.path): note for note in notes}
     for note in notes:
         for link in note.links:
@@ -137,7 +145,7 @@ def _link_text(link: Link) -> str:
 
 
 def _is_name_of(text: str, target: NoteText, heading: str | None) -> bool:
-    """Return whether every word of a text is in one of the target's names."""
+    """Return whether one of the target's names contains every subject word of a text."""
     document = target.document
     stem = document.path.rpartition(".")[0]
     names = (document.title, *document.aliases, stem, f"{document.title} {heading or ''}")
@@ -146,12 +154,12 @@ def _is_name_of(text: str, target: NoteText, heading: str | None) -> bool:
 
 
 def _subject_words(text: str) -> set[str]:
-    """Return the words of a text without stop words and plural endings."""
+    """Return the words of a text, without stop words and without plural endings."""
     return {word.removesuffix("s") for word in words(text) if word not in STOP_WORDS}
 
 
 def match_heading(fragment: str, headings: Sequence[str]) -> str | None:
-    """Return the heading of a link's fragment, written as text or anchor; None if none matches."""
+    """Return the heading that a link's fragment names (as text or as an anchor), or None."""
     letters = _letters_only(fragment.rpartition("#")[2])
     return (
         next((heading for heading in headings if _letters_only(heading) == letters), None)
@@ -165,7 +173,7 @@ def _letters_only(text: str) -> str:
 
 
 def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield front matter descriptions that their page does not repeat."""
+    """Yield each front matter description that is not repeated in the text of its page."""
     for note in notes:
         text = " ".join(strip_markup(note.document.description).split())
         if len(words(text)) < _SHORTEST_DESCRIPTION:
@@ -178,7 +186,10 @@ def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
 
 
 def _query(mentions: Sequence[_Mention]) -> LabeledQuery | None:
-    """Build a query from mentions with one text; None without a subject or with many targets."""
+    """Build a query from all mentions with the same text.
+
+    Returns None if the text has no subject or too many targets.
+    """
     kind = min((mention.kind for mention in mentions), key=_QUERY_KINDS.index)
     text = next(mention.text for mention in mentions if mention.kind == kind)
     labels = tuple(dict.fromkeys(Label(mention.path, mention.heading, 2) for mention in mentions))
@@ -190,7 +201,7 @@ def _query(mentions: Sequence[_Mention]) -> LabeledQuery | None:
 
 
 def _draw_key(text: str) -> str:
-    """Return a deterministic sampling key of a text."""
+    """Return a hash of a text. Queries are sampled in the order of their hashes."""
     return hashlib.blake2b(
         fold_words(text).encode("utf-8", "surrogatepass"), digest_size=8
     ).hexdigest()
@@ -200,9 +211,11 @@ def _draw_key(text: str) -> str:
 
 
 def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
-    """Return a library and excluded paths that hide a query's source from the search.
+    """Return a library and paths to exclude, which hide a query's source from the search.
 
-    Removing the source notes from the ranking is not enough, since stages follow their links.
+    The library does not search descriptions if the query is one. The excluded paths are those of
+    the notes with the link. Removing these notes from the ranking would not be enough, since some
+    stages follow their links.
     """
     if query.kind == "description":
         settings = library.config.query
@@ -213,7 +226,7 @@ def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tup
 
 
 def read_own_queries(library: Library) -> tuple[LabeledQuery, ...]:
-    """Return queries from a library's own notes. Raises UsageError if there are none."""
+    """Return labeled queries from a library's own notes. Raises UsageError if there are none."""
     if not (queries := queries_from_links(library.all_notes())):
         raise UsageError(
             "No queries can be made from these notes: they have no suitable link texts or "
@@ -223,10 +236,14 @@ def read_own_queries(library: Library) -> tuple[LabeledQuery, ...]:
 
 
 def check_source(queries: Sequence[Path], from_links: bool, keep: Path | None) -> None:
-    """Raise UsageError unless queries come from either files or links; only the latter are kept."""
+    """Raise UsageError unless the queries come from either files or links.
+
+    Also raises it if `keep`, a file to write queries to, is given for queries from files.
+    """
     if from_links is bool(queries):
         raise UsageError(
-            "Name files of labeled queries, or use --from-links for queries from your notes."
+            "Choose one source of queries: name files of labeled queries, or use --from-links for "
+            "queries from your notes."
         )
     if keep and not from_links:
-        raise UsageError("--write-queries works only with --from-links: add it.")
+        raise UsageError("--write-queries works only with --from-links: add that option.")

@@ -1,4 +1,4 @@
-"""Ranking measures (nDCG, MRR, recall, success) by query and by kind; and runs as files."""
+"""Compute ranking measures (nDCG, MRR, recall, success), and write runs to files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ MEASURES = ("nDCG@10", "MRR@10", "R@5", "R@10", "S@1", "sec@1", "sec@3", "sec@10
 """All measures in display order."""
 
 MAIN_MEASURE = MEASURES[0]
-"""The measure that compares configurations."""
+"""The measure by which configurations are compared."""
 
 Measured = Mapping[str, float]
-"""One query's measures by name; `sec@` measures only if its labels name headings."""
+"""One query's measures by name. `sec@` measures are included only if its labels name headings."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankedPassage:
-    """One ranked passage of a run."""
+    """One passage in a ranking."""
 
     path: str
     heading_path: tuple[str, ...]
@@ -35,7 +35,7 @@ class RankedPassage:
 def measure_run(
     run: Mapping[str, Sequence[RankedPassage]], queries: Sequence[LabeledQuery]
 ) -> dict[str, Measured]:
-    """Return each query's measures by id; a query missing from the run scores 0."""
+    """Return the measures by query id. A query that is missing from the run scores 0."""
     with_sections = any(passage.heading_path for ranking in run.values() for passage in ranking)
     return {query.id: score_query(query, run.get(query.id, ()), with_sections) for query in queries}
 
@@ -43,7 +43,7 @@ def measure_run(
 def by_kind(
     measured: Sequence[tuple[str, Measured]],
 ) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Return the mean of each measure and the number of queries, for `ALL` and by kind."""
+    """Return the mean of each measure and the number of queries, for `ALL` and for each kind."""
     groups: dict[str, list[Measured]] = {"ALL": []}
     for kind, measures in measured:
         groups["ALL"].append(measures)
@@ -57,8 +57,10 @@ def by_kind(
 def score_query(
     query: LabeledQuery, passages: Sequence[RankedPassage], with_sections: bool = True
 ) -> dict[str, float]:
-    """Score one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall and
-    success; sections if labels name headings.
+    """Return the nDCG, MRR, recall and success of one ranking.
+
+    The gain in nDCG is 2^grade - 1 (Järvelin & Kekäläinen 2002). If labels name headings, also
+    returns whether the right sections were ranked, unless `with_sections` is False.
     """
     grades: dict[str, int] = {}
     for label in query.relevant:
@@ -132,7 +134,7 @@ def _means(measured: Sequence[Measured]) -> dict[str, float]:
 
 
 def write_run(path: Path, run: Mapping[str, Iterable[RankedPassage]]) -> None:
-    """Write a run as JSONL. Raises UsageError if it cannot be written."""
+    """Write a run to a JSONL file. Raises UsageError if the file cannot be written."""
     rows = [
         {"id": query_id, "results": [asdict(passage) for passage in passages]}
         for query_id, passages in run.items()
@@ -163,7 +165,7 @@ def check_ids(sets: Sequence[QuerySet]) -> None:
         for query in query_set.queries:
             if first := set_of.get(query.id):
                 raise UsageError(
-                    f"The sets {first} and {query_set.name} both have a query {query.id!r}: "
-                    "write the run of each set separately with --run."
+                    f"The sets {first} and {query_set.name} both have a query with the id "
+                    f"{query.id!r}: evaluate each set separately with --run."
                 )
             set_of[query.id] = query_set.name

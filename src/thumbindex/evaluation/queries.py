@@ -1,4 +1,4 @@
-"""Files of labeled queries: one JSON object per line, in the format of `shared/eval`."""
+"""Read files of labeled queries. Each line is a JSON object (see `docs/evaluate.md`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_REWORDINGS
 
 _DIGEST_DIGITS = 16
-"""Hexadecimal digits of a set's digest."""
+"""Number of hexadecimal digits in the digest of a query set."""
 
 _EXAMPLE = '{"id": "1", "query": "who decided?", "relevant": ["plans.md"]}'
 
 Kinds = Mapping[str, tuple[tuple[type, ...], str]]
-"""The types of an object's keys, and their names in errors."""
+"""For each key of an object: the types that its value may have, and their name in errors."""
 
 _REQUIRED: Kinds = {
     "id": ((str, int), "text or a number"),
@@ -38,12 +38,12 @@ _LABEL: Kinds = {
 }
 
 _MAX_QUOTED = 40
-"""Maximum characters of a wrong value that an error quotes."""
+"""Maximum number of characters that an error message quotes of a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A relevant place of a query; grade 2 answers it fully, 1 in part."""
+    """A note or section that is relevant to a query: it answers fully (grade 2) or in part (1)."""
 
     path: str
     heading: str | None
@@ -52,7 +52,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabeledQuery:
-    """A query with its relevant places."""
+    """A query, and labels for the notes or sections that are relevant to it."""
 
     id: str
     query: str
@@ -64,7 +64,7 @@ class LabeledQuery:
 
     @property
     def rewording(self) -> dict[str, Any]:
-        """`also` and `passage` as arguments of `Library.query`, without empty ones."""
+        """`also` and `passage` as arguments of `Library.query`. Empty ones are left out."""
         arguments = {"also": self.also, "passage": self.passage}
         return {name: value for name, value in arguments.items() if value}
 
@@ -76,24 +76,24 @@ class LabeledQuery:
 
 @dataclass(frozen=True, slots=True)
 class QuerySet:
-    """The queries of one file, named after the file without its suffix."""
+    """The queries of one file. `name` is the file's name without its suffix."""
 
     name: str
     queries: tuple[LabeledQuery, ...]
 
     @property
     def folder(self) -> str:
-        """The folder that the set belongs to: its name up to the first dot."""
+        """The name of the folder that the set belongs to: the set's name up to the first dot."""
         return self.name.partition(".")[0]
 
 
 def load_set(path: Path) -> QuerySet:
-    """Read a query set. Raises UsageError with path and line."""
+    """Read a query set from a file. Raises UsageError, which names the path and line."""
     return QuerySet(path.name.removesuffix(".jsonl"), load_queries(path))
 
 
 def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
-    """Read labeled queries. Raises UsageError with path and line."""
+    """Read labeled queries from a file. Raises UsageError, which names the path and line."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -110,14 +110,15 @@ def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
             raise UsageError(f"{position}: duplicate id {query.id!r}: give each query its own id.")
         queries[query.id] = query
     if not queries:
-        raise UsageError(f"{path}: the file has no queries: write lines such as {_EXAMPLE}")
+        raise UsageError(f"{path} contains no queries: write lines such as {_EXAMPLE}")
     return tuple(queries.values())
 
 
 def set_digest(queries: Sequence[LabeledQuery]) -> str:
-    """Return a digest of queries and labels in any order; runs with equal digests are comparable.
+    """Return a digest of queries and labels that does not depend on their order.
 
-    Excludes rewordings, so that runs with and without them can be compared.
+    Runs with the same digest can be compared. The digest does not cover rewordings, so that runs
+    with and without them can be compared, too.
     """
     values: list[tuple[Any, ...]] = []
     for query in queries:
@@ -149,8 +150,8 @@ def _read_query(line: str, position: str) -> LabeledQuery:
     )
     if not labels:
         raise UsageError(
-            f"{position}: the query has no relevant places, so recall cannot be measured: remove "
-            "the query."
+            f"{position}: the list `relevant` is empty, so recall cannot be measured: add a "
+            "relevant note, or remove the query."
         )
     if not row["query"].strip():
         raise UsageError(f"{position}: the query is empty: write its text.")
@@ -178,15 +179,18 @@ def _read_label(label: Any, position: str) -> Label:
         return Label(label, None, 1)
     if not isinstance(label, dict) or not label.get("path"):
         raise UsageError(
-            f'{position}: not a place: write "plans.md" or {{"path": "plans.md"}}, with an '
-            "optional heading and grade (1 in part, 2 fully)."
+            f'{position}: not a path or label: write "plans.md" or {{"path": "plans.md"}}, with an '
+            "optional heading and grade (1: answers in part, 2: answers fully)."
         )
     label = _checked(label, position, _LABEL)
     return Label(label["path"], label.get("heading"), int(label.get("grade", 1)))
 
 
 def _checked(row: Mapping[str, Any], position: str, kinds: Kinds) -> dict[str, Any]:
-    """Return an object's values for the keys of `kinds`. Raises UsageError for a wrong type."""
+    """Return the values that an object has for the keys of `kinds`.
+
+    Raises UsageError if a value has the wrong type.
+    """
     values = {key: row[key] for key in kinds if row.get(key) is not None}
     for key, value in values.items():
         types, name = kinds[key]

@@ -14,7 +14,7 @@ from thumbindex.evaluation.runner import Evaluation, group_by_set, pooled_means
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """The evaluated sets, and the changes since a baseline."""
+    """The evaluations of query sets, and their changes since a baseline."""
 
     evaluations: tuple[Evaluation, ...]
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # non-default, by set
@@ -23,7 +23,7 @@ class EvaluationReport:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of answers with the user's limit: milliseconds, and tokens per query."""
+    """The cost of normal answers: latency percentiles in milliseconds, and tokens per query."""
 
     p50: float
     p95: float
@@ -31,7 +31,7 @@ class Cost:
 
 
 def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
-    """Return the cost of all queries of some sets."""
+    """Return the cost over all queries of the evaluations."""
     # Imported here: a command's help does without numpy.
     import numpy as np
 
@@ -41,10 +41,7 @@ def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
 
 
 def report_json(report: EvaluationReport) -> dict[str, Any]:
-    """Return the output of `eval --json` (`docs/schema/eval.json`).
-
-    The measures by kind equal those of the scorer in `shared/eval`.
-    """
+    """Return the output of `eval --json` (`docs/schema/eval.json`)."""
     values: dict[str, Any] = _measured(report.evaluations)
     values["sets"] = [
         _set(evaluation, report.settings.get(evaluation.name, {}))
@@ -119,7 +116,7 @@ def tables(report: EvaluationReport) -> tuple[ReportTable, ...]:
 
 
 def verdict_of(difference: MeasureDifference) -> str:
-    """Name a difference: better, worse, within the noise, or no change."""
+    """Describe a difference: "better", "worse", "within the noise" or "no change"."""
     if difference.low > 0 or difference.high < 0:
         return "better" if difference.difference > 0 else "worse"
     return "within the noise" if difference.better or difference.worse else "no change"
@@ -138,8 +135,8 @@ def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
         for name, scores, counts, group in scored
     ]
     note = (
-        "Latency and tokens are of a normal answer (`query.limit` passages); quality is measured "
-        "on a longer ranking."
+        "Latency and tokens are measured on normal answers (`query.limit` passages), quality on "
+        "longer rankings."
     )
     return ReportTable(
         "By set", ("set", "n", *MEASURES, *_COST, "unanswered"), tuple(rows), (note,)
@@ -172,7 +169,7 @@ def _since(baseline: Sequence[MeasureDifference]) -> ReportTable:
         f"{MAIN_MEASURE} since the baseline",
         ("set", "n", *change, "queries better", "worse"),
         tuple(rows),
-        ("The interval is a paired bootstrap over queries.",),
+        ("The interval is from a paired bootstrap over queries.",),
     )
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 _MIN_DOCUMENTS = 10
-"""Minimum documents of a ranking, if they exist; measures use the first ten."""
+"""Minimum number of documents in a ranking, if there are so many. Measures use the first ten."""
 
 RANKED_PASSAGES = 50
 """Default number of passages in a ranking, usually enough for ten documents."""
 
 _CUTOFF_SETTING = "query.confidence.minimum_relevance"
-"""Key of the cutoff for weak passages; an evaluation disables it unless this key is set."""
+"""Key of the cutoff for weak passages. An evaluation disables it unless the user has set it."""
 
 _ShowProgress = Callable[[Progress], None]
 
@@ -36,12 +36,12 @@ class QuerySource:
     name: str
     library: Library
     queries: tuple[LabeledQuery, ...]
-    from_notes: bool = False  # then the source notes of a query are excluded
+    from_notes: bool = False  # if so, a search excludes the notes that its query is from
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The result of one query: a long ranking to measure, and the cost of a normal answer."""
+    """The result of one query: a long ranking for the measures, and the cost of a normal answer."""
 
     ranking: tuple[RankedPassage, ...]
     seconds: float  # of the normal answer
@@ -62,7 +62,7 @@ class Evaluation:
 
     @property
     def run(self) -> dict[str, tuple[RankedPassage, ...]]:
-        """The rankings, best passage first."""
+        """The rankings by query id, best passage first."""
         return {query: result.ranking for query, result in self.results.items()}
 
     @property
@@ -79,10 +79,10 @@ def evaluate(
     name: str = "queries",
     from_notes: bool = False,
 ) -> Evaluation:
-    """Run every query twice, with the normal limit and with `limit` passages, and measure.
+    """Run every query with the normal limit and again with `limit` passages, and measure both.
 
-    The normal query is timed and runs first, so that caches are as cold as for a user. The index
-    is already open.
+    The cost is measured on the first answer, when caches are as cold as for a user, and the quality
+    on the second. Opening the index is not timed.
     """
     ranking_library = without_cutoff(library)
     index = library.query(queries[0].query).index
@@ -119,7 +119,7 @@ def group_by_set(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[Eval
 def pooled_means(
     evaluations: Sequence[Evaluation],
 ) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Return means and numbers of queries over several sets, for `ALL` and by kind."""
+    """Return mean measures and numbers of queries over all sets, for `ALL` and for each kind."""
     return by_kind(
         [
             (query.kind, evaluation.measured[query.id])
@@ -130,7 +130,7 @@ def pooled_means(
 
 
 def without_cutoff(library: Library) -> Library:
-    """Disable the cutoff for weak passages, unless the configuration sets it."""
+    """Return a library without the cutoff for weak passages, unless the user has set the cutoff."""
     settings = library.config.query
     if _CUTOFF_SETTING in library.config.pinned:
         return library
@@ -140,7 +140,10 @@ def without_cutoff(library: Library) -> Library:
 
 
 def check_labels(source: QuerySource) -> int:
-    """Return the number of labeled paths missing in the folders. Raises UsageError if all are."""
+    """Return the number of labeled paths that are not in the library's folders.
+
+    Raises UsageError if none of them is.
+    """
     indexed = {plain_path(entry.path) for entry in source.library.outline()}
     labeled = {plain_path(label.path) for query in source.queries for label in query.relevant}
     folders = ", ".join(name for name, _ in source.library.folders)
@@ -148,8 +151,8 @@ def check_labels(source: QuerySource) -> int:
         prefix = source.name.partition(".")[0]
         raise UsageError(
             f"{source.name}: none of its {len(labeled):,} labeled paths is in {folders}: name the "
-            f"set's folder with --folder. Among several folders, the set {prefix}.KIND.jsonl "
-            f"belongs to the one named {prefix}."
+            f"set's folder with --folder. If you name several folders, a file {prefix}.KIND.jsonl "
+            f"is used with the folder {prefix}."
         )
     return len(labeled - indexed)
 

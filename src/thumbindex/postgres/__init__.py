@@ -1,6 +1,7 @@
-"""Folders in PostgreSQL: builders publish indexes, and any number of servers answer from them.
+"""Published folders: builders copy their indexes to PostgreSQL, and servers answer from there.
 
-Names are imported on first use, since the driver is an extra and slow to import.
+The public names are imported on first use, since the database driver is an optional extra and slow
+to import.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -40,13 +40,13 @@ except ImportError as error:
     ) from error
 
 MAX_CONNECTIONS = 8
-"""Maximum connections of one process; a query uses one."""
+"""Maximum number of connections per process. Each query uses one."""
 
 WAIT_SECONDS = 10
 """Maximum wait for a free connection."""
 
 MAX_AGE_SECONDS = 300.0
-"""Age at which a connection is replaced, so that a recovered standby is used again."""
+"""Maximum age of a reused connection. New connections can reach a standby that has recovered."""
 
 DEFAULTS: Mapping[str, str | int] = {
     "application_name": "thumbindex",
@@ -56,12 +56,12 @@ DEFAULTS: Mapping[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""Default connection parameters; the address may override them. They detect a dead server or
-network after about 15 s.
+"""Default connection parameters, which the address may override. With them, a dead server or
+network is detected after about 15 s.
 """
 
 VERSION = 8
-"""Version of our schema. Only `thumbindex engine migrate` replaces another version."""
+"""Version of our database schema. Only `thumbindex engine migrate` replaces an earlier schema."""
 
 TABLES = {
     "documents": {
@@ -92,16 +92,16 @@ TABLES = {
     "parts": {"segment": "text", "name": "text", "data": "bytea"},
     "vectors": {"id": "int8", "vector": "halfvec"},
 }
-"""Tables with one partition per folder, and the types of their columns."""
+"""The tables that are partitioned by folder, and the types of their columns."""
 
 _EARLIER_TABLES = (
     *("abbreviations", "links", "problems", "segments", "postings", "words"),
     *("repeats", "clusters", "decided", "alike", "texts", "wanted"),
 )
-"""Tables of earlier versions; a migration drops them, since some hold note texts."""
+"""Tables of earlier schema versions. A migration drops them, since some contain note texts."""
 
 STATEMENT_SECONDS = 30
-"""Timeout of one statement of a query."""
+"""Timeout of each SQL statement in a query."""
 
 LAG_QUERY = (
     "SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0"
@@ -110,16 +110,17 @@ LAG_QUERY = (
     " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) "
     "END)::float8, pg_is_in_recovery()"
 )
-"""SQL for the maximum replication lag in seconds, and for whether the server is a standby.
+"""SQL query for the replication lag in seconds, and for whether the server is a standby.
 
-A disconnected standby reports the age of its last replayed transaction.
+The lag is an upper bound. If a standby is disconnected or has changes to replay, its lag is the age
+of the last transaction that it replayed.
 """
 
 LAG_CHECK_SECONDS = 5.0
 """Minimum interval between lag checks while queries run."""
 
 _LOCK_CLASS = 0x7468756D
-"""First half of our advisory lock keys ("thum"), which avoids clashes with other programs."""
+"""First half of our advisory lock keys: "thum" in ASCII, unlikely to be used elsewhere."""
 
 Connection = psycopg.Connection[Any]
 ResultRow = tuple[Any, ...]
@@ -140,7 +141,7 @@ class _HalfVectorDumper(Dumper):
 
 
 class DatabaseSession:
-    """One transaction of a connection."""
+    """One transaction on a connection."""
 
     def __init__(self, connection: Connection, location: str) -> None:
         self._connection, self._location = connection, location
@@ -149,7 +150,7 @@ class DatabaseSession:
 
     @property
     def server(self) -> str:
-        """Name and port of the connected server, safe to show."""
+        """Name and port of the connected server, without user or password."""
         return _server_name(self._connection)
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[ResultRow]:
@@ -157,7 +158,7 @@ class DatabaseSession:
             return self._connection.execute(sql.encode(), parameters, binary=True).fetchall()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Execute a statement; return the number of affected rows."""
+        """Execute a statement, and return the number of affected rows."""
         with self._statement():
             return self._connection.execute(sql.encode(), parameters).rowcount
 
@@ -168,7 +169,7 @@ class DatabaseSession:
         types: Sequence[str],
         rows: Iterable[Sequence[Any]],
     ) -> None:
-        """Insert rows with COPY; `types` are the types of `columns`."""
+        """Insert rows with COPY. `types` are the PostgreSQL types of `columns`."""
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
         with (
             self._lock,
@@ -182,7 +183,7 @@ class DatabaseSession:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Run one statement at a time; after a lost connection, raise that error again."""
+        """Run one statement at a time. Once the connection is lost, all raise the same error."""
         with self._lock:
             if self._connection_error is not None:
                 raise self._connection_error
@@ -198,7 +199,7 @@ class DatabaseSession:
 
 
 class ConnectionPool:
-    """A thread-safe pool of at most `MAX_CONNECTIONS` connections; libpq chooses the server."""
+    """A thread-safe pool of at most `MAX_CONNECTIONS` connections. libpq chooses the server."""
 
     def __init__(self, url: str, prepare: Callable[[Connection], None], *, writes: bool) -> None:
         parameters: dict[str, Any] = conninfo_to_dict(url)
@@ -223,9 +224,10 @@ class ConnectionPool:
         return len(self._idle)
 
     def acquire(self) -> Connection:
-        """Return a free or new connection; call `release` afterwards.
+        """Return a free connection, or open one. The caller must `release` it.
 
-        Raises psycopg.Error, or EngineError if all connections stay in use.
+        Raises psycopg.Error if no connection can be opened, or EngineError if all connections stay
+        in use.
         """
         with self._slots:
             self.waiting += 1
@@ -248,7 +250,7 @@ class ConnectionPool:
     def release(self, connection: Connection) -> None:
         """Return a connection to the pool.
 
-        If it broke, close the others too: they probably lead to the same server.
+        If the connection broke, the others are closed too: their server is probably the same.
         """
         if connection.closed:
             self.close()
@@ -264,7 +266,7 @@ class ConnectionPool:
             _close(connection)
 
     def close(self) -> None:
-        """Close free connections now, and the others on release."""
+        """Close the free connections now, and the others when they are released."""
         with self._slots:
             free, self._idle = self._idle, []
             self._closed_at = time.monotonic()
@@ -304,7 +306,7 @@ def _server_name(connection: Connection) -> str:
 
 
 def _servers(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield host name, IP address and port of each server."""
+    """Yield the host name, IP address and port of each server in the connection parameters."""
     hosts, addresses, ports = (
         str(parameters.get(key) or "").split(",") for key in ("host", "hostaddr", "port")
     )
@@ -320,20 +322,21 @@ def _format_server(host: str, ip: str, port: str) -> str:
 
 
 def public_address(url: str) -> str:
-    """Return an address without user and password, safe to show.
+    """Return a database address without user and password, so that it can be shown.
 
-    Raises EngineError, without quoting the address, if it is invalid.
+    Raises EngineError if the address is invalid. The error message does not quote the address.
     """
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.Error:
         parameters = {"host": "@"}
     host, port, database = (str(parameters.get(key) or "") for key in ("host", "port", "dbname"))
-    # these may be parts of a password
+    # in an invalid address, these may be parts of a password
     if re.search(r"[@%\s]", host) or re.search(r"[^\d,]", port) or re.search("[@/]", database):
         raise EngineError(
-            "The database address is invalid: write postgresql://user@host:5432/name. Encode "
-            "special characters in a name or password, such as %40 for @ or %2F for /."
+            "The database address is invalid: write postgresql://user@host:5432/name. "
+            "Percent-encode special characters in names and passwords, such as %40 for @ or %2F "
+            "for /."
         )
     servers = _server_list(parameters)
     return f"{servers}/{database}" if database else servers
@@ -350,18 +353,18 @@ def _server_list(parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The state of a server at the last check."""
+    """A server's role and replication lag at the last check."""
 
     server: str = ""
     is_standby: bool = False
-    lag: float = 0.0  # seconds behind its primary
+    lag: float = 0.0  # seconds behind the primary
     at: float = float("-inf")  # monotonic time
 
 
 class Engine:
     """A database that holds published folders.
 
-    Connects on first use. Among several servers in the address, a writer connects to the primary
+    Connects on first use. If the address names several servers, a writer connects to the primary
     and a reader prefers a standby. Thread-safe.
     """
 
@@ -372,14 +375,14 @@ class Engine:
         self._server_state = ServerState()
 
     def close(self) -> None:
-        """Close the connections; the next query opens new ones."""
+        """Close the connections. The next query opens a new one."""
         self._connections.close()
 
     # -------------------------------------------------------------- sessions
 
     @contextmanager
     def read_transaction(self) -> Iterator[DatabaseSession]:
-        """Open a read-only session over one snapshot.
+        """Open a read-only session on one snapshot of the database.
 
         Raises EngineError, or EngineConnectionError if a retry may succeed.
         """
@@ -398,7 +401,7 @@ class Engine:
     def write_transaction(self, lock: int | None = None) -> Iterator[DatabaseSession]:
         """Open a session that commits all of its changes or none.
 
-        Raises IndexBusyError if another session holds `lock`.
+        Raises IndexBusyError if another session holds the advisory lock with the key `lock`.
         """
         with self._transaction(b"BEGIN") as connection:
             if lock is not None:
@@ -415,7 +418,7 @@ class Engine:
 
     @contextmanager
     def _transaction(self, begin: bytes) -> Iterator[Connection]:
-        """Yield a connection in a transaction, rolled back unless committed."""
+        """Yield a connection in a transaction, which is rolled back unless it is committed."""
         with translating_errors(self.location):
             connection = self._begin(begin)
             try:
@@ -427,7 +430,7 @@ class Engine:
                 self._connections.release(connection)
 
     def _begin(self, begin: bytes) -> Connection:
-        """Begin a transaction; retry once if a pooled connection turns out to be dead."""
+        """Begin a transaction, and retry once if a pooled connection turns out to be dead."""
         for is_last in (False, True):
             connection = self._connections.acquire()
             try:
@@ -442,16 +445,16 @@ class Engine:
         return connection
 
     def _check_lag(self, session: DatabaseSession) -> None:
-        """Record the connected server and its lag."""
+        """Record the connected server, its role and its replication lag."""
         ((lag, is_standby),) = session.fetch(LAG_QUERY)
         self._server_state = ServerState(session.server, is_standby, float(lag), time.monotonic())
 
     def lag(self, within: float) -> float:
-        """Return the last recorded lag in seconds; 0 if it is older than `within` seconds."""
+        """Return the lag in seconds, or 0 if it was recorded more than `within` seconds ago."""
         return self._server_state.lag if time.monotonic() < self._server_state.at + within else 0.0
 
     def status(self, session: DatabaseSession | None = None) -> DatabaseStatus:
-        """Return the state of the pool and, with a session, of the connected server."""
+        """Return the state of the connection pool and, given a session, of the connected server."""
         server_state = None
         if session is not None:
             self._check_lag(session)
@@ -470,7 +473,7 @@ class Engine:
     # -------------------------------------------------------------- schema
 
     def version(self) -> int:
-        """Return the schema version of the database; 0 if it has no schema of ours."""
+        """Return the version of our schema in the database, or 0 if there is none."""
         with self.read_transaction() as session:
             if session.fetch("SELECT to_regclass('facts')::text") == [(None,)]:
                 return 0
@@ -478,7 +481,7 @@ class Engine:
             return int(rows[0][0]) if rows else 0
 
     def check(self) -> None:
-        """Raise EngineError if the schema is missing or old, IndexTooNewError if it is newer."""
+        """Raise EngineError if our schema is missing or old, IndexTooNewError if it is newer."""
         version = self.version()
         if version == 0:
             raise EngineError(
@@ -493,14 +496,14 @@ class Engine:
         if version < VERSION:
             raise EngineError(
                 f"An older thumbindex created the index at {self.location} (schema {version}): run "
-                "`thumbindex engine migrate --engine URL`; then builders publish their folders "
-                "again."
+                "`thumbindex engine migrate --engine URL`, then publish the folders again."
             )
 
     def migrate(self) -> int:
-        """Create the tables, replacing those of an earlier version; return the previous version.
+        """Create the tables, and return the previous schema version (0 if there was none).
 
-        Data is not converted: builders publish their folders again.
+        Tables of an earlier version are replaced by empty ones. Builders must publish their
+        folders again.
         """
         version = self.version()
         if version > VERSION:
@@ -525,7 +528,7 @@ class Engine:
         return version
 
     def _refuse_foreign_tables(self, names: list[str]) -> None:
-        """Raise EngineError if another program's tables have our names."""
+        """Raise EngineError if the database has another program's table with one of our names."""
         with self.read_transaction() as session:
             rows = session.fetch(
                 "SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL "
@@ -534,8 +537,8 @@ class Engine:
             )
         if rows:
             raise EngineError(
-                f"{self.location} has a table {rows[0][0]!r} of another program: give thumbindex a "
-                "database of its own."
+                f"{self.location} already has a table {rows[0][0]!r}, which thumbindex did not "
+                "create: create a separate database for thumbindex."
             )
 
 
@@ -557,7 +560,9 @@ def _register_vector_type(connection: psycopg.Connection[Any]) -> None:
 
 
 _RETRYABLE_STATES = ("57P01", "57P02", "57P03", "57P05", "40001", "40P01", "25P03")
-"""SQLSTATEs worth a retry: the server stops or starts, or a standby cancels the query."""
+"""SQLSTATEs after which a retry may succeed: the server was stopping or starting, canceled the
+statement because of a conflict, or ended an idle session.
+"""
 
 
 def is_retryable(error: psycopg.Error) -> bool:
@@ -579,7 +584,7 @@ def translating_errors(location: str) -> Iterator[None]:
 
 def translate_pg_error(error: psycopg.Error, location: str) -> StorageError:
     """Return our error for a PostgreSQL error, with advice for the user."""
-    # The details are omitted: they contain values.
+    # the error's details are left out, since they may quote notes
     message = redact_passwords(" ".join((error.diag.message_primary or str(error)).split()))
     if isinstance(error, pg.QueryCanceled):
         return EngineError(
@@ -597,38 +602,39 @@ def translate_pg_error(error: psycopg.Error, location: str) -> StorageError:
         )
     if isinstance(error, pg.InsufficientPrivilege):
         return EngineError(
-            f"Your role at {location} lacks a right ({message}): grant the rights in "
-            "docs/postgresql.md, or use another role."
+            f"Your role at {location} lacks a privilege ({message}): grant the privileges listed "
+            "in docs/postgresql.md, or use another role."
         )
     if isinstance(error, pg.DiskFull):
         return EngineError(
-            f"The disk of {location} is full: free some space there. The folders published before "
-            "are unchanged."
+            f"The disk of {location} is full: free some space there. Folders that were published "
+            "earlier are unchanged."
         )
     if isinstance(error, pg.LockNotAvailable):
         return IndexBusyError(
-            f"{location} is busy: other sessions use the same tables; try again in a moment."
+            f"{location} is busy, since other sessions are using the same tables: try again in a "
+            "moment."
         )
     if isinstance(error, pg.ProgramLimitExceeded):
         return EngineError(
-            f"{location} cannot store such a long value ({message}): exclude the note with "
-            "corpus.exclude."
+            f"{location} cannot store such a long value ({message}): exclude the note that "
+            "contains it with `corpus.exclude`."
         )
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn)):
         return EngineError(
-            f"{location} has no thumbindex index, or one of another version ({message}): run "
-            "`thumbindex doctor --engine URL`."
+            f"The tables at {location} are missing or of another version of thumbindex "
+            f"({message}): run `thumbindex doctor --engine URL`."
         )
     if error.sqlstate in ("40001", "40P01"):
         return EngineConnectionError(
-            f"{location} canceled the query to apply changes ({message}): try again; "
-            "`hot_standby_feedback = on` on the standby prevents it."
+            f"{location} canceled the query because of conflicting changes ({message}): try again. "
+            "On a standby, the setting `hot_standby_feedback = on` prevents this."
         )
     if isinstance(error, psycopg.OperationalError):
         kind = EngineConnectionError if is_retryable(error) else EngineError
         return kind(
-            f"Cannot connect to {location} ({message}): check that PostgreSQL runs there, and "
-            "check address, role and password."
+            f"Cannot connect to {location} ({message}): check that PostgreSQL is running there, "
+            "and check the address, role and password."
         )
     return EngineError(
         f"{location} reported an error ({message}): run `thumbindex doctor --engine URL`."

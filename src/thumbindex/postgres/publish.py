@@ -39,34 +39,38 @@ from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
 from thumbindex.text import text_digest
 
 STORE_ID = "store_id"
-"""Meta key of a store's id, which changes with a rebuild: row ids then refer to other rows."""
+"""Meta key of a store's id. A rebuilt store has a new id, since its row ids are reassigned."""
 
 CONFIRM_SECONDS = 1.0
-"""Interval between a builder's confirmations that its publication is current."""
+"""Interval at which a builder confirms that its publication is up to date."""
 
 DROP_MILLISECONDS = 200
-"""Lock timeout for dropping a partition; waiting blocks all partitions of its table."""
+"""Lock timeout for dropping a partition. While the statement waits for the lock, it blocks all
+partitions of the table.
+"""
 
 ORIGIN = "origin"
-"""Fact that identifies the folder and machine of a publication."""
+"""Key of the fact that identifies the folder and machine that published the index."""
 
 EPOCH = "epoch"
-"""Fact that changes if this builder did not write the last publication, as after a restore or a
-failover. Servers then drop their caches, since row ids may refer to other texts.
+"""Key of the fact whose change makes servers drop their caches.
+
+It changes if this builder did not write the last publication, as after a restore or a failover: row
+ids may then refer to other texts.
 """
 
 _VECTOR_BATCH = 4096
 DOCUMENT_BATCH = 200
-"""Documents whose texts are in memory at once."""
+"""Number of documents whose texts are in memory at once."""
 
 ProgressListener = Callable[[Progress], None]
-"""Receives the progress of a first publication."""
+"""Receives the progress of a publication that writes all rows, such as the first one."""
 
 _PhaseListener = Callable[[str, int, int], None]
-"""Receives phase, number done and total."""
+"""Receives the phase, the number of items done, and their total number."""
 
 NoteReader = Callable[[str], str | None]
-"""Reads a note by path; returns None if the file changed since it was indexed."""
+"""Returns the text of the note at a path, or None if the note changed since indexing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class _PublishedRows:
-    """Digests and ids of a folder's published rows, which reveal changes."""
+    """Digests and ids of a folder's published rows, used to find the rows that changed."""
 
     row_digests: Mapping[int, str] = field(default_factory=dict)  # by document row
     tombstones: Mapping[str, bytes] = field(default_factory=dict)  # by segment
@@ -124,10 +128,10 @@ class IndexPublisher:
     def publish(
         self, opened: OpenIndex, store: Store, extra: Mapping[str, Any] | None = None
     ) -> Publication | None:
-        """Publish an open index inside a read transaction of its store.
+        """Publish an open index. The caller has a read transaction of `store` open.
 
-        Returns None if it is published already. `extra` holds more facts for servers. Raises
-        EngineError, or IndexBusyError while another builder publishes this folder.
+        Returns None if nothing has changed since the last publication. `extra` adds facts for
+        servers. Raises EngineError, or IndexBusyError if another builder is publishing this folder.
         """
         duplicates = _duplicates(opened, store)
         facts = {**_facts(opened, store, duplicates), **(extra or {})}
@@ -167,10 +171,10 @@ class IndexPublisher:
         return publication
 
     def confirm(self) -> bool:
-        """Update the time of the last publication; return False if the database no longer has it.
+        """Update the time at which the last publication was confirmed.
 
-        Another user may have forgotten the folder, or a standby that lacks the last publications
-        may have become the primary.
+        Returns False if the database no longer has this publication. Another user may have deleted
+        the folder, or a standby that lacks the last publications may have become the primary.
         """
         sql = "UPDATE folders SET published = now() WHERE folder = %s AND md5(facts) = %s"
         with self._engine.write_transaction() as session:
@@ -180,11 +184,14 @@ class IndexPublisher:
         self._on_progress(Progress(self._name, phase, done, total))
 
     def force_new_epoch(self) -> None:
-        """Change the epoch with the next publication."""
+        """Make the next publication start a new epoch."""
         self._facts_digest = ""
 
     def _state(self, session: DatabaseSession, store_id: str) -> tuple[FolderState, bool]:
-        """Return the published state and whether it is from this store; register a new folder."""
+        """Return the folder's published state, and whether it was published from this store.
+
+        If the folder is new, it is registered.
+        """
         rows = session.fetch(
             "SELECT folder, store_id, generation, facts, md5(facts) FROM folders WHERE name = %s",
             (self._name,),
@@ -202,17 +209,17 @@ class IndexPublisher:
         return FolderState(folder, self._name, -1, 0.0), False
 
     def _check_origin(self, facts: Mapping[str, Any], origin: str | None) -> None:
-        """Raise EngineError if the published folder has another origin: do not replace it."""
+        """Raise EngineError if the folder was published from another origin: never replace it."""
         if facts.get(ORIGIN, origin) != origin:
             raise EngineError(
-                f"The name {self._name!r} is taken by a folder from another path or machine: give "
-                "this one another name (`thumbindex add DIR --name NAME`), or remove the other "
-                f"first: `thumbindex engine forget {self._name}`."
+                f"A folder named {self._name!r} was already published from another path or "
+                "machine: give this folder another name (`thumbindex add DIR --name NAME`), or "
+                f"delete the published one first (`thumbindex engine forget {self._name}`)."
             )
 
 
 def _no_listener(phase: str, done: int, total: int) -> None:
-    """Report nothing: later publications are short."""
+    """Report nothing, since a publication of changes is short."""
 
 
 def _read_facts_digest(session: DatabaseSession, folder: int) -> str:
@@ -223,7 +230,10 @@ def _read_facts_digest(session: DatabaseSession, folder: int) -> str:
 def _read_published(
     session: DatabaseSession, state: FolderState, opened: OpenIndex, store: Store
 ) -> _PublishedRows | None:
-    """Read the published rows; return None if they contradict this store, as after a restore."""
+    """Read the digests and ids of a folder's published rows.
+
+    Returns None if the rows contradict this store, as after a restore.
+    """
     catalog, states = opened.catalog, store.manifest()
     local = {
         row: (pg_text(path), states[path].digest)
@@ -246,7 +256,7 @@ def _read_published(
 
 
 def _make_partitions(session: DatabaseSession, folder: int) -> None:
-    """Create a folder's partition of each table.
+    """Create a partition of each table for a folder.
 
     Attaching a new table, unlike CREATE TABLE … PARTITION OF, does not block readers.
     """
@@ -258,15 +268,15 @@ def _make_partitions(session: DatabaseSession, folder: int) -> None:
 
 
 def _delete_rows(session: DatabaseSession, folder: int) -> None:
-    """Delete all rows of a folder; queries under way still see them."""
+    """Delete all rows of a folder. Queries that are already running still see the rows."""
     for table in TABLES:
         session.execute(f"DELETE FROM {table} WHERE folder = %s", (folder,))
 
 
 def forget_published(engine: Engine, name: str) -> bool:
-    """Delete a published folder; return whether it existed.
+    """Delete a published folder, and return whether it existed.
 
-    Raises IndexBusyError while a builder publishes it.
+    Raises IndexBusyError if a builder is publishing the folder.
     """
     with engine.write_transaction(lock_key(name)) as session:
         rows = session.fetch("DELETE FROM folders WHERE name = %s RETURNING folder", (name,))
@@ -274,7 +284,7 @@ def forget_published(engine: Engine, name: str) -> bool:
             _delete_rows(session, folder)
     for (folder,) in rows:
         for table in TABLES:
-            # a table in use stays, empty
+            # a partition that is in use remains, but it is empty
             with suppress(IndexBusyError), engine.write_transaction() as session:
                 session.execute(f"SET LOCAL lock_timeout = '{DROP_MILLISECONDS}ms'")
                 session.execute(f"DROP TABLE IF EXISTS {table}_{folder}")
@@ -282,9 +292,10 @@ def forget_published(engine: Engine, name: str) -> bool:
 
 
 def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> list[int]:
-    """Create an HNSW index for each folder with more than `above` vectors; return these folders.
+    """Create an HNSW index for each folder that has more than `above` vectors and no index yet.
 
-    Skips folders with under 90 % of their vectors: adding them later takes ten times as long.
+    Returns the numbers of these folders. A folder is skipped until 90% of its chunks have a vector:
+    adding vectors to an existing index takes ten times as long.
     """
     indexed = []
     with engine.read_transaction() as session:
@@ -298,7 +309,7 @@ def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> lis
         if vectors <= above or vectors < 0.9 * facts["chunks"]:
             continue
         with engine.write_transaction() as session:
-            # otherwise the server finishes the index for a killed builder
+            # otherwise, if the builder is killed, the server still finishes the index
             session.execute("SET LOCAL client_connection_check_interval = '10s'")
             session.execute(
                 f"CREATE INDEX vectors_{folder}_hnsw ON vectors_{folder}"
@@ -330,7 +341,7 @@ class _ChangeWriter:
         self._position_of = {row: n for n, row in enumerate(self._catalog.document_rows.tolist())}
 
     def run(self, duplicates: bytes, report: _PhaseListener) -> tuple[int, int]:
-        """Write all changes; return the numbers of added and removed documents."""
+        """Write all changes, and return the numbers of added and removed documents."""
         rows, published = self._document_rows(), self._previous.row_digests
         removed = sorted(published.keys() - rows.keys())
         new = [row for row in rows if row not in published]
@@ -346,7 +357,7 @@ class _ChangeWriter:
         if _digest(duplicates) != self._previous.duplicates:
             self._delete("parts", "segment", [""])
             self._copy("parts", [("", "duplicates", duplicates)])
-        # last, since dropping their index blocks vector searches
+        # last, since dropping the vector index blocks searches until the commit
         self._write_vectors(report)
         return len(new), len(removed)
 
@@ -368,7 +379,10 @@ class _ChangeWriter:
     # -------------------------------------------------------------- documents
 
     def _document_rows(self) -> dict[int, tuple[Any, ...]]:
-        """Return each document's values without links, by row id; the last value is a digest."""
+        """Return each document's column values by row id, except for the column `links`.
+
+        The last value is a digest of the others and of the link targets.
+        """
         catalog, states = self._catalog, self._store.manifest()
         targets = self._store.link_targets()
         rows = {}
@@ -388,7 +402,7 @@ class _ChangeWriter:
                 bool(catalog.documents[position].flags),
                 target_paths,
             )
-            # `links` says which link leads to which target: two may be swapped
+            # `links` maps each link to its target, so that swapped targets change the digest
             rows[row] = (*values, _digest(repr((values, links)).encode()))
         return rows
 
@@ -456,7 +470,7 @@ class _ChangeWriter:
     def _write_vectors(self, report: _PhaseListener) -> None:
         view, published = self._opened.vectors, self._previous.vectors
         current = view.rows()
-        if not len(published):  # the new vectors may have other dimensions than the index
+        if not len(published):  # the index may be for vectors of another length
             self._session.execute(f"DROP INDEX IF EXISTS vectors_{self._folder}_hnsw")
         self._delete("vectors", "id", np.setdiff1d(published, current).tolist())
         new = np.setdiff1d(current, published)
@@ -478,7 +492,6 @@ def _digest(data: bytes) -> str:
 
 
 def _duplicates(opened: OpenIndex, store: Store) -> bytes:
-    """Return the duplicates as JSON."""
     records = opened.duplicates.records
     boosted = zip(records.boosted.tolist(), records.salience.tolist(), strict=True)
     return json.dumps(
@@ -487,7 +500,7 @@ def _duplicates(opened: OpenIndex, store: Store) -> bytes:
             "boosted": list(boosted),
             "texts": list(records.texts.items()),
             "alike": store.duplicates.pairs(),
-            # part of the digest, so that servers notice a new decision
+            # included in the digest, so that servers notice a new decision
             "decisions": [astuple(decision) for decision in records.decisions],
         }
     ).encode()
@@ -501,7 +514,7 @@ def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]
         "dimensions": opened.vectors.dimensions,
         "model": opened.model,
         "fingerprint": opened.fingerprint,
-        # a restored backup may reuse a generation
+        # a restored backup may have the same generation, but other segments
         "segments": sorted(segment.id for segment in opened.keyword.segments),
         "links": astuple(store.link_counts()),
         "problems": [
@@ -535,9 +548,10 @@ class PublishJob:
         self._folders = [_FolderPublisher(folder, self.engine, on_progress) for folder in folders]
 
     def publish_changes(self) -> tuple[Publication, ...]:
-        """Publish the changed folders; a failure of one does not stop the others.
+        """Publish the changed folders. If a folder fails, the others are still published.
 
-        Raises StorageError if one failed and none was published; otherwise sets `failure`.
+        Sets `failure` to the first error. Raises StorageError if a folder failed and none was
+        published.
         """
         self.failure, publications = None, list[Publication]()
         for folder in self._folders:
@@ -600,20 +614,20 @@ class _FolderPublisher:
         opened = open_snapshot(store, self._folder.name, previous=self._opened)
         with store.read_transaction():
             if not opened.is_current(store) or store.meta(INCOMPLETE):
-                return None  # an incomplete index does not replace a published one
+                return None  # an incomplete index must not replace a published one
             if not is_erased(store) and any(len(segment.deleted) for segment in store.segments()):
-                self.holds_private = True  # its segments may still hold a private note
+                self.holds_private = True  # deleted chunks may be from a private note
                 return None
             states = folder_note_states(self._folder, opened.catalog.paths, store)
             self.holds_private = "private" in states.values()
-            if self.holds_private:  # wait until the index forgets it
+            if self.holds_private:  # wait until the note is deleted from the index
                 return None
             published = self._publisher.publish(opened, store, self._facts())
         self._opened, self._confirm_at = opened, time.monotonic() + CONFIRM_SECONDS
         return published
 
     def _current_store(self, index_paths: IndexPaths) -> Store:
-        """Return the store of the current build."""
+        """Return the store of the current build. If its file was replaced, open the new one."""
         file_status = index_paths.store.stat()
         identity = (file_status.st_dev, file_status.st_ino)
         if self._store is None or identity != self._identity:
@@ -636,7 +650,7 @@ class _FolderPublisher:
         }
 
     def _text(self, path: str) -> str | None:
-        """Return a note's text; None if it changed since it was indexed or is private."""
+        """Return a note's text, or None if the note changed since it was indexed or is private."""
         data = read_visible(self._folder, path, self._store)
         if data is None or isinstance(data, Problem):
             return None
@@ -661,13 +675,13 @@ class _FolderPublisher:
 def publish_folders(
     folders: Sequence[Folder], url: str, on_progress: ProgressListener = lambda progress: None
 ) -> tuple[Publication, ...]:
-    """Publish folders from their current indexes; return the changed ones.
+    """Publish folders from their current indexes. Returns the new publications.
 
     Raises EngineError, IndexBusyError or UsageError.
     """
     unindexed = [folder.name for folder in folders if not folder.index_paths.store.exists()]
     if unindexed:
-        raise UsageError(f"{', '.join(unindexed)}: no index yet; run `thumbindex index` first.")
+        raise UsageError(f"No index yet for {', '.join(unindexed)}: run `thumbindex index` first.")
     with closing(PublishJob(folders, url, on_progress)) as job:
         publications = job.publish_changes()
         if job.failure:
@@ -682,7 +696,7 @@ def publish_folders(
 
 
 def forget_folder(url: str, name: str) -> bool:
-    """Delete a published folder; return whether it existed."""
+    """Delete a published folder, and return whether it existed."""
     with closing(Engine(url, writes=True)) as engine:
         engine.check()
         return forget_published(engine, name)

@@ -23,19 +23,19 @@ from thumbindex.settings import Config
 from thumbindex.text import plural
 
 MIN_REPORTED_LAG = 5.0
-"""Minimum lag in seconds that answers mention."""
+"""Minimum replication lag, in seconds, that an answer mentions."""
 
 LAG_VALID_SECONDS = 30.0
-"""Maximum age of a lag measurement."""
+"""Maximum age of a lag measurement. Older ones are ignored."""
 
 OLDEST_SERVER = 15
 """Oldest supported PostgreSQL version."""
 
 OLDEST_EXTENSION = (0, 8)
-"""Oldest supported pgvector: the first with iterative index scans."""
+"""Oldest supported pgvector version: the first that has iterative index scans."""
 
 LONGEST_LAG_SECONDS = 60.0
-"""Maximum lag that the diagnosis accepts."""
+"""Maximum replication lag at which the diagnosis reports no problem."""
 
 _T = TypeVar("_T")
 
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 
 class PublishedFolders:
-    """The published folders of a database: connections, and indexes cached between queries."""
+    """The published folders of a database. Keeps connections and open indexes between queries."""
 
     def __init__(self, url: str, exact: int = MAX_EXACT_VECTORS) -> None:
         self.engine = Engine(url)
@@ -59,7 +59,10 @@ class PublishedFolders:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Let this thread read one snapshot until the end; a nested call shares the outer one."""
+        """Let this thread read one snapshot of the database until the context ends.
+
+        A nested call uses the snapshot of the outer call.
+        """
         if getattr(self._thread, "session", None) is not None:
             yield
             return
@@ -77,9 +80,9 @@ class PublishedFolders:
                 self._thread.session = self._thread.folder_states = self._thread.indexes = None
 
     def in_one_snapshot(self, ask: Callable[[], _T]) -> _T:
-        """Run a query in one snapshot; retry once after a broken connection or a canceled query.
+        """Run the query `ask` in one snapshot of the database.
 
-        Raises EngineError.
+        Retries once if the connection breaks or the server cancels the query. Raises EngineError.
         """
         if getattr(self._thread, "session", None) is not None:
             return ask()  # the outer call retries
@@ -91,7 +94,7 @@ class PublishedFolders:
                 return ask()
 
     def status(self) -> DatabaseStatus:
-        """Return the state of the pool and, if the database is reachable, of the server."""
+        """Return the state of the connection pool, and that of the server if it is reachable."""
         if getattr(self._thread, "session", None) is not None:
             return self.engine.status(self.session)
         try:
@@ -101,12 +104,12 @@ class PublishedFolders:
             return self.engine.status()
 
     def lag(self) -> float:
-        """Return the last known lag in seconds; 0 if it is small or outdated."""
+        """Return the last measured replication lag in seconds, or 0 if it is small or outdated."""
         seconds = self.engine.lag(within=LAG_VALID_SECONDS)
         return seconds if seconds >= MIN_REPORTED_LAG else 0.0
 
     def is_published_now(self, name: str) -> bool:
-        """Return whether the folder was published, and the database reachable, at the last read."""
+        """Return whether, at the last read, the database was reachable and contained the folder."""
         return self._is_up and any(state.name == name for state in self._states)
 
     def folder_states(self) -> list[FolderState]:
@@ -140,7 +143,7 @@ class PublishedFolders:
         )
 
     def open(self, name: str) -> PublishedIndex:
-        """Open a folder in this snapshot; reuse unchanged parts of the last opened index.
+        """Open a folder in this snapshot, and reuse the unchanged parts of its last opened index.
 
         Raises UnknownFolderError if the folder is no longer published.
         """
@@ -152,7 +155,7 @@ class PublishedFolders:
         return indexes[name]
 
     def _current(self, state: FolderState) -> PublishedIndex | None:
-        """Return the last opened index of a folder if it is of this publication."""
+        """Return the last opened index of the folder if the publication is still the same."""
         last = self._indexes.get(state.name)
         return last if last and last.state.publication == state.publication else None
 
@@ -161,14 +164,14 @@ class PublishedFolders:
         if last and (last.state.folder, last.state.epoch) != (state.folder, state.epoch):
             last = None
         if last and state.generation < last.state.generation:
-            return open_published(store, None, self._exact)  # for a query in an older snapshot
+            return open_published(store, None, self._exact)  # this query has an older snapshot
         index = self._indexes[state.name] = open_published(store, last, self._exact)
         return index
 
     def confirmed(self, name: str) -> tuple[float, float]:
-        """Return the database's time, and the time of a folder's last publication or confirmation.
+        """Return the server's time, and the time of a folder's last publication or confirmation.
 
-        Both in seconds since the epoch.
+        Both are in seconds since 1970, or 0 if the folder is not published.
         """
         sql = (
             "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM "
@@ -195,7 +198,7 @@ class PublishedFolders:
 
 
 class PublishedReader:
-    """One published folder, read in the snapshot that its library has open."""
+    """Reads one published folder in the snapshot that this thread has open."""
 
     is_published = True
 
@@ -227,25 +230,25 @@ class PublishedReader:
         return self.database.engine.location
 
     def pinned(self) -> AbstractContextManager[None]:
-        """Let this thread read one snapshot of the database until the end."""
+        """Let this thread read one snapshot of the database until the context ends."""
         return self.database.pinned()
 
     def version(self) -> object:
-        """Return the id of this publication."""
+        """Return the id of the folder's publication in this snapshot."""
         return self.store.state.publication
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the database, which the readers of all its folders share."""
         self.database.close()
 
 
 def open_published_folders(
     url: str, config: Config, names: Sequence[str | Path]
 ) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
-    """Open published folders by name, or all; return them and the names that are not published.
+    """Open the published folders in `names`, or all published folders if `names` is empty.
 
-    The latter are folders of this machine, by path or configured name. Raises EngineError, or
-    UnknownFolderError for any other name.
+    Returns the opened folders, and the names of folders that are only on this machine (their paths
+    or configured names). Raises EngineError, or UnknownFolderError for any other name.
     """
     folders = PublishedFolders(url)
     try:
@@ -272,8 +275,8 @@ def _open_by_name(
     for name in local_names:
         if str(name) not in config.folders and not Path(name).expanduser().exists():
             raise UnknownFolderError(
-                f"No folder {str(name)!r} is published to {folders.engine.location} or exists "
-                f"here. Published folders: {', '.join(published) or 'none'}."
+                f"The folder {str(name)!r} is neither published to {folders.engine.location} nor "
+                f"on this machine. Published folders: {', '.join(published) or 'none'}."
             )
     states = list(published.values())
     if names:
@@ -299,14 +302,14 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
 class FolderSummary:
     """Facts about a published folder."""
 
-    folder: int  # number of its partitions
+    folder: int  # number in the names of its partitions
     name: str
     generation: int
     documents: int
     chunks: int
     vectors: int
     published: str  # last publication or confirmation: ISO 8601 in UTC
-    seconds: float  # since then
+    seconds: float  # since `published`
 
 
 def list_published(engine: Engine) -> tuple[FolderSummary, ...]:
@@ -346,7 +349,7 @@ class DatabaseCheck:
 
 
 def diagnose_database(engine: Engine) -> Iterator[DatabaseCheck]:
-    """Yield the results of checks in order; omit checks that depend on a failed one."""
+    """Check a database and yield the results. Checks that depend on a failed one are omitted."""
     try:
         with engine.read_transaction() as session:
             yield from _check_server(engine, session)
@@ -427,7 +430,8 @@ def _check_lag(seconds: float, role: str, subject: str) -> DatabaseCheck:
     return DatabaseCheck(
         "replication",
         False,
-        f"{role}; {subject} {seconds:,.0f} s behind: answers are that old; check the replication",
+        f"{role}; {subject} {seconds:,.0f} s behind, so answers may be out of date: check the "
+        "replication",
     )
 
 
@@ -453,7 +457,8 @@ def _check_rights(session: DatabaseSession) -> DatabaseCheck:
         return DatabaseCheck(
             "rights",
             False,
-            "this role cannot read: run `GRANT SELECT ON ALL TABLES IN SCHEMA public TO ROLE`",
+            "this role cannot read the tables: run `GRANT SELECT ON ALL TABLES IN SCHEMA public "
+            "TO ROLE`",
         )
     if owns and may_create:
         return DatabaseCheck("rights", True, "this role can read and publish")

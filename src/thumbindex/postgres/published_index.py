@@ -1,4 +1,7 @@
-"""Open a published folder: the same views as an index on disk; vectors stay in the database."""
+"""Open a published folder as a snapshot, like an index on disk.
+
+Vectors and postings stay in the database until a query reads them.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +57,10 @@ class PublishedIndex:
 def open_published(
     store: PublishedStore, last: PublishedIndex | None = None, exact: int = MAX_EXACT_VECTORS
 ) -> PublishedIndex:
-    """Open a folder in the snapshot of a query.
+    """Open a folder in the database snapshot of a query.
 
-    `last` is an earlier index of the same epoch; unchanged parts are reused. Vector search is
-    exact up to `exact` chunks and uses an HNSW index above.
+    Reuses the unchanged parts of `last`, an earlier index of the same epoch. A vector search over
+    at most `exact` chunks is exact. Over more chunks, it uses an HNSW index.
     """
     state = store.state
     catalog = StoreCatalog(store, state.name, None if last is None else last.catalog)
@@ -81,7 +84,7 @@ def open_published(
 
 
 def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> DuplicateRecords:
-    """Read the duplicates, or return the last records if nothing has changed."""
+    """Read the duplicate records, or return `last` if they have not changed."""
     generation = store.meta("duplicates")
     if last is not None and last.generation == generation:
         return last
@@ -100,7 +103,7 @@ def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> Du
 
 
 def read_folders(session: DatabaseSession, last: Collection[FolderState] = ()) -> list[FolderState]:
-    """Return the published folders by name; facts unchanged since `last` are not read again."""
+    """Return the published folders, sorted by name. Facts that `last` already has are not read."""
     last_states = {(state.folder, state.facts_digest): state for state in last}
     columns = "folder, name, generation, extract(epoch FROM published)::float8, md5(facts)"
     rows = session.fetch(f"SELECT {columns} FROM folders ORDER BY name")

@@ -16,7 +16,7 @@ from thumbindex.ports import IntArray
 from thumbindex.postgres.published_store import PublishedStore
 
 POSTING_BYTES = 128 << 20
-"""Maximum bytes of a folder's cached postings."""
+"""Bytes of cached postings per folder above which the cache is emptied."""
 
 DELETED = "deleted"
 """Name of the part that holds a segment's tombstones."""
@@ -34,7 +34,7 @@ class ByteRange(NamedTuple):
 
 
 class PostingsCache:
-    """Reads and caches ranges of segments, which never change."""
+    """Reads byte ranges of segments, and caches them: a segment never changes."""
 
     def __init__(self, store: PublishedStore) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class PostingsCache:
         self._lock = threading.Lock()
 
     def read(self, spans: Collection[ByteRange]) -> dict[ByteRange, bytes]:
-        """Return the data of byte ranges; read uncached ones in one statement."""
+        """Return the data of byte ranges. All uncached ranges are read with one SQL statement."""
         with self._lock:
             data_of = {span: self._cache[span] for span in spans if span in self._cache}
         if missing := [span for span in spans if span not in data_of]:
@@ -67,7 +67,7 @@ _PIECES = (
 
 
 class LazyPart:
-    """A part of a segment that reads only the slices taken from it."""
+    """A part of a segment. Only its slices are read from the database, when they are needed."""
 
     def __init__(self, postings: PostingsCache, segment: str, name: str, size: int) -> None:
         self._postings, self._segment, self._name, self._size = postings, segment, name, size
@@ -86,7 +86,7 @@ class LazyPart:
 def read_segments(
     store: PublishedStore, postings: PostingsCache, last: Iterable[Segment] = ()
 ) -> OpenSegments:
-    """Open the published segments of a folder; reuse those of `last`."""
+    """Open the published segments of a folder, and reuse those of `last`."""
     sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s AND segment <> ''"
     deleted: dict[str, bytes] = dict(store.fetch(f"{sql} ORDER BY segment", DELETED))
     opened = {segment.id: segment for segment in last}
@@ -107,7 +107,7 @@ def read_segments(
 
 
 class _PostingsPlan:
-    """Records the byte ranges that a query needs; returns empty postings."""
+    """Records the byte ranges of the postings that a query needs, and returns empty postings."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments
@@ -130,7 +130,7 @@ class _PostingsPlan:
 
 
 class PublishedKeywordIndex(SegmentKeywordIndex):
-    """KeywordIndex over published segments; reads a query's postings in one statement."""
+    """KeywordIndex over published segments. Reads all postings of a query in one SQL statement."""
 
     def __init__(
         self, opened: OpenSegments, catalog: StoreCatalog, postings: PostingsCache

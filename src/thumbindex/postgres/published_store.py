@@ -1,4 +1,4 @@
-"""The store of a published folder: the reading methods of the store on disk, over PostgreSQL."""
+"""The store of a published folder: it has the read methods of the store on disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from thumbindex.postgres.database import ResultRow
 _TIMES = ", ".join(DocumentTimes._fields)
 
 SOURCE_ORDINAL = -1
-"""Section ordinal of a note's full text."""
+"""Section ordinal under which a note's full text is stored."""
 
 Fetch = Callable[[str, Sequence[Any]], list[ResultRow]]
 """Runs an SQL query in the current session."""
@@ -55,12 +55,12 @@ class FolderState:
 
     @property
     def epoch(self) -> str:
-        """An id that changes if caches must be dropped: see publish.EPOCH."""
+        """An id that changes when servers must drop their caches: see `publish.EPOCH`."""
         return str(self.facts.get("epoch", ""))
 
 
 class PublishedStore:
-    """Reads one folder's rows. The first `%s` of a statement is the folder's number."""
+    """Reads one folder's rows. The first `%s` of each statement stands for the folder's number."""
 
     def __init__(self, fetch: Fetch, state: FolderState) -> None:
         self.run_query, self.state = fetch, state
@@ -85,7 +85,7 @@ class PublishedStore:
         return self.state.generation
 
     def meta(self, key: str, default: str = "") -> str:
-        """Return a fact about the folder."""
+        """Return a published fact about the folder, or `default`."""
         return str(self.state.facts.get(key, default))
 
     def decisions(self) -> tuple[Decision, ...]:
@@ -102,7 +102,7 @@ class PublishedStore:
         return LinkCounts(*self.state.facts["links"])
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return the problems of files, by path and line."""
+        """Return the problems found in files, sorted by path and line."""
         return tuple(Problem(*values) for values in self.state.facts["problems"])
 
     # -------------------------------------------------------------- documents
@@ -110,7 +110,7 @@ class PublishedStore:
     def _documents(
         self, columns: str, rows: Sequence[int] | None = None, paths: Iterable[str] | None = None
     ) -> list[ResultRow]:
-        """Return columns of all documents, or of given row ids or paths, ordered by path."""
+        """Return columns of all documents, or of those in `rows` or `paths`, sorted by path."""
         sql, parameters = f"SELECT {columns} FROM documents WHERE folder = %s", list[list[Any]]()
         for column, values in (("id", rows), ("path", paths)):
             if values is not None:
@@ -121,7 +121,10 @@ class PublishedStore:
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes (JSON) of all or given documents."""
+        """Return the row id, path, title, times and attributes (JSON) of documents.
+
+        `rows` limits the result to documents with these row ids.
+        """
         documents = []
         for row, path, metadata, *times in self._documents(f"id, path, metadata, {_TIMES}", rows):
             title, attributes = json.loads(metadata)
@@ -134,7 +137,7 @@ class PublishedStore:
         return {row: tuple(times) for row, *times in self.fetch(sql)}
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return the size and digest of all or given files, by path."""
+        """Return the size and digest of all files, or of those in `paths`, by path."""
         rows = self._documents("path, size, file_digest", paths=paths)
         return {path: FileState(path, size, 0, 0, digest) for path, size, digest in rows}
 
@@ -143,7 +146,7 @@ class PublishedStore:
         return dict(self._documents("path, size", paths=paths))
 
     def flagged(self) -> list[Document]:
-        """Return the documents with flags, by path."""
+        """Return the flagged documents, sorted by path."""
         rows = self.fetch("SELECT id FROM documents WHERE folder = %s AND flagged")
         return [
             document_from_row(path, title, times, attributes, folder="")
@@ -159,9 +162,9 @@ class PublishedStore:
     def chunk_columns(
         self, documents: Sequence[int] | None = None
     ) -> list[tuple[int, int, int, float]]:
-        """Return row id, document's row id, ordinal and salience of each chunk.
+        """Return the row id, the document's row id, the ordinal and the salience of each chunk.
 
-        `documents` limits them to documents with these row ids.
+        `documents` limits the result to chunks of documents with these row ids.
         """
         return [
             (row + 1 + n, row, n, salience)
@@ -170,7 +173,7 @@ class PublishedStore:
         ]
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        """Load chunks by row id; missing ones are left out."""
+        """Load chunks by row id. Missing chunks are left out."""
         sql = "SELECT id, record FROM chunks WHERE folder = %s AND id = ANY(%s)"
         return {row: decode_chunk(record) for row, record in self.fetch(sql, list(rows))}
 
@@ -189,9 +192,9 @@ class PublishedStore:
         return sections
 
     def source(self, path: str) -> str | None:
-        """Return a note's published text; None if the path is unknown.
+        """Return a note's published text, or None if the path is unknown.
 
-        If the file changed before publication, join its indexed sections.
+        If the file had changed before publication, the text is joined from the indexed sections.
         """
         if not self._documents("id", paths=[path]):
             return None
@@ -219,7 +222,7 @@ class PublishedStore:
         ]
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:
-        """Return the paths of documents with a section whose text has one of these digests."""
+        """Return the paths of documents that have a section with one of these text digests."""
         sql = (
             "SELECT DISTINCT d.path FROM sections s JOIN documents d ON d.folder = s.folder AND "
             "d.id = s.document"
@@ -230,15 +233,15 @@ class PublishedStore:
     # -------------------------------------------------------------- links
 
     def linked_paths(self) -> dict[int, str]:
-        """Return each document's link targets as a JSON list of paths, by document row id.
+        """Return the paths that each document links to, as a JSON list by document row id.
 
-        Documents without targets are left out.
+        Documents without link targets are left out.
         """
         sql = "SELECT id, link_targets FROM documents WHERE folder = %s AND link_targets <> '{}'"
         return {row: json.dumps(paths) for row, paths in self.fetch(sql)}
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
-        """Return document path, ordinal and link for all documents or the given paths."""
+        """Return the links in all documents, or in those at `paths`, with path and ordinal."""
         return [
             (path, ordinal, link)
             for path, links in self._documents("path, links", paths=paths)
@@ -246,7 +249,7 @@ class PublishedStore:
         ]
 
     def links_to(self, path: str) -> list[tuple[str, Link]]:
-        """Return the links from other documents to a path, each with its source path."""
+        """Return the links from other documents to a path, each with the path of its document."""
         sql = (
             "SELECT path, links FROM documents WHERE folder = %s"
             " AND link_targets @> ARRAY[%s]::text[] AND path <> %s ORDER BY path"
@@ -272,7 +275,7 @@ class PublishedDuplicates:
         return duplicates
 
     def pairs(self) -> list[DuplicatePair]:
-        """Return the pairs of chunks that repeat one text, or that the owner should decide."""
+        """Return the pairs of chunks that are merged or await the owner's decision."""
         return [tuple(row) for row in self.read()["alike"]]
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:
@@ -284,7 +287,7 @@ class PublishedDuplicates:
 
 
 def encode_chunk(chunk: Chunk) -> str:
-    """Return a chunk as ASCII JSON: PostgreSQL stores neither NUL nor lone surrogates."""
+    """Return a chunk as ASCII JSON, since PostgreSQL cannot store NUL or lone surrogates."""
     values = [
         chunk.ordinal,
         chunk.section,

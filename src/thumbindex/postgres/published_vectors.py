@@ -1,5 +1,5 @@
-"""Vector search in a published folder: pgvector finds candidates, and FAISS scores them exactly as
-an index on disk does.
+"""Vector search in a published folder: pgvector finds candidates, and FAISS computes their scores
+as in an index on disk.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from thumbindex.postgres.database import HalfVector, ResultRow
 from thumbindex.postgres.published_store import PublishedStore
 
 MAX_EXACT_VECTORS = 50_000
-"""Maximum chunks for exact search; above it, an HNSW index is used if one exists."""
+"""Maximum number of chunks to search exactly. Above it, an HNSW index is used if there is one."""
 
 EXTRA_CANDIDATES = 64
-"""Candidates beyond the limit, since the database ranks in half precision."""
+"""Number of candidates beyond the limit, since the database ranks in half precision."""
 
 COSINE_MARGIN = 1e-3
-"""Margin by which the last candidate must score below the last result, so that no better chunk was
-left out.
+"""Minimum difference between the cosines of the last result and the last candidate. If the
+difference is smaller, the database may have left out a better chunk.
 
-Rounding a unit-length query to half precision changes a cosine by at most 2^-11, for the last
-candidate as well as for those behind it.
+Rounding a unit-length query to half precision changes each cosine by at most 2^-11: that of the
+last candidate, and those of the chunks ranked after it.
 """
 
 EF_SEARCH = 800
-"""HNSW's `ef_search`. Near copies need a high value: recall of the top 50 among 290,835 chunks is
-78 % at 200 and 96 % at 800.
+"""The setting `hnsw.ef_search` of pgvector. A folder with many near-duplicates needs a high value:
+among 290,835 chunks, the recall of the top 50 is 78% at 200 and 96% at 800.
 """
 
 
 class PostgresVectorIndex:
-    """VectorIndex over one published folder, aligned with its catalog."""
+    """VectorIndex over one published folder. Its chunk ids are those of the folder's catalog."""
 
     def __init__(
         self, store: PublishedStore, catalog: StoreCatalog, exact: int = MAX_EXACT_VECTORS
@@ -66,8 +66,9 @@ class PostgresVectorIndex:
     def _best(
         self, query: Vector, limit: int, mask: Mask, is_exact: bool
     ) -> list[tuple[ChunkId, float]]:
-        """Return the best chunks and their cosines; fetch more candidates until the result is
-        safe.
+        """Return the best chunks and their cosines.
+
+        Fetches more candidates until the difference of `COSINE_MARGIN` is reached.
         """
         row_filter, rows = "", list[list[int]]()
         if not mask.all():
@@ -92,8 +93,8 @@ class PostgresVectorIndex:
     def _candidates(
         self, query: Vector, count: int, row_filter: str, rows: list[list[int]], is_exact: bool
     ) -> list[ResultRow]:
-        """Return row id and vector of the database's nearest chunks, best first."""
-        # the index is used only for the exact expression that it was created with
+        """Return the row ids and vectors of the chunks that the database ranks first, in order."""
+        # PostgreSQL uses the index only for the same expression as in its definition
         column = "vector" if is_exact else f"(vector::halfvec({self._dimensions}))"
         if not is_exact:
             sql = (
@@ -110,7 +111,7 @@ class PostgresVectorIndex:
         return self._store.fetch(sql, *rows, HalfVector(query.astype(np.float16)), count)
 
     def _scores(self, query: Vector, candidates: Sequence[ResultRow]) -> list[float]:
-        """Return cosines in order; FAISS makes them bit-identical to an index on disk."""
+        """Return the candidates' cosines in order, bit-identical to those of an index on disk."""
         if not candidates:
             return []
         matrix = self._decode_vectors([vector for _, vector in candidates])
@@ -132,7 +133,7 @@ class PostgresVectorIndex:
         return matrix
 
     def _decode_vectors(self, vectors: Sequence[bytes]) -> Matrix:
-        """Decode the output of `halfvec_send`: four bytes of header, then big-endian float16."""
+        """Decode outputs of `halfvec_send`: a header of four bytes, then big-endian float16s."""
         return (
             np.frombuffer(b"".join(vectors), dtype=">f2")
             .reshape(-1, self._dimensions + 2)[:, 2:]

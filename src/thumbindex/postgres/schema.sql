@@ -1,10 +1,11 @@
--- Published folders. Tables are partitioned by folder number. A document keeps the builder's row id; its chunks have the next ids, in order.
+-- Published folders. All tables except `facts` and `folders` are partitioned by folder number.
+-- A document has the row id of the builder's store. Its chunks have the next ids, in order.
 CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL);
 
 CREATE TABLE folders (
     folder int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,
-    store_id text NOT NULL, -- the builder's store; a rebuilt store reuses row ids for other rows
+    store_id text NOT NULL, -- of the builder's store; a rebuilt store has a new id, since its row ids are reassigned
     generation bigint NOT NULL, -- of the builder's store
     published timestamptz NOT NULL, -- last publication or confirmation
     facts text NOT NULL -- JSON: counts, model and other facts about the folder
@@ -21,7 +22,7 @@ CREATE TABLE documents (
     flagged boolean NOT NULL,
     links text NOT NULL, -- JSON: a list of model.Link
     link_targets text[] COLLATE "C" NOT NULL, -- paths of the linked documents
-    row_digest text NOT NULL, -- of this row and its link targets: finds rows to publish again
+    row_digest text NOT NULL, -- of this row and its link targets; shows whether the row must be published again
     PRIMARY KEY (folder, id),
     UNIQUE (folder, path)
 ) PARTITION BY LIST (folder);
@@ -44,9 +45,9 @@ CREATE TABLE parts (
     folder int NOT NULL, segment text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, data bytea NOT NULL,
     PRIMARY KEY (folder, segment, name)
 ) PARTITION BY LIST (folder);
-ALTER TABLE parts ALTER COLUMN data SET STORAGE EXTERNAL; -- allows reading a slice
+ALTER TABLE parts ALTER COLUMN data SET STORAGE EXTERNAL; -- uncompressed, so that slices can be read
 
--- `halfvec` has no fixed length here: folders may use different models.
+-- `halfvec` has no fixed length here, since folders may use different models.
 CREATE TABLE vectors (
     folder int NOT NULL, id bigint NOT NULL, vector halfvec NOT NULL,
     PRIMARY KEY (folder, id)
