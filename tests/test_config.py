@@ -258,8 +258,8 @@ def test_later_layer_cannot_drop_tokens_of_a_folder(tmp_path: Path, again: str) 
     with pytest.raises(
         ConfigError,
         match=(
-            r"c\.toml: the folder '[ab]' names no `tokens`, "
-            r"but an earlier configuration names some for 'a'"
+            r"c\.toml: the folder '[ab]' has no `tokens`, "
+            r"but an earlier configuration sets them for 'a'"
         ),
     ):
         load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "c.toml")

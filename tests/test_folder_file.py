@@ -227,7 +227,10 @@ def test_unreadable_privacy_file_blocks_indexing_of_new_notes(
     library.index(rebuild=True)
     assert found_paths(library) == {"fruit.md", "leaf.md"}
     assert found_paths(library, "sour diary mine alone bloom") <= {"fruit.md", "leaf.md"}
-    assert "New and changed notes stay out until you correct it" in problems(library)["strange"][0]
+    assert (
+        "New and changed notes are not indexed until you correct the file"
+        in problems(library)["strange"][0]
+    )
     assert library.why("new.md", "apples").reason == library.opened[1].config.folder_file_error
     freshness = library.query("apples", wait_fresh=5).freshness
     assert freshness is not None

@@ -24,10 +24,10 @@ from thumbindex.settings import Config
 from thumbindex.text import one_line, redact_passwords
 
 FOLDER_FILE = "thumbindex.toml"
-"""Configuration file in a vault. A `config.toml` there belongs to another program."""
+"""A folder's own configuration file. A `config.toml` there may belong to another program."""
 
 NO_ROOT = Path("/dev/null")
-"""Root of a folder in a database. It is a file, so nothing can be read below it."""
+"""Root of a folder that is only in a database. As it is a file, no path below it exists."""
 
 FOLDER_FILE_KEYS = (
     "corpus.include",
@@ -36,7 +36,9 @@ FOLDER_FILE_KEYS = (
     "corpus.private.",
     "query.",
 )
-"""Keys that a folder's own file may set. It may come from anyone, so no models, paths or folders.
+"""Keys that a folder's own file may set, or their prefixes.
+
+Models, paths and folders are not among them, because the file may come from anyone.
 """
 
 _PRIVATE_GLOBS = "corpus.private.globs"
@@ -44,15 +46,15 @@ _PRIVATE_GLOBS = "corpus.private.globs"
 _WILDCARD = re.compile(r"[*?\[]")
 
 _EXCLUDING_KEYS = ("corpus.include", "corpus.exclude", "corpus.private.")
-"""Keys that exclude notes. If one is wrong in a folder's own file, no new note is indexed."""
+"""Keys that exclude notes. If a folder's own file has an error in one, no new note is indexed."""
 
 _ADDITIVE_KEYS = "corpus.private."
 """Keys that a folder's own file extends but never replaces, so private notes stay private."""
 
 MAX_FOLDER_FILE_BYTES = 8_000
-"""Maximum size of a folder's own file.
+"""Maximum size of a folder's own file, which limits the time to index the folder.
 
-Parsing time grows with the square of key lengths, and every note is matched with its globs.
+Parsing time grows with the square of key lengths, and each note is matched with all globs.
 """
 
 MAX_ABOUT_CHARS = 300
@@ -65,7 +67,7 @@ _OPEN_FLAGS = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
-"""Flags that follow no symlink and do not wait for a pipe."""
+"""Flags to open a file without following a symlink or waiting for a pipe."""
 
 _MAX_SHOWN = 60
 """Maximum characters of a key or value in a message."""
@@ -124,7 +126,7 @@ def load_config(
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a path exists. Unreadable files and broken links count."""
+    """Return whether a path exists, even as an unreadable file or a broken link."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -135,10 +137,11 @@ def _exists(path: Path) -> bool:
 
 
 def with_folder_file(config: Config, folder: str | Path) -> Config:
-    """Add a folder's own `thumbindex.toml`. Keys from `--config` and `--set` stay the same.
+    """Apply a folder's own `thumbindex.toml`. It cannot replace keys from `--config` or `--set`.
 
     Never raises. If the file has an error, only its valid keys that exclude notes apply, and
-    `folder_file_error` describes the error. If the file may exclude more, `blocks_indexing` is set.
+    `folder_file_error` describes the error. If the error may concern the exclusion of notes,
+    `blocks_indexing` is set.
     """
     valid: dict[str, Any] = {}
     blocks, root = True, os.path.realpath(folder)
@@ -161,8 +164,8 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     effect = "Only its settings that exclude notes are used."
     if blocks:
         effect = (
-            "New and changed notes stay out until you correct it, because it may keep them "
-            "private. Notes that were indexed before are still shown."
+            "New and changed notes are not indexed until you correct the file, because it may make "
+            "them private. Notes that were indexed before are still shown."
         )
     return replace(
         _with_folder_values(config, valid),
@@ -193,7 +196,7 @@ def _may_exclude(key: str, value: Any) -> bool:
 
 def _with_folder_values(config: Config, folder_values: Mapping[str, Any]) -> Config:
     values = {key: value for key, value in folder_values.items() if key not in config.pinned}
-    # The last glob decides. The user's come last, so the folder's `!` cannot undo them.
+    # The last matching glob decides. The user's globs are last, so a folder's `!` cannot undo them.
     values |= {
         key: (*value, *_value_of(config, key))
         for key, value in folder_values.items()
@@ -209,12 +212,12 @@ def _with_folder_values(config: Config, folder_values: Mapping[str, Any]) -> Con
 def _read_folder_file(folder: Path) -> bytes:
     """Read a folder's own file, or return b"" if there is none.
 
-    Raises OSError, or ConfigError if it is not a regular file in the folder, or too large.
+    Raises OSError. Raises ConfigError if it is too large or not a regular file in the folder.
     """
     file_path = folder / FOLDER_FILE
     real = os.path.realpath(file_path)
     if Path(real).parent != Path(os.path.realpath(folder)):  # a symlink may lead anywhere
-        raise ConfigError(f"{FOLDER_FILE}: is a symlink to another folder, and is not read")
+        raise ConfigError(f"{FOLDER_FILE}: is a symlink to another folder, so it is not read")
     try:
         descriptor = os.open(real, _OPEN_FLAGS)
     except OSError:
@@ -223,7 +226,7 @@ def _read_folder_file(folder: Path) -> bytes:
         return b""  # an unreadable folder is reported when its files are listed
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigError(f"{FOLDER_FILE}: is not a regular file, and is not read")
+            raise ConfigError(f"{FOLDER_FILE}: is not a regular file, so it is not read")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(MAX_FOLDER_FILE_BYTES + 1)
     finally:
@@ -245,8 +248,9 @@ def resolve_folders(
 ) -> tuple[tuple[str, Path], ...]:
     """Return (name, absolute root) of folders given by configured names or by paths.
 
-    Without names, return the configured folders, else the current one. Raises UnknownFolderError
-    if a folder does not exist, unless `is_known` accepts it: its drive may be unmounted.
+    Without names, return the configured folders, or else the current one. Raises
+    UnknownFolderError if a folder does not exist. `is_known` may accept a missing folder, because
+    its drive may be unmounted.
     """
     configured = configured_roots(config)
     roots: list[Path] = []
@@ -265,9 +269,9 @@ def resolve_folders(
 
 
 def folder_names(configured: Mapping[str, Path], roots: Iterable[Path]) -> dict[str, Path]:
-    """Return folders by name: the configured name, else the directory's.
+    """Return folders by name: the configured name, or else the name of the directory.
 
-    If several folders have the same name, parent directories are added (`work/notes`).
+    If several folders have the same name, parent directories are added to it (`work/notes`).
     """
     names: dict[str, Path] = {}
     others = []
@@ -294,15 +298,18 @@ def configured_roots(config: Config) -> dict[str, Path]:
 
 
 def absolute_path(path: str | Path) -> Path:
-    """Make a path absolute from the current directory of the command, maybe another process."""
+    """Make a path absolute, relative to the current directory of the command.
+
+    The command may run in another process.
+    """
     expanded = Path(path).expanduser()
     return expanded if expanded.is_absolute() else Path(current_folder(), expanded)
 
 
 def real_folder(path: str | Path) -> Path:
-    """Return the only absolute path of a folder: without links, and with the case used on disk.
+    """Return the canonical path of a folder: absolute, without links, in the case used on disk.
 
-    Otherwise a folder could have two indexes and two sets of rights.
+    With two paths, a folder could have two indexes and two sets of access rights.
     """
     real = absolute_path(path).resolve()
     try:
@@ -443,7 +450,7 @@ def _read_override(override: str) -> dict[str, Any]:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys and values. An unknown table is one value."""
+    """Yield the dotted keys of a table and their values. An unknown table is a single value."""
     for name, value in table.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and key in _tables():
@@ -502,8 +509,8 @@ def _check(setting: Setting, value: Any, place: str) -> Any:
 def _glob_error(glob: str, root: str) -> str:
     """Return why a private glob cannot match any note; empty if it may match.
 
-    `root` is the folder whose own file contains the glob, if any. Its author must not learn about
-    other paths on this machine.
+    `root` is the folder whose own file contains the glob, if any. The author of that file must not
+    learn which other paths exist on this machine.
     """
     text = glob.removeprefix("!")
     if not text.strip():
@@ -599,7 +606,7 @@ def _check_consistency(config: Config) -> None:
 
 def _no_folder_message(name: str, root: Path, configured: Sequence[str]) -> str:
     if os.path.exists(root):  # noqa: PTH110
-        return f"{name} is a file: give its folder. To search a single file, use `query --path`."
+        return f"{name} is a file: use its folder. To search a single file, use `query --path`."
     near = get_close_matches(name, [other for other in configured if other != name], n=1)
     if near:
         hint = f"did you mean `{near[0]}`?"
@@ -658,7 +665,7 @@ def _check_tokens_kept(
 ) -> None:
     """Raise ConfigError if a later layer drops the tokens of a restricted folder.
 
-    It does so if it names the folder, a part of it or a folder around it again without tokens.
+    It does so if it lists the folder, a folder inside it or a folder around it without tokens.
     """
     restricted_roots = {name: real_folder(path) for name, path in restricted.items()}
     for name, path in folders.items():
@@ -666,8 +673,8 @@ def _check_tokens_kept(
         for other, known in restricted_roots.items() if name not in with_tokens else ():
             if name == other or root.is_relative_to(known) or known.is_relative_to(root):
                 raise ConfigError(
-                    f"{where}: the folder {name!r} names no `tokens`, but an earlier configuration "
-                    f"names some for {other!r}, {known}: "
+                    f"{where}: the folder {name!r} has no `tokens`, but an earlier configuration "
+                    f"sets them for {other!r}, {known}: "
                     'write it as [[folders]] with name, path and tokens, or ["*"] for every token.'
                 )
 

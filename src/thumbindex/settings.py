@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MIN_BUDGET_TOKENS = 500
-"""Minimum budget of a useful answer, in tokens."""
+"""Minimum token limit for an answer. A shorter answer is not useful."""
 
 MAX_QUERY_CHARS = 10_000
 """Maximum characters of a query. A longer text is a document."""
 
 MAX_PHRASING_CHARS = 1_000
-"""Maximum characters of a rewording or a hypothetical answer. A model embeds fewer."""
+"""Maximum characters of a rewording or a hypothetical answer. Models embed even fewer."""
 
 MAX_REWORDINGS = 4
-"""Maximum rewordings of one query. Each costs a run of the model."""
+"""Maximum rewordings of one query. The model has to embed each of them."""
 
 MAX_DRAFT_CHARS = 100_000
 """Maximum characters of a text to verify."""
@@ -56,9 +56,9 @@ def setting(
 class ChunkSettings:
     """The sizes of sections (parents) and chunks (children), in characters."""
 
-    child_min: int = 200  # a shorter chunk is joined to its neighbor, up to the maximum
+    child_min: int = 200  # a shorter chunk is joined with its neighbor, up to `child_max`
     child_max: int = setting(500, "maximum length of a chunk", minimum=50, maximum=4000)
-    parent_min: int = 1500  # a shorter section is joined to its neighbor, up to the maximum
+    parent_min: int = 1500  # a shorter section is joined with its neighbor, up to `parent_max`
     parent_max: int = setting(2000, "maximum length of a section", minimum=200, maximum=20000)
 
 
@@ -68,13 +68,12 @@ class PrivateSettings:
 
     globs: tuple[str, ...] = setting(
         (),
-        "notes that match any of these globs are private; relative to the folder, ignoring case. "
-        "A folder's own file can add globs",
+        "notes whose path matches any of these globs are private. Paths are relative to the "
+        "folder, and case is ignored. A folder's own file can add globs",
     )
     tags: tuple[str, ...] = setting(
         ("private",),
-        "notes with any of these tags are private, also with a tag below, such as "
-        "`private/journal`",
+        "notes with any of these tags, or with a nested tag such as `private/journal`, are private",
     )
 
 
@@ -91,7 +90,7 @@ class CorpusSettings:
     exclude: tuple[str, ...] = setting(
         ("node_modules/",),
         "exclude files that match any of these globs, relative to the folder. Your list replaces "
-        "the default",
+        "the default list",
     )
     # names of files with ignore rules
     ignore_files: tuple[str, ...] = (".gitignore", ".thumbindexignore")
@@ -99,9 +98,12 @@ class CorpusSettings:
         False, "read files and folders inside the folder whose names begin with a dot"
     )
     max_file_bytes: int = setting(
-        10_000_000, "larger files are reported and skipped", minimum=1, maximum=1_000_000_000
+        10_000_000,
+        "maximum bytes of a file; larger files are reported and skipped",
+        minimum=1,
+        maximum=1_000_000_000,
     )
-    max_links: int = 10_000  # maximum links of one note; more are reported and ignored
+    max_links: int = 10_000  # maximum links in one note; further links are reported and ignored
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
     private: PrivateSettings = field(default_factory=PrivateSettings)
 
@@ -119,19 +121,19 @@ class EmbedSettings:
 
     model: str = setting(
         AUTO_MODEL,
-        "`auto` is the bundled `all-MiniLM-L6-v2`. Or the name or folder of a Hugging Face model; "
-        "without an ONNX file, it needs the extra `models`",
+        "`auto` for the bundled `all-MiniLM-L6-v2`, or the name or folder of a Hugging Face model. "
+        "A model without an ONNX file needs the extra `models`",
     )
     runtime: str = setting(
         "auto",
-        "`auto` uses the model's ONNX file, or torch if it has none. With a GPU, it uses torch "
-        "for all models but the bundled one",
+        "`auto` uses the model's ONNX file, or torch if there is no such file. On a machine with a "
+        "GPU, `auto` uses torch for all models except the bundled one",
         choices=("auto", "onnx", "torch"),
     )
     workers: int = setting(
         0,
-        "number of threads; each embeds one text at a time. 0 means one per processor core, at "
-        "most 4",
+        "number of threads, each of which embeds one text at a time. 0 means one thread per "
+        "processor core, but at most 4",
         minimum=0,
         maximum=64,
     )
@@ -143,7 +145,8 @@ class RerankModelSettings:
     """The model that scores a query and a passage together."""
 
     model: str = setting(
-        "", "name or folder of a CrossEncoder for the stage `rerank` (extra `models`)"
+        "",
+        "name or folder of a CrossEncoder for the stage `rerank`; it needs the extra `models`",
     )
 
 
@@ -169,23 +172,25 @@ class IngestSettings:
     min_salience: float = 0.05  # chunks with less salience are not compared
     boost: str = setting(
         "logarithmic",
-        "boost of salience by n repeats: base · log2(1 + n), base · n, or none",
+        "how much n repeats boost the salience: base · log2(1 + n), base · n, or not at all",
         choices=("logarithmic", "linear", "off"),
     )
-    base: float = setting(0.15, "base of the boost", minimum=0, maximum=1)
-    max_salience: float = setting(1.0, "maximum salience with boosts", minimum=0, maximum=1)
-    log: bool = setting(True, "log counts and ratios of each run that excluded repeats")
+    base: float = setting(0.15, "`base` in the formulas for `boost`", minimum=0, maximum=1)
+    max_salience: float = setting(1.0, "maximum salience, boosts included", minimum=0, maximum=1)
+    log: bool = setting(True, "log the counts and ratios of each run that excluded repeats")
     metrics: bool = setting(True, "count repeats by document type, for `status`")
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicatesSettings:
-    """Duplicates in different documents. Clear ones are merged, others listed for you to decide."""
+    """Duplicates in different documents. Clear duplicates are merged. Others are listed for you to
+    decide.
+    """
 
     enabled: bool = setting(
         True, "compare new and changed chunks with the nearest chunks of other documents"
     )
-    nearest: int = 5  # compared chunks of other documents for each chunk
+    nearest: int = 5  # number of chunks of other documents that a chunk is compared with
     merge_similarity: float = setting(
         0.94, "minimum cosine of duplicates that are merged automatically", minimum=0, maximum=1
     )
@@ -214,9 +219,8 @@ class EngineSettings:
 
     url: str = setting(
         "",
-        "the database that folders are published to and servers read from, as "
-        "postgresql://user@host/name; "
-        "a password is better kept in PGPASSFILE or a service file",
+        "address of the database that folders are published to and that servers read, such as "
+        "postgresql://user@host/name. Keep the password in PGPASSFILE or in a service file",
     )
 
 
@@ -243,29 +247,31 @@ class SearchVectorSettings:
 
 @dataclass(frozen=True, slots=True)
 class SearchKeywordSettings:
-    """Search by words: BM25F over stemmed fields, any word matches."""
+    """Search by words: BM25F over stemmed fields. One matching word is enough."""
 
     limit: int = 50  # maximum chunks
     weight: float = setting(0.35, "weight in fusion", minimum=0, maximum=100)
     k1: float = 1.2  # saturation of repeated words
     b: float = 0.75  # length normalization, 0 to 1
     coverage: float = 1.0  # weight of the share of the query's words in a chunk, 0 to 1
-    title: float = setting(3.0, "boost of the title", minimum=0, maximum=100)
-    headings: float = setting(2.5, "boost of the headings", minimum=0, maximum=100)
-    keywords: float = setting(2.5, "boost of front matter `keywords`", minimum=0, maximum=100)
-    description: float = setting(2.0, "boost of front matter `description`", minimum=0, maximum=100)
-    tags: float = setting(2.0, "boost of tags", minimum=0, maximum=100)
-    aliases: float = setting(1.5, "boost of aliases", minimum=0, maximum=100)
-    author: float = setting(
-        1.0, "boost of front matter `author`, `category` and `type`", minimum=0, maximum=100
+    title: float = setting(3.0, "boost for the title", minimum=0, maximum=100)
+    headings: float = setting(2.5, "boost for headings", minimum=0, maximum=100)
+    keywords: float = setting(2.5, "boost for front matter `keywords`", minimum=0, maximum=100)
+    description: float = setting(
+        2.0, "boost for front matter `description`", minimum=0, maximum=100
     )
-    path: float = setting(1.0, "boost of the folder names in the path", minimum=0, maximum=100)
-    body: float = setting(1.0, "boost of the text", minimum=0, maximum=100)
+    tags: float = setting(2.0, "boost for tags", minimum=0, maximum=100)
+    aliases: float = setting(1.5, "boost for aliases", minimum=0, maximum=100)
+    author: float = setting(
+        1.0, "boost for front matter `author`, `category` and `type`", minimum=0, maximum=100
+    )
+    path: float = setting(1.0, "boost for the folder names in the path", minimum=0, maximum=100)
+    body: float = setting(1.0, "boost for the text", minimum=0, maximum=100)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCodeSettings:
-    """Search by identifiers: whole ones and their parts, unstemmed."""
+    """Search by identifiers: whole identifiers and their parts, without stemming."""
 
     limit: int = 50  # maximum chunks
     weight: float = setting(0.1, "weight in fusion", minimum=0, maximum=100)
@@ -286,7 +292,7 @@ class SearchGraphSettings:
 
 @dataclass(frozen=True, slots=True)
 class SalienceSettings:
-    """A list of the found chunks by their importance in their documents."""
+    """A ranking of the found chunks by their importance in their documents."""
 
     weight: float = setting(0.01, "weight in fusion", minimum=0, maximum=100)
 
@@ -297,37 +303,37 @@ class FuseSettings:
 
     method: str = setting(
         "convex",
-        "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)",
+        "`convex` adds normalized scores; `rrf` adds 1 / (k + rank)",
         choices=("convex", "rrf"),
     )
     k: int = setting(10, "constant k of `rrf`", minimum=0, maximum=10_000)
-    limit: int = 50  # maximum candidates, but at least three per requested passage
+    limit: int = 50  # maximum candidates; raised to three per requested passage if that is more
     chunks: int = 10  # maximum candidates per document
-    spread: float = 0.5  # how fast scores fall from a document's best chunk to its others
+    spread: float = 0.5  # how much lower than the document's best chunk the others score
 
 
 @dataclass(frozen=True, slots=True)
 class RecencySettings:
-    """A boost of recent documents."""
+    """A boost for recent documents."""
 
-    bias: float = setting(0.02, "boost of the newest document", minimum=0, maximum=1)
+    bias: float = setting(0.02, "boost for the newest document", minimum=0, maximum=1)
     half_life_days: float = setting(
-        180.0, "days after which the boost is half", minimum=0.1, maximum=1_000_000
+        180.0, "age in days at which the boost is halved", minimum=0.1, maximum=1_000_000
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSettings:
-    """The confidence of an answer, and the limit for refusing one."""
+    """The confidence of an answer, and the limits below which it is refused or called low."""
 
     abstain_below: float = setting(
-        0.1, "below this confidence the answer is `not answerable`", minimum=0, maximum=1
+        0.1, "below this confidence, a query is `not answerable`", minimum=0, maximum=1
     )
     low_below: float = setting(
-        0.55, "below this confidence the level is `low`", minimum=0, maximum=1
+        0.55, "below this confidence, the confidence level is `low`", minimum=0, maximum=1
     )
     minimum_relevance: float = setting(
-        0.25, "minimum normalized score of a candidate", minimum=0, maximum=1
+        0.25, "minimum normalized score of a candidate; others are dropped", minimum=0, maximum=1
     )
 
 
@@ -337,10 +343,12 @@ class DeduplicateSettings:
 
     method: str = setting(
         "content_hash",
-        "comparison of two candidates",
+        "how two candidates are compared",
         choices=("exact_field", "content_hash", "semantic"),
     )
-    keep: str = setting("first", "duplicate to keep", choices=("first", "last", "highest_score"))
+    keep: str = setting(
+        "first", "which duplicate to keep", choices=("first", "last", "highest_score")
+    )
     field: str = setting("", "for `exact_field`: dotted path, such as `front_matter.id`")
     similarity_threshold: float = setting(
         0.95, "for `semantic`: minimum cosine of duplicates", minimum=0, maximum=1
@@ -349,14 +357,14 @@ class DeduplicateSettings:
 
 @dataclass(frozen=True, slots=True)
 class DedupNgramSettings:
-    """Near copies by character 3-grams."""
+    """Near copies, compared by character 3-grams."""
 
     similarity: float = setting(0.7, "minimum Jaccard similarity of copies", minimum=0, maximum=1)
 
 
 @dataclass(frozen=True, slots=True)
 class DedupSemanticSettings:
-    """Near copies by vectors."""
+    """Near copies, compared by vectors."""
 
     within_document: float = setting(
         0.85, "minimum cosine of copies in one document", minimum=0, maximum=1
@@ -372,7 +380,7 @@ class DiversifySettings:
 
     method: str = setting(
         "discount",
-        "`discount`: a lower score for further chunks of a document; `mmr`: maximal marginal "
+        "`discount` lowers the scores of further chunks of a document; `mmr` is maximal marginal "
         "relevance",
         choices=("discount", "mmr"),
     )
@@ -386,7 +394,7 @@ class DiversifySettings:
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings:
-    """New scores for the best candidates, from a model that reads query and passage together."""
+    """New scores for the best candidates, from a model that scores query and passage together."""
 
     top: int = setting(10, "number of candidates to score again", minimum=1, maximum=50)
     weight: float = setting(0.2, "share of the reranker's score in the blend", minimum=0, maximum=1)
@@ -396,10 +404,10 @@ class RerankSettings:
 class QuerySettings:
     """Queries. Each stage with settings has its own table, in the order of the pipeline."""
 
-    limit: int = setting(5, "number of passages", minimum=1, maximum=100)
+    limit: int = setting(5, "maximum number of passages in an answer", minimum=1, maximum=100)
     skip: tuple[str, ...] = setting(
         ("expand", "deduplicate", "rerank"),
-        "stages to skip. Your list replaces the default",
+        "stages to skip. Your list replaces the default list",
         choices=STAGE_NAMES,
     )
     expand: ExpandSettings = field(default_factory=ExpandSettings)
@@ -429,7 +437,9 @@ class QuerySettings:
 class WatchSettings:
     """Watching for changes while a server runs."""
 
-    enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
+    enabled: bool = setting(
+        True, "index changes while the server runs; if false, index only once, at the start"
+    )
     debounce_ms: int = setting(
         150,
         "milliseconds without another change before changes are indexed",
@@ -437,7 +447,7 @@ class WatchSettings:
         maximum=60_000,
     )
     max_delay_ms: int = 2000  # maximum delay after the first change, if `debounce_ms` is shorter
-    # interval for a missing folder to come back, and for scans of one that cannot be watched
+    # interval between checks for a missing folder, and between scans of an unwatchable folder
     poll_seconds: float = 5.0
     reconcile_seconds: float = setting(
         60.0,
@@ -453,7 +463,7 @@ class HttpSettings:
 
     host: str = setting(
         "127.0.0.1",
-        "address to listen on; an address that others can reach needs `token_file` or `issuer`",
+        "address to listen on; if other machines can reach it, set `token_file` or `issuer`",
     )
     port: int = setting(8377, "port to listen on; 0 means any free port", minimum=0, maximum=65_535)
     token_file: str = setting(
@@ -469,7 +479,7 @@ class HttpSettings:
         (), "host names of the server in addition to its address, such as notes.example.org"
     )
     origins: tuple[str, ...] = setting(
-        (), "web sites that may call the server from a browser, such as https://app.example.org"
+        (), "websites that may call the server from a browser, such as https://app.example.org"
     )
     proxies: tuple[str, ...] = setting(
         (), "addresses of proxies whose forwarded client addresses are trusted"
@@ -486,10 +496,10 @@ class HttpSettings:
     scopes: tuple[str, ...] = setting((), "required scopes of the issuer's tokens")
     metrics: tuple[str, ...] = setting(
         (),
-        "names of tokens that may read `/metrics`, if tokens are required; as in `tokens` of "
-        "`[[folders]]`",
+        "names of tokens that may read `/metrics`, if tokens are required; in the same form as "
+        "`tokens` of `[[folders]]`",
     )
-    page: bool = setting(False, "also serve [the page](page.md), to all clients of the server")
+    page: bool = setting(False, "also serve [the page](page.md) to all clients of the server")
     writers: tuple[str, ...] = setting(
         (),
         "names of tokens that may decide on duplicates and judge answers on the page, if tokens "
@@ -497,7 +507,7 @@ class HttpSettings:
     )
     max_body_bytes: int = 1_000_000  # maximum size of a request
     concurrent: int = 64  # maximum concurrent requests per token
-    connections: int = 1_000  # maximum, of all clients; also of sessions per set of folders
+    connections: int = 1_000  # maximum connections in total; also maximum sessions per folder set
     request_seconds: float = 90.0  # time limit for a request; `wait_fresh` may wait for 60
     drain_seconds: float = 5.0  # time limit for pending requests when the server stops
 
@@ -508,8 +518,8 @@ class ServeSettings:
 
     max_tokens: int = setting(
         2000,
-        "maximum tokens of an answer's text, and of its structured content, counted by "
-        "all-MiniLM-L6-v2",
+        "maximum tokens of an answer's text, and of its structured content, counted with the "
+        "tokenizer of all-MiniLM-L6-v2",
         minimum=MIN_BUDGET_TOKENS,
     )
     read_tokens: int = setting(
@@ -517,14 +527,14 @@ class ServeSettings:
     )
     editor_links: str = setting(
         "none",
-        "program that a passage's `link` opens: Obsidian if the note is in a vault, VS Code, or "
-        "the default program for the file. There are no links over HTTP",
+        "program that a passage's `link` opens: Obsidian (if the note is in a vault), VS Code, or "
+        "the default program for the file. Over HTTP, passages have no links",
         choices=("none", "obsidian", "vscode", "file"),
     )
     answer_commands: bool = setting(
         True,
-        "answer your read-only commands over a socket if folders and settings are the same, so "
-        "that they start faster",
+        "answer your read-only commands over a socket, so that they start faster. Only commands "
+        "with the same folders and settings are answered",
     )
     http: HttpSettings = field(default_factory=HttpSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
@@ -543,14 +553,14 @@ class Config:
     engine: EngineSettings = field(default_factory=EngineSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
-    about: Mapping[str, str] = field(default_factory=dict)  # folder -> the owner's description
+    about: Mapping[str, str] = field(default_factory=dict)  # folder -> the user's description
     # folder -> the names of the tokens that may see it
     folder_tokens: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # keys from --config or --set, which a folder's own file cannot change
     pinned: frozenset[str] = frozenset()
     # the error in the folder's own file, as a sentence
     folder_file_error: str = field(default="", compare=False)
-    # the folder's own file may exclude notes in an unreadable way, so no new notes are indexed
+    # the folder's own file has an error and may exclude notes, so no new notes are indexed
     blocks_indexing: bool = field(default=False, compare=False)
     # keys that a file or an option sets
     explicit_keys: frozenset[str] = field(default=frozenset(), compare=False)

@@ -59,7 +59,7 @@ def test_folder_in_different_case_keeps_its_rights(
     (tmp_path / "other.toml").write_text(
         f"[folders]\nb = '{tmp_path / 'NOTES'}'\n", encoding="utf-8"
     )
-    with pytest.raises(ConfigError, match="names no `tokens`"):
+    with pytest.raises(ConfigError, match="has no `tokens`"):
         load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "other.toml")
 
 
