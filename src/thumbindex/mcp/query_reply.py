@@ -76,7 +76,7 @@ class Reply:
 class PassageFormat:
     """How to format the passages of one answer."""
 
-    several: bool = False  # several folders: name the folder of each passage
+    several: bool = False  # name each passage's folder
     explain: bool = False
     # approximate tokens of each whole note, by folder and path
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)

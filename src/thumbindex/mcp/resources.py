@@ -240,7 +240,7 @@ async def subscriptions_lifespan(
 
         def publish_from_thread(changes_by_folder: Mapping[str, Changes]) -> None:
             """Pass changes from the follower's thread to the event loop."""
-            with suppress(RuntimeError):  # the portal has just closed
+            with suppress(RuntimeError):  # raised if the portal has just closed
                 portal.start_task_soon(subscribers.publish, changes_by_folder)
 
         leave = listen(publish_from_thread)

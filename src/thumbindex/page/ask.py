@@ -47,7 +47,7 @@ _MAX_LINES = 12
 """Maximum visible lines of a passage; the others are folded."""
 
 _MAX_RECENT = 8
-"""Maximum recent notes on the empty screen."""
+"""Maximum recent notes shown before a question is asked."""
 
 _MAX_COPIES = 10
 
@@ -170,7 +170,7 @@ def ask_screen(visit: Visit) -> Screen:
 
 
 def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON of the empty screen."""
+    """Return the JSON of the screen before a question is asked."""
     return {
         "query": "",
         "results": [],
@@ -212,7 +212,7 @@ def names_screen(visit: Visit) -> Screen:
 
 
 def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return the first notes whose names start with a text."""
+    """Return up to `_MAX_NAMES` notes whose names start with a text."""
     if not text.strip() or not library.indexed:
         return ()
     return library.suggest_notes(text, _MAX_NAMES)

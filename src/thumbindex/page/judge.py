@@ -149,7 +149,7 @@ def _return_address(visit: Visit, folder: str) -> str:
 
 
 def judgments_of(visit: Visit, text: str) -> tuple[Mapping[str, JudgedQuery], list[str]]:
-    """Return a query's judgments by folder, or a warning if they are unreadable."""
+    """Return a query's judgments by folder, and a warning if they cannot be read."""
     try:
         return visit.library.judgments().of(text) if visit.may_write else {}, []
     except StorageError as error:

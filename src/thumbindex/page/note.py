@@ -32,7 +32,10 @@ _CHAR_PIXELS = 6.2
 
 
 def note_screen(visit: Visit) -> Screen:
-    """Show the note at `/note/FOLDER/PATH`; private and missing notes get the same answer."""
+    """Show the note at `/note/FOLDER/PATH`.
+
+    For a private note, the answer is the same as for a missing one.
+    """
     folder, _, path = visit.subpath.partition("/")
     lines, heading, is_source = visit.lines(), visit.text("heading"), visit.is_on("source")
     try:
@@ -143,7 +146,7 @@ def _toggle_address(address: str, lines: tuple[int, int] | None, *, is_source: b
 
 
 def _display_names(note: NotePage) -> Mapping[str, str]:
-    """Return names of a note and its neighbors: the title if it is unique, else the path."""
+    """Return the name to show for each note: its title if that is unique, else its path."""
     titles = {
         **note.titles,
         **{backlink.path: backlink.title for backlink in note.backlinks},

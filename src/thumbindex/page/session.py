@@ -51,7 +51,7 @@ class _Session:
 
 
 class SessionStore:
-    """Sessions of signed-in visitors. Signing in takes a valid token with all required scopes."""
+    """Sessions of signed-in visitors. Signing in requires a valid token with all scopes."""
 
     def __init__(
         self,

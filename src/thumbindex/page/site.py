@@ -104,7 +104,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Headers of every response: no note content can run, load, be framed or cached."""
+"""Headers of every response, so that notes cannot run code, be framed or be cached."""
 
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 
@@ -118,13 +118,13 @@ _MAX_FIELDS = 500
 """Maximum number of values in a query string or form."""
 
 _GZIP_BYTES, _GZIP_LEVEL = 1_000, 4
-"""Minimum bytes of a compressed response, and the compression level."""
+"""Minimum size of a response that is compressed, and the compression level."""
 
 _WAIT_SECONDS = 2.0
 """Maximum seconds that a screen waits for the library before it shows the progress."""
 
 _HEARTBEAT_SECONDS = 15.0
-"""Seconds between lines that keep a stream without changes open."""
+"""Seconds without changes after which a line is sent, to keep the stream open."""
 
 _NOT_FOUND = "This note or page does not exist, or you may not see it."
 

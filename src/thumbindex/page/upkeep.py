@@ -40,7 +40,7 @@ _MAX_ROWS = 500
 
 
 def links_screen(visit: Visit) -> Screen:
-    """Show one list of links for one folder or all."""
+    """Show one list of links, for one folder or all folders."""
     folder, listed = visit.text("folder"), visit.choice("show", tuple(_LINK_LISTS))
     names = [name for name, _ in visit.library.folders]
     if folder and folder not in names:
@@ -77,7 +77,7 @@ def links_screen(visit: Visit) -> Screen:
 # ------------------------------------------------------------------ duplicates
 
 _CLUSTER_LISTS = ("open", "contradictions", "grey", "merged", "decided", "all")
-"""Lists of clusters. The first one holds the clusters that need a decision."""
+"""Lists of clusters. The first one contains the clusters that need a decision."""
 
 _PAGE_SIZE = 100
 """Clusters per page of the JSON."""
@@ -228,7 +228,7 @@ def _place_values(member: ClusterMember) -> dict[str, str]:
 
 
 def save_decision(visit: Visit) -> FormResult:
-    """Store a decision about a cluster, and go to the next open one."""
+    """Store a decision about a cluster, and go to the next open cluster."""
     verdict: Verdict = "same" if visit.choice("verdict", ("same", "apart")) == "same" else "apart"
     decided = visit.library.decisions().decide(_cluster_id(visit), verdict, visit.text("note"))
     return FormResult(_next_address(visit, decided), as_json(decided))

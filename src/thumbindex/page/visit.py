@@ -60,7 +60,7 @@ class Visit:
         return tuple(text for value in values if (text := replace_surrogates(value).strip()))
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
-        """Return a whole number. Raises UsageError if it is invalid or out of range."""
+        """Return the value of `name` as a whole number, or `default`. Raises UsageError."""
         text = self.text(name)
         return read_whole_number(name, text, least, most) if text else default
 
@@ -70,7 +70,7 @@ class Visit:
         return read_lines(text) if text else None
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """Return one of the choices, by default the first. Raises UsageError for other values."""
+        """Return the value of `name`, by default the first choice. Raises UsageError."""
         text = self.text(name) or choices[0]
         if text not in choices:
             raise UsageError(f"`{name}` must be one of {', '.join(choices)}, not {text!r}.")

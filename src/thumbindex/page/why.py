@@ -63,7 +63,7 @@ class _RankCurve:
 
     label: str
     href: str
-    ranks: Mapping[str, int]  # without the stages that did not rank it
+    ranks: Mapping[str, int]  # by stage; a stage that did not rank it is missing
     kind: str  # "passage", "note", or "lost" for a note that is not in the answer
     dropped_at: str = ""  # the stage that dropped it
 

@@ -175,7 +175,7 @@ class ServerLog(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
         self._clock = clock
-        self._written: dict[str, float] = {}  # line to time of writing
+        self._written: dict[str, float] = {}  # time of writing by line
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line."""
@@ -417,7 +417,7 @@ class HttpApp:
     async def _ready(self, request: Request) -> Response:
         """Report whether every folder can be searched."""
         if not self._library_host.is_ready:
-            await self._index_counts()  # an unreachable database may be back
+            await self._index_counts()  # queries the database, which may be reachable again
         is_ready = self._library_host.is_ready
         library = self._library_host.opened_library()
         database = library.database if library is not None and is_ready else None

@@ -186,7 +186,7 @@ class RequestLimits:
             await (self._stream if is_stream else self._request)(scope, receive, send)
         finally:
             self._open[key] -= 1
-            self._open += Counter()  # drop the zeros
+            self._open += Counter()  # remove the counts that are zero
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         deadline = anyio.current_time() + self._seconds + _GRACE_SECONDS

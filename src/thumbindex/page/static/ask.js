@@ -1,7 +1,7 @@
-// Search as you type: names at each letter, passages for finished words.
+// Search as you type: note names after each letter, passages after each finished word.
 import { announce, keys, load, notesNamed, onChange } from "./page.js";
 
-// The last word counts as finished after a pause clearly longer than the user's usual gap between keys.
+// The last word counts as finished after a pause clearly longer than the user's usual gap between key presses.
 const MIN_PAUSE = 400; // milliseconds
 const PAUSE_FACTOR = 3; // times the usual gap
 const DEFAULT_GAP = 500; // milliseconds, until MIN_GAPS gaps are measured
@@ -10,7 +10,7 @@ const MIN_GAPS = 3;
 const MAX_GAPS = 15; // only the latest gaps count
 const field = () => document.getElementById("q");
 let timer = 0;
-let pressed = 0; // time of the last key, in milliseconds
+let pressed = 0; // time of the last key press, in milliseconds
 const gaps = [];
 let asked = field()?.value.trim() ?? ""; // the question whose passages are shown or on their way
 let named = asked; // the text whose matching names are shown or on their way
@@ -78,7 +78,7 @@ function showNames(notes) {
   return list.replaceChildren(head, all);
 }
 
-/** Record the gap since the last key. */
+/** Record the gap since the last key press. */
 function recordGap(now) {
   if (now - pressed < MAX_GAP) gaps.push(now - pressed);
   if (gaps.length > MAX_GAPS) gaps.shift();
