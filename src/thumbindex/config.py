@@ -412,7 +412,7 @@ def _parse(place: str, data: bytes) -> dict[str, Any]:
         hint = ": write paths in single quotes" if b"\\" in data else ""
         raise ConfigError(f"{where}: not valid TOML: {error}{hint}") from error
     except ValueError as error:
-        raise ConfigError(f"{place}: not valid TOML: a number with too many digits") from error
+        raise ConfigError(f"{place}: not valid TOML: a number has too many digits") from error
     except RecursionError as error:
         raise ConfigError(f"{place}: not valid TOML: too many nested brackets") from error
 
@@ -523,7 +523,7 @@ def _glob_error(glob: str, root: str) -> str:
     if has_names or text.count("{") != text.count("}"):
         return "has alternatives in braces or parentheses: write one glob for each"
     if is_absolute or parts[0] == "~" or ".." in parts or re.match(r"[A-Za-z]:", text):
-        return "is not below the folder: write it relative to the folder, such as 'private/**'"
+        return "is not inside the folder: write it relative to the folder, such as 'private/**'"
     if "." in parts or "//" in text:
         return "contains `./` or `//`, which no path has: remove it"
     return ""
@@ -675,7 +675,8 @@ def _check_tokens_kept(
                 raise ConfigError(
                     f"{where}: the folder {name!r} has no `tokens`, but an earlier configuration "
                     f"sets them for {other!r}, {known}: "
-                    'write it as [[folders]] with name, path and tokens, or ["*"] for every token.'
+                    "write it as [[folders]] with name, path and tokens, or with "
+                    'tokens = ["*"] for every token.'
                 )
 
 
@@ -684,7 +685,9 @@ def _check_folder(name: Any, table: Mapping[str, Any], path: Path) -> None:
         raise ConfigError(f"{path}: a folder needs `name`, a string.")
     for key in table.keys() - {*_FOLDER_KEYS}:
         near = get_close_matches(key, _FOLDER_KEYS, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else "a folder has name, path, about, tokens."
+        hint = (
+            f"did you mean `{near[0]}`?" if near else "the keys are name, path, about and tokens."
+        )
         if key == "name":
             hint = "the header already has the name, so remove this key."
         raise ConfigError(f"{path}: unknown key `folders.{_shorten(key)}`: {hint}")

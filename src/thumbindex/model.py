@@ -279,7 +279,7 @@ def read_day(name: str, value: date | str | None) -> date | None:
     try:
         return date.fromisoformat(value)
     except ValueError as error:
-        raise UsageError(f"{name} is {value!r}: write a date as 2026-01-31.") from error
+        raise UsageError(f"{name} is {value!r}: write a date such as 2026-01-31.") from error
 
 
 class FilterArguments(TypedDict, total=False):
@@ -528,7 +528,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class StageRank:
-    """The rank after one stage of the best chunk of a passage or note."""
+    """The rank of a passage's or note's best chunk after one stage."""
 
     stage: str
     rank: int | None  # from 1; None if the stage removed all its chunks

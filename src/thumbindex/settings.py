@@ -442,7 +442,7 @@ class WatchSettings:
     )
     debounce_ms: int = setting(
         150,
-        "milliseconds without another change before changes are indexed",
+        "changes are indexed after this many milliseconds without another change",
         minimum=0,
         maximum=60_000,
     )
@@ -451,7 +451,7 @@ class WatchSettings:
     poll_seconds: float = 5.0
     reconcile_seconds: float = setting(
         60.0,
-        "seconds between scans of all files, because network drives do not report changes",
+        "seconds between scans of all files, which find changes that network drives do not report",
         minimum=0.1,
         maximum=86_400,
     )

@@ -265,7 +265,7 @@ def test_query_waits_for_a_running_writer_and_finds_new_notes(
     ("arguments", "says"),
     [
         (("query", " "), "The query is empty"),
-        (("query", "x", "--since", "soon"), "since is 'soon': write a date as 2026-01-31"),
+        (("query", "x", "--since", "soon"), "since is 'soon': write a date such as 2026-01-31"),
         (("query", "x", "--set", "query.limt=3"), "did you mean `query.limit`"),
         (("query", "x", "--folder", "/nowhere"), "/nowhere"),
         (("query", "x", "--limit", "0"), "limit is 0: choose a whole number from 1 to 100"),

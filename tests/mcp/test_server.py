@@ -290,7 +290,11 @@ async def test_status_reports_the_index_and_model(server: Server) -> None:
         ("query", {"query": "x", "limit": 0}, "limit is 0: choose a whole number from 1 to 100"),
         ("query", {"query": "x", "limit": "3"}, "`limit` must be of type integer"),
         ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
-        ("query", {"query": "x", "since": "soon"}, "since is 'soon': write a date as 2026-01-31"),
+        (
+            "query",
+            {"query": "x", "since": "soon"},
+            "since is 'soon': write a date such as 2026-01-31",
+        ),
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),

@@ -30,7 +30,7 @@ def test_newer_copy_takes_rank_and_score_of_better_copy(candidates, with_duplica
         (2, 0.5, ()),
     ]
     assert [(dropped.path, dropped.reason) for dropped in search.dropped] == [
-        ("a.md", "a known copy of b.md, line 3")
+        ("a.md", "found during indexing: a copy of b.md, line 3")
     ]
 
 

@@ -107,7 +107,7 @@ def test_chunk_beyond_limit_per_document_has_reason(why):
     assert (report.outcome, report.stage, report.reason) == (
         "dropped",
         "fuse",
-        "the note has 2 better chunks, the maximum per note",
+        "the note has 2 better chunks, and no more are kept per note",
     )
 
 

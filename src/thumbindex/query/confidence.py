@@ -30,8 +30,8 @@ from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.query.understand import stop_weights
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
-"""Confidence without vectors, if a section contains hardly any of the query's words, and if it
-contains all of them.
+"""Range of the confidence without vectors, from a section that contains hardly any of the query's
+words to a section that contains all of them.
 """
 
 _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
@@ -41,8 +41,8 @@ _MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 6.5
 """Standard deviations above the mean cosine at which the prominence is 0, and at which it is 1."""
 
 _ON_TOPIC_FACTOR = 1.5
-"""A page this many times `_MAX_DEVIATIONS` above the mean is on topic, even if all notes are
-similar.
+"""If a page's cosine is this factor times `_MAX_DEVIATIONS` above the mean, the page is on topic,
+even if all notes are similar.
 """
 
 _PAGES_SCORED = 5
@@ -69,8 +69,8 @@ _DEFAULT_NEAR, _MIN_SPAN = 0.5, 0.25
 """
 
 _OFF_TOPIC, _ON_TOPIC = 0.3, 0.6
-"""Positions of a page's cosine between `far` (0) and `near` (1): off topic up to the first one, on
-topic from the second one.
+"""A page is off topic if its cosine is below the first position between `far` (0) and `near` (1),
+and on topic if its cosine is above the second.
 """
 
 _HYPOTHETICAL = "passage"
@@ -314,7 +314,8 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
 def _cosine_range(vectors: Matrix) -> tuple[float, float]:
     """Return two cosines, `far` and `near`.
 
-    `far` is the mean cosine of two chunks. `near` is the median cosine of a chunk and its nearest.
+    `far` is the mean cosine of two chunks. `near` is the median cosine of a chunk and its
+    nearest chunk.
     """
     if len(vectors) < _MIN_PAIRWISE:
         return 0.0, _DEFAULT_NEAR

@@ -199,7 +199,7 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
     """Return the pairs of candidates with similar 3-grams or vectors, as positions.
 
     The better candidate of a pair comes first. Both chunks of a pair have the same block type and
-    the same language of code.
+    the same code language.
     """
     by_letters = _ngram_similarities(candidates) >= tools.settings.dedup_ngram.similarity
     alike = by_letters | _are_semantic_copies(candidates, _cosines(candidates, tools), tools)
@@ -396,7 +396,7 @@ def dedup_known(search: Search, tools: Tools) -> Search:
             also_in = dict.fromkeys(n for member in members for n in (member.id, *member.also_in))
             also_in |= dict.fromkeys(others)
             groups.append(((at, *same), replace(shown, also_in=tuple(also_in))))
-    return _merge_groups(search, tools, groups, "a known copy")
+    return _merge_groups(search, tools, groups, "found during indexing: a copy")
 
 
 def _newest_copy(

@@ -33,7 +33,7 @@ _MAX_FORM_WORDS = 8
 """Maximum words of a term whose other forms are looked up."""
 
 _MAX_QUERY_WORDS = 40
-"""Maximum words of a query whose other forms are looked up, from the beginning."""
+"""Only this many words of a query, from its beginning, get other forms."""
 
 
 def synonyms(search: Search, tools: Tools) -> Search:

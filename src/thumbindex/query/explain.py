@@ -191,9 +191,10 @@ def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edg
 def _rank_changes(
     wanted: Collection[ChunkId], history: _History, tools: Tools
 ) -> Iterator[StageRank]:
-    """Yield the rank of the best of the chunks after each stage.
+    """Yield the rank of the best wanted chunk after each stage.
 
-    It is the rank in the list of a retriever, in the passages of `parents`, or in the candidates.
+    The rank is the position in the retriever's list, in the passages (after `parents`), or in the
+    candidates (after any other stage).
     """
     for name, search in history:
         if name not in RETRIEVERS and not search.candidates and not search.dropped:
@@ -435,10 +436,14 @@ def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
 
 def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
     if not tools.settings.runs("fuse"):
-        return "`fuse` is off, so only the first retriever's chunks are kept, none from this note"
+        return (
+            "`fuse` is off, so only chunks from the first retriever are kept, and none of them is "
+            "from this note"
+        )
     rank = next((n for n, chunk in enumerate(after.fused, 1) if chunk in wanted), None)
     if rank is None:
-        return f"the note has {tools.settings.fuse.chunks} better chunks, the maximum per note"
+        count = tools.settings.fuse.chunks
+        return f"the note has {count} better chunks, and no more are kept per note"
     return (
         f"its best chunk ranks {rank} of {len(after.fused)}, and only the first "
         f"{len(after.candidates)} are kept"

@@ -46,7 +46,7 @@ _MAX_SYMBOLS = 6
 """Maximum symbols that a query may omit from a short name."""
 
 _MIN_OPEN_NAME = 3
-"""Minimum letters before a final `#` without a heading. In C#, the `#` is part of the name."""
+"""Minimum letters of a name before a final `#`. In C#, the `#` is part of the name."""
 
 _MAX_SAME_NAME = 2_000
 """Maximum notes with the same file name, such as `index.md`, that are compared with a query."""

@@ -227,7 +227,10 @@ def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Sele
 def newest_candidates(
     within: Selection | None, limit: int, catalog: Catalog
 ) -> tuple[tuple[Candidate, ...], int]:
-    """Return the first chunk of each of the newest documents, and the number of all of them."""
+    """Return the first chunk of each of the newest documents, up to the limit.
+
+    The second value is the number of all documents in the selection.
+    """
     best, count = catalog.newest(within, limit)
     chunks = catalog.chunks(best)
     return tuple(

@@ -90,11 +90,11 @@ def _section_key(
 def order_passages(
     groups: _SectionGroups, sections: Mapping[ChunkId, Section], coverage: Mapping[ChunkId, float]
 ) -> list[tuple[list[Candidate], bool]]:
-    """Return the groups in the order of their passages. Each comes with True if it is full.
+    """Return the groups in the order of their passages, each with True if the passage is full.
 
-    Contradicting passages are neighbors. Passages that are not full come last: sections that
-    contain only headings. Such a section is full if the query names it, or if its `coverage` (the
-    share of the query's words in a chunk) is higher than that of every section with text.
+    Contradicting passages are neighbors. A passage that contains only headings is not full and
+    comes last. It counts as full if the query names it, or if its `coverage` (the share of the
+    query's words in a chunk) is higher than that of every passage with text.
     """
     section_of = {candidate.id: key for key, group in groups.items() for candidate in group}
 

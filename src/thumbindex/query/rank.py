@@ -258,7 +258,7 @@ def _boost_headings(
 ) -> list[Candidate]:
     """Rescore the chunks of one document by their headings.
 
-    The boosts are added before `fuse.spread` applies, so it is undone first.
+    `fuse.spread` is undone first, and applied again after the boosts are added.
     """
     best = max(candidate.score for candidate in candidates)
     coverages = [

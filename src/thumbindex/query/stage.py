@@ -111,7 +111,7 @@ class Search:
         return (own, *self.other_phrasings)
 
     def keep_searchable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
-        """Return the searchable ones of the given chunks, in the same order."""
+        """Return the given chunks that are searchable, in the same order."""
         if self.searchable is None:
             return chunks
         mask = self.searchable.among(chunks).tolist()
