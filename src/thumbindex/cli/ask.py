@@ -217,7 +217,7 @@ def list_command(
 
 
 def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
-    """Update the index and answer. If the index is damaged, repair it and try again."""
+    """Update the index and call `ask`. If the index is damaged, repair it and try again."""
     try:
         _make_ready(library, wait)
         return ask()
@@ -230,7 +230,7 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
 
 
 def _make_ready(library: Library, wait: bool) -> None:
-    """Update the words, with `wait` also the vectors, and load the models."""
+    """Index changed notes by keywords (with `wait`, also their vectors), and load the models."""
     try:
         update_index(library, wait)
     except ModelError as error:

@@ -1,6 +1,6 @@
 # ruff: noqa: PTH100, PTH108, PTH109, PTH111, PTH112, PTH116, PTH120, PTH123, PTH208 - importing
 # pathlib would take longer than everything else in this module
-"""Let a running server of the same user answer a command, which saves the heavy imports."""
+"""Let a running server of the same user answer a command, to avoid the slow imports."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from typing import Any
 from thumbindex.process import environment
 
 COMMANDS = ("query", "list", "read", "outline", "related", "why")
-"""Commands that only read, and show no progress."""
+"""Commands that a server may answer: they change nothing and show no progress."""
 
 NOT_SERVED_OPTIONS = ("-h", "--help", "--explain", "--wait", "--wait-fresh", "--engine")
-"""Options that no server answers: help, timings, waiting, and databases."""
+"""Options that a server does not support: help, timings, waiting and databases."""
 
 SHARED_VARIABLES = (
     "HOME",
@@ -35,16 +35,19 @@ SHARED_VARIABLES = (
     "HF_HUB_CACHE",
     "HF_HUB_OFFLINE",
 )
-"""Variables for file locations and dates; client and server must agree on them."""
+"""Environment variables for file locations and dates.
+
+They must have the same values for the client and the server.
+"""
 
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
-"""Variables that control terminal output."""
+"""Environment variables that control terminal output."""
 
 ACCEPT_SECONDS = 0.2
-"""How long to wait for a server to accept a command."""
+"""Maximum wait for a server to accept a command."""
 
 ANSWER_SECONDS = 5.0
-"""How long to wait for the answer. Opening the index instead takes one to three seconds."""
+"""Maximum wait for the answer. Without a server, opening the index takes 1 to 3 seconds."""
 
 ACCEPTED = b"taken"
 """First message of a server that has accepted a command."""
@@ -78,7 +81,7 @@ def ask_servers(arguments: Sequence[str]) -> int | None:
 
 
 def can_be_served(arguments: Sequence[str]) -> bool:
-    """Return whether a server may answer a command."""
+    """Return whether a server may answer the command with these arguments."""
     return bool(
         arguments
         and arguments[0] in COMMANDS
@@ -87,7 +90,7 @@ def can_be_served(arguments: Sequence[str]) -> bool:
 
 
 def socket_folder() -> str:
-    """Return the directory of the sockets of this user's servers."""
+    """Return the directory with the sockets of this user's servers."""
     # a client may start a server without the variable
     runtime = environment().get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
     base = runtime if os.path.isdir(runtime) else os.path.expanduser("~/.cache")
@@ -95,14 +98,14 @@ def socket_folder() -> str:
 
 
 def is_private_directory(folder: str) -> bool:
-    """Return whether a directory (not a symlink) is accessible to this user only."""
+    """Return whether only this user can access a directory; False for a symlink."""
     info = os.lstat(folder)
     is_own = info.st_uid == os.geteuid() and not info.st_mode & 0o077
     return stat.S_ISDIR(info.st_mode) and is_own
 
 
 def fingerprint() -> list[object]:
-    """Return the interpreter, package and variables that client and server must share."""
+    """Return the Python version, package files and variables that client and server must share."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     installed = [os.stat(path).st_mtime_ns for path in (package, os.path.dirname(package))]
     variables = environment()
@@ -110,7 +113,7 @@ def fingerprint() -> list[object]:
 
 
 def _servers() -> Iterator[tuple[str, bytes]]:
-    """Yield socket path (without suffix) and key of each server with the same fingerprint."""
+    """Yield the socket path (without suffix) and the key of each server with our fingerprint."""
     folder = socket_folder()
     for name in sorted(os.listdir(folder)) if is_private_directory(folder) else []:
         if name.endswith(".json"):
@@ -136,7 +139,10 @@ def _answer(stem: str, key: bytes, request: bytes) -> Mapping[str, Any] | None:
 
 
 def _ask(stem: str, key: bytes, request: bytes, messages: SimpleQueue[bytes]) -> None:
-    """Put a server's two messages about a command into the queue, then an empty one."""
+    """Send a command to a server, and put the server's two messages into the queue.
+
+    An empty message follows, also after a failure.
+    """
     with suppress(Exception):  # on any failure, the command runs in this process
         try:
             with Client(f"{stem}.sock", "AF_UNIX", authkey=key) as connection:
@@ -150,7 +156,7 @@ def _ask(stem: str, key: bytes, request: bytes, messages: SimpleQueue[bytes]) ->
 
 
 def _print(answer: Mapping[str, Any]) -> int | None:
-    """Print an answer and return its exit code, or None if it cannot be printed."""
+    """Print a server's answer and return the exit code in it, or None if printing fails."""
     try:
         for number, text in answer["printed"]:
             stream: Any = (sys.stdout, sys.stderr)[number]

@@ -40,7 +40,7 @@ class CommandDeclined(BaseException):
 
 
 class CommandServer:
-    """Listens for commands until closed; answers each in its own thread."""
+    """Listens for commands until closed, and answers each command in its own thread."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class CommandServer:
         folder = Path(socket_folder())
         folder.mkdir(0o700, parents=True, exist_ok=True)
         if not is_private_directory(str(folder)):
-            raise PermissionError(f"{folder} is open to others")
+            raise PermissionError(f"other users can access {folder}")
         self.path = folder / f"{secrets.token_hex(4)}.json"
         address = self.path.with_suffix(".sock")
         self._listener = Listener(str(address), "AF_UNIX", backlog=4)
@@ -112,8 +112,10 @@ class CommandServer:
         return None
 
     def _shared_library(self, opening: OpenOptions) -> AbstractContextManager[Library]:
-        """Return the open library if the command has the same folders and settings, and nothing
-        to index. Leaving the context keeps the library open.
+        """Return the open library for a command. Leaving the context keeps the library open.
+
+        Raises CommandDeclined if the command has other folders or settings, or if notes have
+        changed since the last indexing run.
         """
         paths = [path for path in (opening.index, opening.config) if path is not None]
         if any(not path.expanduser().is_absolute() for path in paths):
@@ -134,7 +136,7 @@ class CommandServer:
 
 
 class _Stream(io.TextIOBase):
-    """A command's stdout or stderr; `printed` records both in order."""
+    """A command's stdout (0) or stderr (1). Both append their text to the same list, in order."""
 
     encoding = "utf-8"
 
@@ -152,7 +154,7 @@ class _Stream(io.TextIOBase):
 
 
 def listen(library: Library, program: Any) -> CommandServer | None:
-    """Start a CommandServer, or return None if its directory or socket cannot be used."""
+    """Start a CommandServer, or return None on Windows or if its socket cannot be created."""
     try:
         return None if sys.platform == "win32" else CommandServer(library, program)
     except OSError:
@@ -160,7 +162,7 @@ def listen(library: Library, program: Any) -> CommandServer | None:
 
 
 def _decline_on_warning(record: logging.LogRecord) -> bool:
-    """Decline a command that logs a warning: its user should see the warning."""
+    """Decline a command that logs a warning, so that the warning appears in its user's terminal."""
     if remote_command() is not None:
         raise CommandDeclined
     return True

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 _MAX_LINES = 24
-"""Maximum lines of a text; `--json` prints all."""
+"""Maximum lines printed of each text; `--json` prints all."""
 
 _BRACKETS = ("[", "]")
 """Brackets around differing words when there are no colors."""
 
 
 def print_duplicates(report: DuplicateReport, grey: bool) -> None:
-    """Print all clusters, outdated decisions, and the share of duplicates."""
+    """Print all clusters, outdated decisions, and the number of duplicates."""
     for cluster in report.clusters:
         print_cluster(cluster)
     for decision in report.outdated_decisions:
@@ -61,7 +61,7 @@ def print_duplicates(report: DuplicateReport, grey: bool) -> None:
 
 
 def print_cluster(cluster: Cluster) -> None:
-    """Print a cluster's summary, and its texts side by side with differing words marked."""
+    """Print a cluster's summary, then its first text beside each other text, differences marked."""
     print_summary(cluster)
     texts = list({text.digest: text for text in cluster.texts}.values())
     if len(texts) == 1:
@@ -131,7 +131,7 @@ GreyOption = Annotated[
 ]
 
 KEYS: dict[str, Verdict | None] = {"s": "same", "a": "apart", "k": None}
-"""The verdict of each key in a review; `k` keeps a cluster for later."""
+"""The verdict for each key in a review; `k` leaves the cluster undecided."""
 
 _QUIT = ("q", "", "\x03", "\x04")
 
@@ -257,7 +257,7 @@ def _print_decision(cluster: Cluster, in_json: bool) -> None:
 def review_clusters(library: Library, undecided: list[Cluster], keys: Iterator[str]) -> int:
     """Ask about each cluster and return the number of decisions.
 
-    Each decision is saved at once: an interruption loses none.
+    Each decision is saved immediately, so an interruption loses none.
     """
     decided = 0
     for number, cluster in enumerate(undecided, 1):
@@ -277,7 +277,7 @@ def review_clusters(library: Library, undecided: list[Cluster], keys: Iterator[s
 
 
 def _keys() -> Iterator[str]:
-    """Yield pressed keys; without a terminal, the first letter of each line of stdin."""
+    """Yield pressed keys. Without a terminal, yield the first letter of each line of stdin."""
     if sys.stdin.isatty():
         read_key: Callable[[], Any] = click.getchar
         while True:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from thumbindex.model import Progress
 
 PUBLISH_POLL_SECONDS = 0.1
-"""Interval for checking for a new generation: one `stat`, no reading."""
+"""Interval between checks for a new generation. A check is one `stat` call, so it is cheap."""
 
 RETRY_SECONDS = 5.0
 """Pause after a failure: a database takes seconds to restart."""
 
 VECTOR_INDEX_SECONDS = 60.0
-"""Interval for creating the vector indexes of folders that have grown."""
+"""Interval between attempts to create vector indexes for folders that have grown."""
 
 engine = Program(help="Publish folders to a PostgreSQL database.")
 
@@ -131,11 +131,11 @@ def _publication_line(published: Any) -> str:
 def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> None:
     """Publish each generation until interrupted.
 
-    An indexer keeps the indexes up to date: a child process, unless another process already does.
+    A child process keeps the indexes up to date, unless another process already does.
     """
     folders, show = library.opened, ProgressDisplay()
     is_watched = library.config.serve.watch.enabled
-    # index before publishing: a note may have become private since the last run
+    # index before publishing, since a note may have become private since the last run
     if is_watched:
         with show:
             library.index(progress=show, after_others=True, words_only=True)
@@ -159,7 +159,7 @@ def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> 
 
 
 class Builder:
-    """Publishes changes; reports each failure once and retries."""
+    """Publishes changes. After a failure, it reports the failure once and keeps retrying."""
 
     def __init__(
         self,

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _ANSWER_SETTINGS = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
-"""Prefixes of settings that change answers. A report shows these, but no paths of the machine."""
+"""Prefixes of the settings that a report lists, since they change answers.
+
+Other settings may contain paths of this machine.
+"""
 
 
 @exits_with_code
@@ -148,10 +151,10 @@ def _sources(
     opening: OpenOptions,
     open_it: Callable[[OpenOptions], AbstractContextManager[Library]],
 ) -> Iterator[tuple[QuerySource, ...]]:
-    """Open the libraries for the sets, each once, indexed and with its models.
+    """Open the libraries for the query sets, index their notes, and load their models.
 
     A set named after a folder runs on that folder, any other set on all folders together. Without
-    sets, each folder gets queries from its own links.
+    sets, the queries of each folder are derived from its links.
     """
     folders = dict(named_folders(opening))
     with ExitStack() as opened:

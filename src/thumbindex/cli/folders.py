@@ -54,7 +54,9 @@ if TYPE_CHECKING:
 _TABLE = "folders"
 
 _NAME = re.compile(r"\w[\w .-]{0,63}")
-"""Valid folder names: they appear in citations, before a colon, and in URLs."""
+"""Valid folder names. They must not contain colons or slashes, because they appear before a colon
+in citations, and in URLs.
+"""
 
 ConfigOption = Annotated[
     Path | None,
@@ -430,7 +432,7 @@ def forget(
 
 
 def _open_to_forget(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open the folders to forget; find the index of a deleted folder by its old path or name."""
+    """Open the folders to forget. A deleted folder is found by the path or name in its index."""
     try:
         return open_named(ctx, opening)
     except UnknownFolderError:

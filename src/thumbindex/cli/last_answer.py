@@ -1,4 +1,4 @@
-"""The last answer: `query` saves the locations of its passages, `open` opens one of them."""
+"""The command `open`, and the file in which `query` saves the locations of its last answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """The locations of an answer's passages, and its options; neither query nor text."""
+    """The locations of an answer's passages, and the options of its query.
+
+    For privacy, it contains neither the query nor text of notes.
+    """
 
     opening: OpenOptions
     places: tuple[tuple[str, str, int], ...]  # folder's root, path in it and line, best first
@@ -69,7 +72,7 @@ def remember_answer(
 
 
 def erase_answer(roots: Iterable[Path]) -> None:
-    """Erase the last answer if it came from any of these folders."""
+    """Erase the last answer if it came from any of these folders. Raises StorageError."""
     last, path = read_answer(), _answer_path()
     if last is None or {str(root) for root in roots} & set(last.opening.folder):
         try:
@@ -211,16 +214,16 @@ _LINE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("hx", "helix", "subl", "sublime_text", "zed", "zeditor"), ("{path}:{line}",)),
 }
-"""Arguments that open a line, by editor; any other editor gets just the path."""
+"""Arguments that open a file at a line, by editor. Other editors get only the path."""
 
 _READ_BY_CMD = re.compile(r'[&|<>^%!"]')
-"""Characters that Windows interprets in arguments of .cmd and .bat files, even in quotes."""
+"""Characters that Windows interprets in the arguments of .cmd and .bat files, even if quoted."""
 
 
 def editor_command(words: Sequence[str], path: Path, line: int) -> list[str]:
     """Return the command that opens a file at a line in an editor.
 
-    Raises UsageError if the editor is not installed, or cannot safely get this path.
+    Raises UsageError if the editor is not installed, or if the path cannot be passed to it safely.
     """
     program = shutil.which(words[0])
     if program is None:
@@ -238,7 +241,7 @@ def editor_command(words: Sequence[str], path: Path, line: int) -> list[str]:
 
 
 def _editor(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command in $VISUAL or $EDITOR, empty if neither is set.
+    """Return the words of the command in $VISUAL or $EDITOR; empty if neither is set.
 
     Raises UsageError for unclosed quotes.
     """

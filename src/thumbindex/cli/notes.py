@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _DEFAULT_RELATED = 10
-"""Default maximum of notes of each kind in `related`, as in the MCP tool."""
+"""Default maximum number of notes of each kind in `related`, as in the MCP tool."""
 
 _PATH_HELP = (
     "A note's name, its path in the folder or from the current directory, or a citation such as "
@@ -264,7 +264,7 @@ def verify(
 
 
 _FAILED_STATES = {"changed", "gone", "never_there"}
-"""States of a citation that does not hold."""
+"""States of a citation that the note does not support."""
 
 
 def _draft(text: str | None, file: Path | None) -> str:
@@ -380,8 +380,9 @@ def unlinked(
 
 
 def resolve_from_cwd(argument: str, library: Library) -> str:
-    """Return a note's absolute path (and its `#heading` or lines) if it is named relative to the
-    current directory; else return the argument unchanged.
+    """Make a note's path absolute if it is relative to the current directory.
+
+    A `#heading` or lines after the path stay. Any other argument is returned unchanged.
     """
     citation, _ = parse_citation(argument)
     file = citation.partition("#")[0]
@@ -401,7 +402,7 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
 
 
 def update_index(library: Library, vectors: bool = False) -> None:
-    """Update the index, or report why the existing one is used."""
+    """Update the index. If that fails but an index exists, report the error and use that index."""
     if remote_command():  # the server's index is up to date
         return
     try:

@@ -1,4 +1,4 @@
-"""The options shared by commands, and opening the folders they name."""
+"""The options that commands share, and how to open the folders in them."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ _GROUP = "thumbindex.opening"
 
 
 def opening_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a command's second parameter by the options that say what to open.
+    """Replace a command's second parameter with the options --folder, --index, --config and --set.
 
-    Options of a group apply to its commands.
+    Options of a command group also apply to its subcommands.
     """
     return _with_options(command, _OPTIONS)
 
 
 def opening_or_engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the same options and `--engine`, whose default is the configured database."""
+    """Add the options of `opening_options`, and --engine (default: the configured database)."""
     return _with_options(command, {**_OPTIONS, "engine": _ENGINE})
 
 
@@ -106,12 +106,15 @@ def _with_options(command: Callable[..., Any], options: dict[str, Any]) -> Calla
 
 
 def open_for(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open the named folders, or else the one around the current directory, which is reported."""
+    """Open the folders in the options.
+
+    If there are none, open the indexed folder that contains the current directory, and report it.
+    """
     return open_named(ctx, with_enclosing_folder(opening))
 
 
 def with_enclosing_folder(opening: OpenOptions) -> OpenOptions:
-    """Add the folder around the current directory if none is named, and report it."""
+    """If no folder is named, add the one that contains the current directory, and report it."""
     chosen, message = enclosing_folder(opening)
     if message:
         print_error(message, color=None)
@@ -119,7 +122,7 @@ def with_enclosing_folder(opening: OpenOptions) -> OpenOptions:
 
 
 def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open exactly what the options name, with the opener in `ctx.obj` if there is one."""
+    """Open the folders in the options, with the opener in `ctx.obj` if it is set."""
     opener: Callable[[OpenOptions], AbstractContextManager[Library]] = ctx.obj or open_library
     return opener(opening)
 

@@ -52,18 +52,18 @@ from thumbindex.present.sentences import (
 from thumbindex.text import escape_breaks, line_range, name_key
 
 MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
-"""Colors of matches and of the confidence, readable on light and dark backgrounds."""
+"""Colors of matches, and of high and low confidence, on light and dark backgrounds."""
 
 MAX_ROWS = 40
-"""Maximum rows of an answer with five passages, so that the first stays on the screen."""
+"""Maximum rows of an answer with five passages, so that it fits on the screen."""
 
 _ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
-"""Rows for command, confidence and prompt; for a passage's location and headings; and the maximum
-for its text.
+"""Rows reserved around the passages (command, confidence, prompt), rows for a passage's location
+and headings, and maximum rows for its text.
 """
 
 _PIPED_WIDTH, _MAX_WIDTH = 80, 120
-"""Columns of text in a pipe, and the maximum on a terminal: longer rows are hard to read."""
+"""Columns of text in a pipe, and maximum columns on a terminal: longer rows are hard to read."""
 
 _INDENT = "   "
 
@@ -125,10 +125,10 @@ def best_of_each_note(answer: Answer) -> Answer:
 
 
 def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
-    """Print the path of each passage's note, best first, and doubts on stderr.
+    """Print the path of each passage's note, best first. Print a low confidence on stderr.
 
-    One line is one path: line breaks and direction marks in a name are escaped, even though the
-    escaped path opens no file.
+    Line breaks and direction marks in names are escaped, so that each line is one path. An escaped
+    path does not open the file.
     """
     console = stdout_console()
     for passage in answer.passages:
@@ -156,7 +156,7 @@ def _print_header(answer: Answer, narrowed: Sequence[str]) -> None:
 
 
 def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: str) -> None:
-    """Print what the answer may lack, and how much was searched if that is of interest."""
+    """Print what the answer may lack, and if `is_detailed`, how much was searched."""
     if is_detailed and answer.answerable and answer.confidence_level == "low":
         print_line(
             "Scores only compare the passages of this answer; confidence says how far to trust "
@@ -196,9 +196,10 @@ def _surrounding_rows(
 def _location_rows(
     passage: Passage, roots: Mapping[str, Path], width: int, line: int, more: str
 ) -> tuple[Text, ...]:
-    """Return a passage's location, headings and `more`, on two rows if they do not fit on one.
+    """Return a passage's location, headings and `more` in one row.
 
-    To fit on one row, all headings but the last are dropped.
+    If the row is too long, only the last heading is kept. If that is still too long, the headings
+    get a second row.
     """
     place, names = _rank_and_location(passage, roots, line), _headings(passage)
     forms = [
@@ -221,7 +222,7 @@ def location_line(passage: Passage) -> int:
 
 
 def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
-    """Return the number of the first line shown of a passage, and the rows."""
+    """Return the rows of a passage that are shown, and the line number of the first one."""
     room, console = width - len(_INDENT), stdout_console()
     lines = best_lines(passage, lambda shown: len(_rows(shown, console, room)) <= rows)
     return lines.start_line, [Text(_INDENT) + row for row in _rows(lines, console, room)]
@@ -314,7 +315,10 @@ def _rank_and_location(passage: Passage, roots: Mapping[str, Path], line: int) -
 
 
 def _headings(passage: Passage) -> list[str]:
-    """Return the headings below the note's title, or the title if it adds to the path."""
+    """Return the headings below the note's title.
+
+    If there are none, return the title, unless the path contains it.
+    """
     title, *headings = passage.heading_path or ("",)
     is_in_path = name_key(title) == name_key(Path(passage.path).stem)
     return [
@@ -328,7 +332,7 @@ def _headings(passage: Passage) -> list[str]:
 
 
 def print_trace(trace: Sequence[TraceStep]) -> None:
-    """Print what each stage did, and what it dropped and why."""
+    """Print the work of each stage, and the candidates that it dropped, with the reason."""
     stages = table("stage", "in", "out", "moved", "ms")
     for step in trace:
         stages.add_row(

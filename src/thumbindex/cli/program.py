@@ -1,4 +1,4 @@
-"""The program's name, and a Typer program whose help has examples."""
+"""The program's name, and a Typer app whose help texts end with examples."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Program(typer.Typer):
 
 
 def examples_epilog(examples: Sequence[str]) -> str:
-    """Return the end of a command's help: one example per line."""
+    """Return the last part of a command's help: one example per line."""
     return "\b\nExamples:\n" + "\n".join(f"  {PROGRAM} {example}" for example in examples)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _command_server(ctx: typer.Context) -> StartCommandServer:
-    """Return a function that starts answering this program's commands from an open library."""
+    """Return a function that starts a CommandServer for this program with an open library."""
     return partial(_start_command_server, ctx.find_root().command)
 
 

@@ -130,7 +130,7 @@ def install(
 def _dropped_folders(
     location: EntryLocation, command: Sequence[str], configured: Iterable[object]
 ) -> list[str]:
-    """Return a remark about folders in the existing entry that the new command leaves out."""
+    """Return a remark about the folders of the existing entry that are missing from `command`."""
     served = [*option_values(command, "--folder")] or [*map(str, configured)]
     roots = {real_folder(folder) for folder in served}
     present = option_values(entry_command(read_entry(location)), "--folder")
@@ -161,11 +161,11 @@ def _print_as_json(
 
 
 _PROJECT_CLIENT = "claude-code"
-"""Default client of `--project`: other clients read its file, `.mcp.json`, too."""
+"""Default client of `--project`. Other clients also read its file, `.mcp.json`."""
 
 
 def _list_clients(machine: Machine, as_json: bool) -> int:
-    """List the clients on this machine, each with its command."""
+    """List the clients on this machine, each with the command that sets it up."""
     installed = [client for client in CLIENTS if client.is_installed(machine)]
     if as_json:
         facts = [

@@ -63,7 +63,7 @@ _LINE_INTERVAL_SECONDS = 10.0
 
 
 class ProgressDisplay:
-    """Shows the progress of indexing; call it with each Progress, inside a `with`."""
+    """Shows the progress of indexing. Use it in a `with` block, and call it with each Progress."""
 
     def __init__(self) -> None:
         self._console = Console(**console_streams(stderr=True), soft_wrap=True, highlight=False)
@@ -138,7 +138,7 @@ _PIPED_WIDTH = 160
 """Columns of a table without a terminal."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters, which in notes could move the cursor or rename the window."""
+"""Control characters: in a note, they could move the cursor or rename the terminal window."""
 
 WARNING = "red"
 """Color of warnings. Unlike yellow, red is readable on light and dark backgrounds."""
@@ -221,8 +221,9 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
 
 
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
-    """Print the repeats left out of search, by type of document if there are several, and warnings
-    if there are too many.
+    """Print how many repeated passages are not searched, and warnings if there are too many.
+
+    If notes have several types, also print the number for each type.
     """
     if any(count.repeats for count in counts):
         print_line(library.ingestion_words(counts), "dim")
@@ -328,7 +329,7 @@ class _Output(Console):
 
 
 def stdout_console() -> Console:
-    """Return the console of stdout: as wide as the terminal, or wide enough for tables."""
+    """Return the console of stdout. In a pipe, it is wide enough for tables."""
     console = _Output(**console_streams(), highlight=False, markup=False, emoji=False)
     if console.is_terminal:
         return console
@@ -338,7 +339,10 @@ def stdout_console() -> Console:
 
 
 def console_streams(stderr: bool = False) -> dict[str, Any]:
-    """Return a console's stream arguments: this process's streams, or those of a remote command."""
+    """Return the arguments of Console for stdout or stderr.
+
+    If this process answers a remote command, they are the streams of that command.
+    """
     command = remote_command()
     if command:
         return {"file": command.stderr if stderr else command.stdout, "_environ": command.terminal}
@@ -346,7 +350,7 @@ def console_streams(stderr: bool = False) -> dict[str, Any]:
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print one line; names in it cannot break it or move the cursor."""
+    """Print one line. Line breaks and control characters in `text` have no effect."""
     stdout_console().print(Text(printable_line(text), style=style), soft_wrap=True)
 
 
@@ -372,7 +376,7 @@ PATH, LINE = "magenta", "green"
 
 
 def location_text(path: Path, line: int) -> Text:
-    """Return `path:line`; on a terminal it links to the file if that is on this machine."""
+    """Return `path:line`. On a terminal, the path is a link if the file is on this machine."""
     link = file_url(path) if is_local_path(path) else None
     return Text.assemble(
         (printable_line(relative_path(path)), Style.parse(PATH) + Style(link=link)),
@@ -381,7 +385,7 @@ def location_text(path: Path, line: int) -> Text:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path relative to the current directory, absolute if it is outside.
+    """Return a path relative to the current directory; a path outside of it stays absolute.
 
     A note in a database has the path `folder/note`.
     """
@@ -393,7 +397,10 @@ def relative_path(path: Path) -> str:
 
 
 def file_url(path: PurePath) -> str:
-    """Return a file's URL with its host name: over ssh, the terminal must open no local file."""
+    """Return a file's URL with the name of this machine.
+
+    Without the name, a terminal over ssh would open a file of its own machine.
+    """
     if isinstance(path, PureWindowsPath):  # a host name would mean a network share
         return path.as_uri()
     return f"file://{quote(platform.node())}{quote(os.fsencode(path))}"

@@ -1,1 +1,1 @@
-"""Set up MCP clients: find their files, and edit one entry without touching the rest."""
+"""Set up MCP clients: find their configuration files, and edit only our entry in them."""

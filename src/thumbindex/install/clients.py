@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import Any
 
 ENTRY = "thumbindex"
-"""Name of our entry in every client."""
+"""Name of our entry in the configuration file of every client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The facts that paths depend on; a parameter, so that tests cover every platform."""
+    """The platform, home folder and variables that determine paths.
+
+    Functions take it as a parameter, so that tests cover every platform.
+    """
 
     platform: str  # as in `sys.platform`
     home: Path
     environment: Mapping[str, str]
 
     def folder(self, variable: str, *below_home: str) -> Path:
-        """Return the folder in an environment variable, else one below the home folder."""
+        """Return the folder in an environment variable; if it is unset, one in the home folder."""
         path = self.environment.get(variable, "")
         return Path(path) if path else self.home.joinpath(*below_home)
 
@@ -67,13 +70,13 @@ class Client:
         return self.name == "codex"
 
     def file(self, machine: Machine) -> Path:
-        """Return its configuration file."""
+        """Return the client's configuration file."""
         places = self.files(machine)
         # Path.exists raises in a folder without access
         return next((place for place in places if os.path.exists(place)), places[-1])  # noqa: PTH110
 
     def is_installed(self, machine: Machine) -> bool:
-        """Return whether its file, or a folder of its own, exists."""
+        """Return whether the client's configuration file or one of its folders exists."""
         file = self.file(machine)
         folders = [
             path.parent

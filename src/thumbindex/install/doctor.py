@@ -1,4 +1,4 @@
-"""The checks of `doctor`: everything that an answer needs, and what to do if it is missing."""
+"""The checks of `doctor`: everything that an answer needs, with a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 State = Literal["ok", "warn", "fail"]
 
 _HANDSHAKE_SECONDS = 60.0
-"""Maximum wait for a server's replies."""
+"""Maximum wait for a server to start and list its tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One result of the doctor."""
+    """The result of one check."""
 
     subject: str
     state: State
@@ -113,7 +113,7 @@ def check_folder(status: FolderStatus, is_intact: Callable[[], bool]) -> Check:
 
 
 def check_client(client: Client, machine: Machine) -> Check | None:
-    """Check a client's entry for the server; None if it has none."""
+    """Check a client's entry for our server. Return None if there is no entry."""
     subject = f"client {client.name}"
     try:
         entry = read_entry(entry_location(client, machine))
@@ -184,7 +184,7 @@ async def _tools_of_server(options: Sequence[str]) -> list[str]:
 
 
 def check_database(url: str) -> Iterator[Check]:
-    """Check a database of published folders: everything that servers and builders need."""
+    """Check everything that servers and builders need in a database of published folders."""
     try:
         with closing(postgres.Engine(url)) as engine:
             for finding in postgres.diagnose_database(engine):
@@ -198,7 +198,10 @@ def check_database(url: str) -> Iterator[Check]:
 def run_checks(
     opening: OpenOptions, machine: Machine, opener: Callable[[OpenOptions], Any]
 ) -> Iterator[Check]:
-    """Yield all checks. Nothing is written, except by the server that is started last."""
+    """Run all checks and yield their results.
+
+    The last check starts a server, which may write to the indexes. The others write nothing.
+    """
     if opening.engine:
         yield from check_database(opening.engine)
         return
@@ -257,7 +260,10 @@ def _examine_folders(
     config: Config,
     opener: Callable[[OpenOptions], Any],
 ) -> Generator[Check, None, tuple[str, ...]]:
-    """Yield the checks of the folders; return those that can be opened."""
+    """Check the folders, private globs and models. Return the folders that can be opened.
+
+    `source` says where the folders were named.
+    """
     models, servable = set[str](), list[str]()
     unmatched = set(config.corpus.private.globs)
     for opening in openings:
@@ -294,7 +300,7 @@ def _examine_folders(
 
 
 def _folders_in_entries(machine: Machine) -> Iterator[str]:
-    """Yield the folders in clients' entries; check_client reports unreadable files."""
+    """Yield the folders in clients' entries. Skip unreadable files, which check_client reports."""
     for client in CLIENTS:
         with suppress(ThumbindexError):
             entry = read_entry(entry_location(client, machine))

@@ -1,6 +1,7 @@
 """Edit one entry of another program's file (JSON, TOML, Markdown) as text.
 
-Everything else stays. The result is read again: an edit that changes anything else is refused.
+Everything else stays. Each result is parsed again, and an edit that changed anything else is
+refused.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ BACKUP = ".thumbindex-backup"
 """Suffix of a backup's name."""
 
 Keys = tuple[str | int, ...]
-"""A path to a value: names, and numbers of items in arrays."""
+"""A path to a value: names of keys, and positions in arrays."""
 
 
 class MalformedError(Exception):
-    """A text that cannot be read or edited: `line:column: reason`."""
+    """A text that cannot be parsed or edited. The message is `line:column: reason`."""
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def naming_file(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """Three functions for one file format; each raises MalformedError."""
+    """Functions that read, add and remove an entry in a file format; all raise MalformedError."""
 
     read: Callable[[str, Keys], Any]  # None if there is no entry
     put: Callable[[str, Keys, Any], str]
@@ -78,7 +79,7 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
     """Replace a file's text, or delete the file if the text is None.
 
     Symlinks, permissions and a byte order mark stay. With `keep`, copy the old file to its backup
-    first. Raises UsageError if the file no longer holds `before` or cannot be written.
+    first. Raises UsageError if the file's text is no longer `before`, or if writing fails.
     """
     if read_text(path) != before:
         raise UsageError(
@@ -112,7 +113,7 @@ def write_text(path: Path, text: str | None, before: str | None, *, keep: bool =
 
 
 def backup_path(path: Path) -> Path:
-    """Return the path of a file's backup: the file before our entry was added."""
+    """Return the path of a file's backup, which has the text from before our entry was added."""
     return path.with_name(f"{path.name}{BACKUP}")
 
 
@@ -148,7 +149,10 @@ def _value_at(value: Any, keys: Keys) -> Any:
 def _checked(
     read_entry: Callable[[str, Keys], Any], old: str, new: str, keys: Keys, entry: Any, todo: str
 ) -> str:
-    """Return the new text if the entry alone has changed. Raises MalformedError."""
+    """Return `new` if it differs from `old` only in the entry at `keys`, which must equal `entry`.
+
+    Otherwise, raises MalformedError with the advice `todo`.
+    """
     with suppress(MalformedError):
         documents = [read_entry(text, ()) or {} for text in (old, new)]
         if _value_at(documents[1], keys) == entry:
@@ -161,7 +165,7 @@ def _checked(
 
 
 def _remove(document: Any, keys: Keys) -> None:
-    """Remove an entry from a parsed document, and containers that become empty."""
+    """Remove an entry from a parsed document, and its parents if they become empty."""
     for depth in range(len(keys), 0, -1):
         value = _value_at(document, keys[:depth])
         if value in ({}, []) or (depth == len(keys) and value is not None):
@@ -185,7 +189,7 @@ def read_block(text: str, _: Keys = ()) -> str | None:
 
 
 def put_block(text: str, _: Keys, lines: str) -> str:
-    """Return the text with the block in its place, or at the end."""
+    """Return the text with `lines` as the block. A new block is added at the end."""
     if read_block(text) == lines:
         return text
     newline, old = _newline(text), _BLOCK.search(text)
@@ -226,7 +230,7 @@ def read_object(text: str, keys: Keys) -> Any:
 
 
 def put_object(text: str, keys: Keys, value: Any) -> str:
-    """Return the text with a value at a path of keys; other keys of an entry stay.
+    """Return the text with a value at a path of keys. If both are objects, other keys stay.
 
     Raises MalformedError.
     """
@@ -251,7 +255,7 @@ def put_object(text: str, keys: Keys, value: Any) -> str:
 
 
 def take_object(text: str, keys: Keys) -> str:
-    """Return the text without the entry at a path of keys, and one comma. Raises MalformedError."""
+    """Return the text without the entry at a path of keys and its comma. Raises MalformedError."""
     if read_object(text, keys) is None:
         return text
     start, _, end = _span(_without_comments(text), keys)
@@ -289,7 +293,7 @@ def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
 def _span(plain: str, keys: Keys) -> tuple[int, int, int]:
     """Return the start of the member at a path of keys, and the start and end of its value.
 
-    If a key is repeated, the last one counts, as for JSON readers.
+    If a key is repeated, the last one counts, as in JSON parsers.
     """
     start = begin = _skip(plain, 0)
     end, decoder = len(plain), json.JSONDecoder()
@@ -314,7 +318,7 @@ def _skip(plain: str, at: int) -> int:
 
 
 def _without_comments(text: str) -> str:
-    """Return JSON with a blank for each character of comments and trailing commas."""
+    """Return JSON in which each character of comments and trailing commas is a blank."""
     return _TRAILING_COMMA.sub(_as_blanks, _COMMENT.sub(_as_blanks, text))
 
 
@@ -348,7 +352,10 @@ def read_table(text: str, keys: Keys) -> Any:
 
 
 def put_table(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """Return the text with an entry as a table; other keys stay. Raises MalformedError."""
+    """Return the text with an entry as a table; other keys of the table stay.
+
+    Raises MalformedError.
+    """
     current, newline, new = read_table(text, keys), _newline(text), ""
     # TOML reads JSON's strings and lists, but for one control character
     lines = {
@@ -389,7 +396,7 @@ def take_table(text: str, keys: Keys) -> str:
 
 
 def _sections(text: str) -> list[tuple[Keys, str]]:
-    """Cut a text before each header, with the path of the table that it opens."""
+    """Split a text before each table header. Return the path and text of each table."""
     sections, items = list[tuple[Keys, str]]([((), "")]), Counter[Keys]()
     for line in io.StringIO(text, newline="\n"):
         table = _header_keys(line)
@@ -404,7 +411,7 @@ def _sections(text: str) -> list[tuple[Keys, str]]:
 
 
 def _header_keys(line: str) -> Keys:
-    """Return the path of the table that a line opens; it is empty if the line is no header."""
+    """Return the path of the table that a line opens; empty if the line is not a header."""
     table, value = Keys(), None
     if line.lstrip().startswith("["):
         with suppress(tomllib.TOMLDecodeError):

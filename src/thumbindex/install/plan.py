@@ -43,7 +43,7 @@ class EntryLocation:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file's text before and after a change; None means no file."""
+    """A file's text before and after a change. None means that the file does not exist."""
 
     path: Path
     before: str | None
@@ -69,7 +69,7 @@ class FileChange:
         return "".join(f"{line}\n" for line in lines)
 
     def write(self) -> Path | None:
-        """Make the change; return the backup of the old file, if there is a new one.
+        """Make the change. Return the path of the backup if this change made one.
 
         Raises UsageError.
         """
@@ -93,8 +93,9 @@ def entry_location(client: Client, machine: Machine) -> EntryLocation:
 
 
 def instructions_location(client: Client, machine: Machine) -> EntryLocation | None:
-    """Return the location of our block in a client's standing instructions, or None if it has no
-    such file.
+    """Return the location of our block in a client's file of standing instructions.
+
+    None if the client has no such file.
     """
     return EntryLocation(client.instructions(machine), BLOCK) if client.instructions else None
 
@@ -115,9 +116,10 @@ def plan_install(location: EntryLocation, entry: Any) -> FileChange:
 
 
 def plan_uninstall(location: EntryLocation) -> FileChange:
-    """Return the change that takes our entry out of a file.
+    """Return the change that removes our entry from a file.
 
-    If nothing else has changed since, the file's backup comes back. Raises UsageError.
+    If nothing else in the file has changed since the entry was added, the change restores the
+    backup. Raises UsageError.
     """
     before, entry = read_text(location.path), read_entry(location)
     if before is None or entry is None:
@@ -143,7 +145,8 @@ def read_entry(location: EntryLocation) -> Any:
 def _nested_keys(client: Client, path: Path) -> tuple[str, ...]:
     """Return the extra key of the newer file format, or () for the older format.
 
-    New files and files in both formats count as older, which all versions read.
+    New files, and files with entries in both formats, count as older, since all versions of the
+    client support the older format.
     """
     if not client.inner:
         return ()
@@ -189,9 +192,11 @@ def project_location(client: Client, project: Path) -> EntryLocation:
 
 
 def project_command(client: Client, opening: OpenOptions, project: Path) -> list[str]:
-    """Return a server's command line that works for everyone on a project.
+    """Return a server's command line that works on the machine of everyone in a project.
 
-    It uses the program's name and folders inside the project. Raises UsageError.
+    It has the program's name instead of its path, and folders inside the project.
+
+    Raises UsageError.
     """
     if opening.index or opening.config or opening.overrides:
         raise UsageError(
@@ -214,7 +219,7 @@ def project_command(client: Client, opening: OpenOptions, project: Path) -> list
 
 
 def find_client(name: str) -> Client:
-    """Return a client by its name. Raises UsageError that lists the clients."""
+    """Return a client by its name. Raises UsageError, which lists the clients."""
     for client in CLIENTS:
         if name.casefold() in {client.name, client.title.casefold()}:
             return client
@@ -225,16 +230,18 @@ def find_client(name: str) -> Client:
 
 
 def this_machine() -> Machine:
-    """Return the Machine of this process."""
+    """Return the Machine that this process runs on."""
     return Machine(sys.platform, Path.home(), environment())
 
 
 def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
-    """Return names and paths of the folders for the server's command line; none if it uses the
-    configured ones.
+    """Return the names and paths of the folders for the server's command line.
 
-    The current folder is named by its path, since a client starts servers anywhere. Raises
-    UsageError if it is a home or root folder, or if a folder cannot be indexed.
+    Without --folder, return none if folders are configured: the server reads the configuration.
+    Otherwise, return the current folder, since a client may start the server in another one.
+
+    Raises UsageError if the current folder is the home or root folder, or if a folder cannot be
+    indexed.
     """
     config = opening.load()
     directory = str(opening.index or config.index.directory)
@@ -251,7 +258,7 @@ def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
 
 
 def serve_command(opening: OpenOptions, folders: Sequence[tuple[str, Path]]) -> list[str]:
-    """Return the server's command line with absolute paths, since a client starts it anywhere.
+    """Return the server's command line. Its paths are absolute: a client starts it in any folder.
 
     Raises UsageError.
     """
@@ -272,7 +279,7 @@ def serve_command(opening: OpenOptions, folders: Sequence[tuple[str, Path]]) -> 
 
 
 def own_command(program: Path, python: Path) -> list[str]:
-    """Return the command that starts this program from anywhere, without PATH."""
+    """Return a command that starts this program in any folder and without PATH."""
     beside = [python.with_name(name) for name in ("thumbindex", "thumbindex.exe")]
     for path in (program, program.with_name(f"{program.name}.exe"), *beside):
         if path.name in {"thumbindex", "thumbindex.exe"} and path.is_file():

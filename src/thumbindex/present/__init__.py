@@ -1,1 +1,1 @@
-"""Records in words and JSON, for every face."""
+"""Records as sentences and JSON, for the command line, the MCP server and the page."""

@@ -32,7 +32,7 @@ from thumbindex.present.sentences import (
 )
 
 _JSON_NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "size_out": "out"}}
-"""JSON names that differ from `model`, since `in` is a Python keyword."""
+"""JSON names of fields with other names in `model`, since `in` is a Python keyword."""
 
 _OMITTED_FIELDS: Mapping[type, Collection[str]] = {
     Progress: ("pid",),
@@ -44,11 +44,11 @@ _OMITTED_FIELDS: Mapping[type, Collection[str]] = {
 }
 
 _DIGITS = 4
-"""Decimals of rounded numbers."""
+"""Decimal places of numbers in JSON."""
 
 
 def as_json(value: Any) -> Any:
-    """Return a record of `model` as JSON: tuples as lists, numbers rounded."""
+    """Return a record of `model` as JSON. Tuples become lists, and numbers are rounded."""
     if is_dataclass(value):
         names, left_out = _JSON_NAMES.get(type(value), {}), _OMITTED_FIELDS.get(type(value), ())
         shown = [field.name for field in fields(value) if field.name not in left_out]
@@ -126,12 +126,12 @@ def _fields(record: object, names: Sequence[str]) -> dict[str, Any]:
 
 
 def dedup_payload(passage: Passage) -> dict[str, Any]:
-    """Return the cluster size of a result, which is never a duplicate itself."""
+    """Return the cluster size of a result. A result is never a duplicate."""
     return {"is_duplicate": False, "cluster_size": passage.cluster_size}
 
 
 def deduplication_payload(trace: Sequence[TraceStep]) -> dict[str, Any]:
-    """Return the candidates before and after deduplication, and whether it removed too many."""
+    """Return the number of candidates before and after deduplication, and whether to warn."""
     before, after = dedup_counts(trace)
     return {
         "in": before,
@@ -142,7 +142,7 @@ def deduplication_payload(trace: Sequence[TraceStep]) -> dict[str, Any]:
 
 
 def freshness_payload(freshness: Freshness | None) -> dict[str, Any]:
-    """Return whether an answer is up to date; empty if the caller did not ask."""
+    """Return whether an answer is up to date; empty if the caller did not ask for it."""
     if freshness is None:
         return {}
     payload = {"fresh": freshness.fresh, **as_json(freshness)}

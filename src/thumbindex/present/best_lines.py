@@ -1,4 +1,4 @@
-"""Choose the lines of a passage to show: its best line and as many around it as fit."""
+"""Choose the lines of a passage to show: its best line, and as many lines around it as fit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MarkedText = tuple[str, bool]
 ELLIPSIS = "…"
 
 _LEAD = 80
-"""Maximum characters between the start of a sentence and the match."""
+"""Maximum characters shown before a match in an overlong line."""
 
 _SENTENCES_TRIED = 100
-"""Maximum matches in an overlong line whose sentences are tried as the start."""
+"""Maximum matches in an overlong line for which a start of the part shown is tried."""
 
 _SENTENCE_END = re.compile(r".*[.!?;:|]\s+")
 
@@ -28,7 +28,7 @@ _DECORATION = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a passage; the query's words are marked."""
+    """A line of a passage, with the query's words marked."""
 
     number: int | None  # in the note; None if comments were left out of the passage
     pieces: tuple[MarkedText, ...]
@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ShownLines:
-    """A part of a passage's text: whole lines, or a part of one line that is too long."""
+    """The part of a passage that is shown: whole lines, or a part of an overlong line."""
 
     passage: Passage
     start: int  # in characters
@@ -44,17 +44,20 @@ class ShownLines:
 
     @property
     def first(self) -> int:
-        """The first line, counted from 0."""
+        """The index of the first line in the passage, from 0."""
         return self.passage.text.count("\n", 0, self.start)
 
     @property
     def last(self) -> int:
-        """The last line, counted from 0."""
+        """The index of the last line in the passage, from 0."""
         return self.passage.text.count("\n", 0, self.stop)
 
     @property
     def start_line(self) -> int:
-        """The first line's number in the note; the match's if the lines cannot be numbered."""
+        """The note's line number of the first line shown.
+
+        If the passage lacks lines of the note, that of the first matching line.
+        """
         if is_complete(self.passage):
             return self.passage.start_line + self.first
         return self.passage.match_start_line
@@ -66,14 +69,14 @@ class ShownLines:
 
     @property
     def text(self) -> str:
-        """The text, with an ellipsis at each cut."""
+        """The text that is shown, with an ellipsis at each cut."""
         shown = self.passage.text[self.start : self.stop]
         before, behind = self._begins_inside * ELLIPSIS, self._ends_inside * ELLIPSIS
         return f"{before}{shown}{behind}"
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The lines in pieces, with an ellipsis at each cut."""
+        """The lines that are shown, with an ellipsis at each cut."""
         lines = list(_marked_lines(self.passage, self.start, self.stop))
         if self._begins_inside:
             lines[0] = ((ELLIPSIS, False), *lines[0])
@@ -106,9 +109,9 @@ _Fits = Callable[[ShownLines], bool]
 
 
 def best_lines(passage: Passage, fits: _Fits) -> ShownLines:
-    """Return the best line of the match, and as many lines below and above it as fit.
+    """Return the best matched line, and as many matched lines below and above it as fit.
 
-    A best line that does not fit is cut.
+    If the best line does not fit, return a part of it.
     """
     matched, best = matched_lines(passage), best_line(passage)
     if not fits(lines_between(passage, best, best)):
@@ -135,14 +138,14 @@ def matched_part(passage: Passage) -> ShownLines:
 
 
 def lines_between(passage: Passage, first: int, last: int) -> ShownLines:
-    """Return some lines of a passage, counted from 0, the last one included."""
+    """Return the lines from index `first` to `last` (inclusive) of a passage, from 0."""
     starts = [0, *(match.end() for match in re.finditer("\n", passage.text))]
     stop = starts[last + 1] - 1 if last + 1 < len(starts) else len(passage.text)
     return ShownLines(passage, starts[first], stop)
 
 
 def is_complete(passage: Passage) -> bool:
-    """Return whether a passage has all its lines, so that they can be numbered."""
+    """Return whether a passage has all lines of its range, so that their numbers are known."""
     return passage.end_line - passage.start_line == passage.text.count("\n")
 
 
@@ -152,7 +155,7 @@ def is_decoration(line: str) -> bool:
 
 
 def matched_lines(passage: Passage) -> range:
-    """Return the matched lines of a passage, counted from 0; all lines if they are unknown."""
+    """Return the indexes of a passage's matched lines, from 0; all lines if they are unknown."""
     last, at = passage.text.count("\n"), _match_start(passage)
     start, stop = 0, last
     if is_complete(passage):
@@ -165,7 +168,10 @@ def matched_lines(passage: Passage) -> range:
 
 
 def best_line(passage: Passage) -> int:
-    """Return the matched line with the most of the query's words; the first one if none has any."""
+    """Return the index of the matched line that contains the most distinct words of the query.
+
+    If no line contains any, return the first matched line.
+    """
     lines, matched = passage.text.split("\n"), matched_lines(passage)
     ends = [match.start() for match in re.finditer("\n", passage.text)]
     words: list[set[str]] = [set() for _ in lines]
@@ -179,14 +185,14 @@ def best_line(passage: Passage) -> int:
 
 
 def _match_start(passage: Passage) -> int:
-    """Return the offset of the matching chunk's text, or -1."""
+    """Return the offset of the matching chunk's text in the passage, or -1."""
     return passage.text.find(passage.match) if passage.match else -1
 
 
 def _part_of_line(passage: Passage, number: int, fits: _Fits) -> ShownLines:
-    """Return the part of a line that fits and shows the most query words.
+    """Return the part of a line that fits and contains the most words of the query.
 
-    It starts at the match or at a sentence.
+    The part starts at the match or at the start of a sentence.
     """
     line = lines_between(passage, number, number)
 
@@ -206,7 +212,10 @@ def _part_of_line(passage: Passage, number: int, fits: _Fits) -> ShownLines:
 
 
 def _largest_fitting(most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number up to `most` that fits, or 0, without trying much larger ones."""
+    """Return the largest number up to `most` that fits, or 0 if none does.
+
+    Numbers more than twice as large as the result are not tried.
+    """
     tried = 1
     while tried < most and fits(tried):
         tried *= 2
@@ -215,7 +224,10 @@ def _largest_fitting(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _sentence_start(text: str, line_start: int, at: int) -> int:
-    """Return the start of the sentence at an offset, or of a word shortly before it."""
+    """Return the start of the sentence that contains the offset `at`.
+
+    If that is too far before `at`, return the start of a closer word.
+    """
     start = max(line_start, at - _LEAD)
     if sentences := _SENTENCE_END.match(text, start, at):
         return sentences.end()
@@ -223,7 +235,7 @@ def _sentence_start(text: str, line_start: int, at: int) -> int:
 
 
 def _marked_lines(passage: Passage, start: int, stop: int) -> Sequence[tuple[MarkedText, ...]]:
-    """Return the lines of a part of a passage, with the query's words marked."""
+    """Return the lines between two offsets in a passage, with the query's words marked."""
     lines: list[list[MarkedText]] = [[]]
     marks = [mark for mark in passage.marks if start <= mark[0] and mark[1] <= stop]
     ends = (start, *chain.from_iterable(marks), stop)

@@ -12,13 +12,13 @@ from thumbindex.present.best_lines import MarkedText
 _TOKENS = re.compile(r"\s+|\w+|[^\w\s]+")
 
 MAX_DIFF_TOKENS = 3_000
-"""Maximum tokens compared in a text: the time grows with their square."""
+"""Maximum tokens compared in a text, since the time grows with the square of their number."""
 
 
 def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedText]]:
-    """Return two texts in pieces; words that the other text lacks are marked.
+    """Split two texts into pieces, and mark the words that the other text lacks.
 
-    Whitespace is never marked, and all whitespace is equal.
+    Whitespace is never marked: any whitespace equals any other.
     """
     left, right = _TOKENS.findall(first), _TOKENS.findall(second)
     left_tokens, right_tokens = (
@@ -39,18 +39,19 @@ def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedTe
 
 
 def exceeds_diff_limit(text: str) -> bool:
-    """Return whether a text is too long to be compared to its end."""
+    """Return whether a text is too long for `diff_texts` to compare all of it."""
     return len(_TOKENS.findall(text)) > MAX_DIFF_TOKENS
 
 
 def needs_decision(cluster: Cluster) -> bool:
-    """Return whether a cluster waits for its owner's decision."""
+    """Return whether a cluster needs a decision by the user."""
     return cluster.verdict is None and (cluster.zone == "grey" or bool(cluster.differs))
 
 
 def by_priority(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """Return clusters in the order of review: contradictions, the grey zone, then merged ones; the
-    largest and most similar first.
+    """Return clusters in the order of review: contradictions, undecided clusters, merged clusters.
+
+    Within each group, larger clusters come first, then more similar ones.
     """
     return sorted(
         clusters,

@@ -21,7 +21,7 @@ def vscode_link(path: Path, line: int) -> str:
 
 
 def obsidian_link(path: Path, heading: str) -> str:
-    """Return the link that opens a note at a heading in Obsidian; empty outside of vaults."""
+    """Return the link that opens a note at a heading in Obsidian; empty if it is not in a vault."""
     vault = obsidian_vault(path)
     if vault is None:
         return ""
@@ -33,15 +33,15 @@ def obsidian_link(path: Path, heading: str) -> str:
 
 
 def available_links(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
-    """Return the programs that can open a note, each with its link."""
+    """Return each program that can open a note, with the link that does it."""
     links = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
     return [(name, link) for name, link in links if link]
 
 
 def passage_link(passage: Passage, root: Path, form: str) -> str:
-    """Return the link to a passage in the form of `serve.editor_links`.
+    """Return the link to a passage, in a form that `serve.editor_links` allows.
 
-    Empty for "none", and for notes in a database.
+    The link is empty for the form "none", and for notes in a database.
     """
     if form == "none" or not is_local_path(path := root / passage.path):
         return ""

@@ -1,4 +1,4 @@
-"""Exit codes, and errors as one line on stderr."""
+"""Exit codes, and errors printed as one line on stderr."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def exits_with_code(command: Callable[..., int]) -> Callable[..., None]:
-    """Decorate a command to exit with the code it returns, or with that of its error."""
+    """Decorate a command: exit with the code that it returns, or with the code for its error."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -99,14 +99,14 @@ _ADVICE = {
 
 
 _ADVICE |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_ACCESS)
-"""Advice by errno, for errors that are not bugs."""
+"""Advice by errno, for system errors that are not bugs."""
 
 _NO_MEMORY = ("can't start new thread", "failed to map segment")
 """Messages of Python and the library loader when memory runs out."""
 
 
 def describe_unexpected(error: Exception) -> str:
-    """Return advice for a system error; report any other error as a bug, with its location."""
+    """Return advice for a system error. Describe any other error as a bug, with its location."""
     advice = _ADVICE.get(error.errno or 0) if isinstance(error, OSError) else None
     if isinstance(error, OSError) and advice == _NO_ACCESS:
         return f"Cannot use {error.filename or 'a file'} ({error.strerror}): {advice}"

@@ -38,7 +38,10 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def fenced(text: str) -> str:
-    """Return a note's text between two fences, longer than any run of backticks in it."""
+    """Return a note's text in a fenced block.
+
+    The fence is longer than any run of backticks in the text.
+    """
     fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
     return f"{fence}note\n{text}\n{fence}"
 
@@ -57,7 +60,7 @@ SIMILAR_TITLE = "Most similar"
 """Heading of the list of notes with a similar meaning."""
 
 MAX_COPIES = 3
-"""Maximum copies whose places are listed; the rest are counted."""
+"""Maximum copies whose locations are listed. Further copies are only counted."""
 
 _DEDUP_STAGES = (
     "dedup_versions",
@@ -70,15 +73,16 @@ _DEDUP_STAGES = (
 """Stages that remove repeated candidates."""
 
 PASSAGE_METADATA = ("created", "updated", "file_time", "status", "owner")
-"""Fields shown for a passage with copies or contradictions."""
+"""Metadata fields shown for a passage that has copies or contradictions."""
 
 _HIGH_DEDUP_SHARE = 0.30
-"""Share of removed candidates above which a warning is shown; 5 to 20 % is healthy (spec/dedup.md,
-section 3).
+"""Share of removed candidates above which a warning is shown.
+
+A share of 5 to 20 % is normal (spec/dedup.md, section 3).
 """
 
 _MIN_CANDIDATES = 10
-"""Minimum candidates for a warning about the share of removed ones."""
+"""Minimum candidates for a warning about the share of removed candidates."""
 
 _PHASES = {
     "words": ("indexed", "files"),
@@ -92,7 +96,7 @@ _PHASES = {
 def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     """Return the number of passages and the confidence, or that nothing was found.
 
-    `narrowed` are the filters of the command.
+    `narrowed` are the filters given as options of the command.
     """
     narrowed = (*narrowed, *(f"`{_filter_as_typed(condition)}`" for condition in answer.filters))
     if answer.listed:
@@ -126,9 +130,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
 
 
 def _rounded_down(share: float) -> float:
-    """Return a share with two digits, rounded down, so that it never reaches a threshold by
-    rounding.
-    """
+    """Round a share down to two decimals, so that rounding never lifts it to a threshold."""
     return math.floor(round(100 * share, 6)) / 100
 
 
@@ -153,8 +155,10 @@ _UNMET = {
 def filter_lines(
     filters: Sequence[TypedFilter], unmet: Sequence[UnmetFilter], undated: int
 ) -> list[str]:
-    """Return lines about the filters in a query, unmet filters with similar names, and the number
-    of notes without a date.
+    """Return lines about the filters in a query.
+
+    They list the filters, those that match nothing (with similar names), and the number of notes
+    without a date.
     """
     lines = [f"Filters: {' '.join(map(_filter_as_typed, filters))}"] if filters else []
     for condition in unmet:
@@ -186,7 +190,7 @@ def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
 
 
 def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> list[str]:
-    """Return one line per heading, indented by its level, or one line per document."""
+    """Return one line per heading, indented by its level, or one line per note."""
     lines = []
     for entry in entries:
         if entry.level == 0:
@@ -199,7 +203,7 @@ def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> lis
 
 
 def related_groups(related: RelatedNotes, limit: int) -> list[tuple[str, list[str]]]:
-    """Return a document's neighbors by kind: the first `limit`, and the number of others."""
+    """Return a note's neighbors by kind: the first `limit`, then how many more there are."""
     groups: tuple[tuple[str, Sequence[str]], ...] = (
         ("Links to", related.links),
         ("Linked from", related.backlinks),
@@ -214,7 +218,7 @@ def related_groups(related: RelatedNotes, limit: int) -> list[tuple[str, list[st
 
 
 def index_sentence(state: IndexState) -> str:
-    """Return how much of the index was searched."""
+    """Return how many notes and vectors the index has."""
     if not state.documents:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')}"
@@ -233,7 +237,7 @@ NO_MARKDOWN = (
 
 
 def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index") -> str:
-    """Return the command that computes the missing vectors; empty if none is missing."""
+    """Return advice to run `command`, which computes missing vectors; empty if none is missing."""
     missing = (
         f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
     )
@@ -260,7 +264,7 @@ def answer_footer(
 
 
 def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str:
-    """Return that vectors were not searched because there is no model; empty if they were."""
+    """Return a notice that only keywords were searched, for lack of a model; empty if not so."""
     unasked = answer.index.vectors and any(
         step.stage == "search_vector" and not step.size_out for step in answer.trace
     )
@@ -268,7 +272,7 @@ def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str
 
 
 def places_sentence(places: Sequence[Place]) -> str:
-    """Return the first places of copies and how many more there are."""
+    """Return the locations of the first copies, and how many more there are."""
     more = f" and {len(places) - MAX_COPIES:,} more" if len(places) > MAX_COPIES else ""
     return (
         ", ".join(
@@ -280,7 +284,7 @@ def places_sentence(places: Sequence[Place]) -> str:
 
 
 def flag_lines(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
-    """Return a warning for each flag in a range of lines."""
+    """Return a warning for each flag between the first and the last line in `lines`."""
     parts = (flag.partition(": ") for flag in flags)
     return [
         f"flagged, line {line}: {reason}"
@@ -295,7 +299,7 @@ def passage_flag_lines(passage: Passage) -> list[str]:
 
 
 def hidden_text_sentence(notes: int) -> str:
-    """Return how many notes hold hidden text or instructions to a model."""
+    """Return how many notes contain hidden text or instructions to a model."""
     return (
         f"{'1 note contains' if notes == 1 else f'{notes:,} notes contain'} text that is hidden or "
         "addresses a model"
@@ -361,7 +365,7 @@ def passage_context_lines(passage: Passage) -> list[str]:
 
 
 def passage_metadata(passage: Passage) -> str:
-    """Return the date of a passage, or all its metadata if it has copies or contradictions."""
+    """Return the date of a passage. If it has copies or contradictions, return all its metadata."""
     metadata = ", ".join(
         f"{name.replace('_', ' ')} {value}"
         for name in PASSAGE_METADATA
@@ -374,7 +378,7 @@ def passage_metadata(passage: Passage) -> str:
 
 
 def copy_lines(passage: Passage) -> list[str]:
-    """Return the other places of a passage's text."""
+    """Return a line with the locations of a passage's copies; empty if it has none."""
     return [f"also in: {places_sentence(passage.also_in)}"] if passage.also_in else []
 
 
@@ -390,7 +394,7 @@ def disagreement_lines(passage: Passage) -> list[str]:
 
 
 def dedup_counts(trace: Sequence[TraceStep]) -> tuple[int, int]:
-    """Return the numbers of candidates before and after deduplication."""
+    """Return the number of candidates before and after deduplication."""
     steps = [step for step in trace if step.stage in _DEDUP_STAGES]
     return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
 
@@ -402,12 +406,12 @@ def dedup_share(trace: Sequence[TraceStep]) -> float:
 
 
 def is_dedup_share_high(trace: Sequence[TraceStep]) -> bool:
-    """Return whether deduplication removed too many of the candidates."""
+    """Return whether deduplication removed so many candidates that a warning is due."""
     return dedup_share(trace) > _HIGH_DEDUP_SHARE and dedup_counts(trace)[0] >= _MIN_CANDIDATES
 
 
 def dedup_sentence(trace: Sequence[TraceStep]) -> str:
-    """Return how much deduplication removed, with a warning if it is too much."""
+    """Return how many candidates deduplication removed, with a warning if these are too many."""
     before, after = dedup_counts(trace)
     warning = (
         " - more than 30 %: many texts are repeated, `thumbindex duplicates` lists them"
@@ -443,7 +447,7 @@ def indexing_sentence(progress: Sequence[Progress]) -> str:
 
 
 def freshness_sentence(freshness: Freshness | None) -> str:
-    """Return which changes an answer may lack; empty if none, or if the caller did not ask."""
+    """Return which changes an answer may lack; empty if none, or if `freshness` is None."""
     if freshness is None:
         return ""
     sentences = []
@@ -461,7 +465,7 @@ def freshness_sentence(freshness: Freshness | None) -> str:
 
 
 def lag_sentence(seconds: float) -> str:
-    """Return how far a standby is behind its primary server; empty if it is not."""
+    """Return how far a standby lags behind its primary server; empty if it does not."""
     if not seconds:
         return ""
     return (
@@ -470,7 +474,7 @@ def lag_sentence(seconds: float) -> str:
 
 
 def database_sentence(status: DatabaseStatus) -> str:
-    """Return the answering server of a database, its lag, and its connections."""
+    """Return which server of a database answers, its lag, and its connections."""
     role = "the primary server"
     if status.standby:
         lag = status.lag_seconds or 0.0
@@ -484,7 +488,7 @@ def database_sentence(status: DatabaseStatus) -> str:
 
 
 def missing_folders_sentence(folders: Sequence[str]) -> str:
-    """Return the folders that are missing now; empty if none."""
+    """Return a sentence that names the missing folders; empty if there are none."""
     if not folders:
         return ""
     return f"Missing now: {', '.join(folders)}; answers use the notes as last indexed."
@@ -500,11 +504,11 @@ _OUTCOMES = {
 }
 
 _MAX_EDGES = 3
-"""Maximum linking documents listed, best ranked first."""
+"""Maximum linking notes listed, best ranked first."""
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
-    """Return evidence, ranks and details of a passage's position."""
+    """Return lines that explain a passage's rank: evidence, rank after each stage, details."""
     stages = " → ".join(f"{stage.stage} {stage.rank}" for stage in explanation.rank_by_stage)
     evidence = "; ".join(
         f"{evidence_item.retriever} rank {evidence_item.rank} ({evidence_item.score:.2f})"
@@ -519,7 +523,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
 
 
 def explanation_details(explanation: Explanation) -> list[str]:
-    """Return the matched name, terms, cosine, reranker score, links, and removed copies."""
+    """Return lines about a passage's name match, terms, scores, links and removed copies."""
     name_match = (
         f"the query is its {explanation.name_kind}: it comes first" if explanation.name_kind else ""
     )
@@ -541,9 +545,9 @@ def explanation_details(explanation: Explanation) -> list[str]:
 
 
 def _matched_terms_sentence(fields_by_term: Mapping[str, Sequence[str]]) -> str:
-    """Return the query's terms with their fields, and the missing terms.
+    """Return the query's terms with the fields that contain them, and the missing terms.
 
-    A term that is only in `code` is marked "as written".
+    A term that is only in the field `code` is marked "as written".
     """
     present, missing = [], []
     for term, fields in fields_by_term.items():
@@ -561,14 +565,14 @@ def _matched_terms_sentence(fields_by_term: Mapping[str, Sequence[str]]) -> str:
 
 
 def linked_from_sentence(edges: Sequence[Edge]) -> str:
-    """Return the documents whose links led to a document; empty if none did."""
+    """Return the notes through whose links a passage was found; empty if there are none."""
     sources = [f"linked from {edge.path} (rank {edge.rank})" for edge in edges[:_MAX_EDGES]]
     more = f" and {len(edges) - _MAX_EDGES} more" if len(edges) > _MAX_EDGES else ""
     return ", ".join(sources) + more
 
 
 def outcome_sentence(report: WhyReport, several: bool = False) -> str:
-    """Return a note's outcome and its reason."""
+    """Return whether and why a note is in the answer or not."""
     heading = f"#{report.heading}" if report.heading else ""
     folder = f"{report.folder}: " if several and report.folder else ""
     stage = f" (stage `{report.stage}`)" if report.outcome == "dropped" else ""
@@ -576,7 +580,7 @@ def outcome_sentence(report: WhyReport, several: bool = False) -> str:
 
 
 def why_details(report: WhyReport) -> list[str]:
-    """Return a note's terms, cosine, missing vectors and state on disk."""
+    """Return lines about a note's terms, similarity, missing vectors and state on disk."""
     lacking = (
         f"found by words only, without a vector yet: {report.without_vector:,} of "
         f"{plural(report.chunks, 'chunk')}"
@@ -607,7 +611,7 @@ _MAX_QUOTATION_CHARS = 60
 
 
 def verification_sentence(verification: Verification) -> str:
-    """Return the number of citations in each state."""
+    """Return a sentence with the number of citations in each state."""
     counts = Counter(citation.state for citation in verification.citations)
     states = ", ".join(
         f"{counts[state]} {_citation_state_words(state)}"
@@ -630,7 +634,7 @@ def _citation_state_words(state: CitationState) -> str:
 
 
 def shortened_quotation(check: CitationCheck) -> str:
-    """Return the start of the text that a citation supports."""
+    """Return the quotation of a citation, cut after `_MAX_QUOTATION_CHARS`."""
     quotation = " ".join(check.quotation.split())
     return (
         quotation
@@ -640,7 +644,7 @@ def shortened_quotation(check: CitationCheck) -> str:
 
 
 def citation_check_line(check: CitationCheck, several: bool) -> str:
-    """Return the state of a citation, and the details unless it holds."""
+    """Return a citation with its state. Unless the state is `there`, add the details."""
     short = shortened_quotation(check)
     quotation = f' "{short}"' if short else ""
     line = f"{_citation_state_words(check.state)}: {check.citation}{quotation}"
