@@ -440,7 +440,7 @@ def _read_override(override: str) -> dict[str, Any]:
         raise ConfigError(f"{where}: write it as TABLE.KEY=VALUE, for example query.limit=10.")
     kind = settings_by_key()[key].kind if key in settings_by_key() else None
     value: Any = text
-    with suppress(ValueError, RecursionError):  # quotes are optional here
+    with suppress(ValueError, RecursionError):  # a string may have no quotes
         value = tomllib.loads(f"value = {text}")["value"]
     if kind is str and not isinstance(value, str):
         value = text

@@ -414,7 +414,7 @@ class Term:
     text: str  # lower-cased surface form; words of a phrase joined by one space
     weight: float = 1.0
     phrase: bool = False  # the words must occur side by side, in this order
-    forms: tuple[Term, ...] = ()  # abbreviations, spelled-out forms and compounds, with own weights
+    forms: tuple[Term, ...] = ()  # abbreviations, long forms and compounds, each with its weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -630,7 +630,7 @@ class Freshness:
 
     behind: tuple[str, ...] = ()  # folders with changes that may not be indexed yet
     missing: tuple[str, ...] = ()  # folders that do not exist now; their index is from the last run
-    without_indexer: tuple[str, ...] = ()  # folders in `behind` that no process indexes
+    without_indexer: tuple[str, ...] = ()  # folders in `behind` that no process indexes now
     lag_seconds: float = 0.0  # replication lag of the database server; 0 if it is small
 
     @property
@@ -657,7 +657,7 @@ class Answer:
     filters: tuple[TypedFilter, ...] = ()  # typed in the query
     unmet: tuple[UnmetFilter, ...] = ()  # filters that no note matches
     undated: int = 0  # undated notes that `since` or `until` excludes, if there are few passages
-    listed: int | None = None  # number of matching notes, if the query is filters alone
+    listed: int | None = None  # number of matching notes, if the query has only filters
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
     nearest: tuple[Place, ...] = ()  # the closest passages, if nothing answers the query
 
@@ -829,7 +829,7 @@ class Verification:
     """The checks of all citations in a text, in order."""
 
     citations: tuple[CitationCheck, ...]
-    left_out: int = 0  # citations beyond the limit of one call
+    left_out: int = 0  # citations beyond the limit of one call, which were not checked
     uncited: int = 0  # quotations without a citation
 
 
@@ -1015,7 +1015,7 @@ class FolderStatus:
     links: LinkCounts
     writing: bool  # a process is indexing it
     updated: str  # ISO time of the last commit, empty if there is none
-    failure: str = ""  # a short reason why the index cannot be read; a problem has details
+    failure: str = ""  # a short reason why the index cannot be read; `skipped` has details
     progress: Progress | None = None  # of the process that is indexing it, if known
     ingestion: tuple[IngestionCounts, ...] = ()  # repeated chunks, by type of document
     flagged: tuple[Problem, ...] = ()  # the first notes with hidden text or instructions to a model

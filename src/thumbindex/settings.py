@@ -446,7 +446,7 @@ class WatchSettings:
         minimum=0,
         maximum=60_000,
     )
-    max_delay_ms: int = 2000  # maximum delay after the first change, if `debounce_ms` is shorter
+    max_delay_ms: int = 2000  # maximum delay after the first change, but at least `debounce_ms`
     # interval between checks for a missing folder, and between scans of an unwatchable folder
     poll_seconds: float = 5.0
     reconcile_seconds: float = setting(

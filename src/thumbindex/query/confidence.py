@@ -96,7 +96,7 @@ def confidence(search: Search, tools: Tools) -> Search:
         _names_missing_daily_note(search, tools) or _has_only_function_words(search, tools)
     ):
         certainty = min(certainty, settings.low_below) / 2
-    if best and best[0].document in search.date_matches:  # the query asks for this day
+    if best and best[0].document in search.date_matches:  # the query contains its day
         certainty = max(certainty, settings.abstain_below)
     level = "high" if certainty >= settings.low_below else "low"
     search = replace(search, confidence=certainty, confidence_level=level)

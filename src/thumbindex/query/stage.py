@@ -87,7 +87,7 @@ class Search:
     unmet: tuple[UnmetFilter, ...] = ()  # typed filters that no note matches
     # number of undated documents that `since` or `until` excludes, if there are few passages
     undated: int = 0
-    listed: int | None = None  # number of matching documents, if the query is filters alone
+    listed: int | None = None  # number of matching documents, if the query has only filters
     other_phrasings: tuple[Phrasing, ...] = ()  # rewordings and the hypothetical answer
     query_vector: Vector | None = None  # of the query's own words
     vector: Vector | None = None  # mean of all phrasings, used for search
@@ -95,7 +95,7 @@ class Search:
     seeds: tuple[DocumentId, ...] = ()  # documents whose links search_graph followed, best first
     fused: tuple[ChunkId, ...] = ()  # all chunks after fusion, best first
     candidates: tuple[Candidate, ...] = ()  # best first
-    # chunks of each passage, also of passages beyond the limit; best first
+    # chunks of each passage, including passages beyond the limit; best first
     passage_chunks: tuple[tuple[ChunkId, ...], ...] = ()
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
