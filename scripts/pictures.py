@@ -1,7 +1,7 @@
 """Draw `docs/pictures` from real output: `python scripts/pictures.py [FOLDER]`.
 
 It writes a small vault, queries it in a terminal of 80 columns and over MCP, and draws the output.
-The same program makes the same bytes; fonts are never fetched.
+The same version of thumbindex always gives the same pictures. They load no fonts from the network.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ NOTES = {
 
 
 def pictures() -> dict[str, str]:
-    """Return all pictures by file name."""
+    """Return all pictures as SVG, by file name."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary).resolve()
         write_vault(directory / "notes")
@@ -105,7 +105,7 @@ def _environment(place: Path) -> dict[str, str]:
 
 
 def _run(command: list[str], place: Path) -> str:
-    """Return the terminal output of a command in the vault's folder."""
+    """Run a command in the vault's folder, and return its terminal output."""
     return subprocess.run(
         command,
         cwd=place / "notes",
@@ -133,7 +133,7 @@ async def _ask(command: list[str], place: Path) -> Any:
 
 
 def draw_terminal(printed: str, theme: TerminalTheme, name: str) -> str:
-    """Draw a command and its output."""
+    """Draw the query command and its output in a terminal."""
     console = Console(
         record=True,
         width=COLUMNS,
@@ -145,7 +145,7 @@ def draw_terminal(printed: str, theme: TerminalTheme, name: str) -> str:
     console.print(Text.assemble(("$ ", "bold"), f'thumbindex query "{QUESTION}"'), highlight=False)
     console.print(Text.from_ansi(printed), end="")
     drawn = console.export_svg(title="~/notes", theme=theme, unique_id=f"terminal-{name}")
-    # this font would be fetched from the network
+    # remove a font that would be loaded from the network
     drawn = re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
     drawn = drawn.replace("font-family: Fira Code, monospace", f"font-family: {FONT}").replace(
         "font-family: arial", "font-family: sans-serif"
@@ -157,7 +157,7 @@ def draw_terminal(printed: str, theme: TerminalTheme, name: str) -> str:
 
 _WIDTH, _LEFT, _LINE = 800, 32, 21
 _LETTERS = 78
-"""Characters per line of monospaced text at 14 pixels in the passage's box."""
+"""Number of monospaced characters, at 14 pixels, in a line of the passage's box."""
 
 _PASSAGE = re.compile(
     r"^## (?P<place>[^\n]+)\n(?P<fence>`{3,})note\n(?P<text>.*?)\n(?P=fence)",
@@ -202,7 +202,7 @@ def draw_client(reply: Any) -> str:
 
 
 def _client_rows(head: str, best: Mapping[str, str], passages: int) -> Iterator[tuple[str, str]]:
-    """Yield the CSS class and text of each row of a call and its answer."""
+    """Yield the CSS class and the text of each row: the tool call, then its answer."""
     yield "name", f'▸ thumbindex · query {{"query": "{QUESTION}"}}'
     yield "", ""
     yield "sure", head
@@ -212,7 +212,7 @@ def _client_rows(head: str, best: Mapping[str, str], passages: int) -> Iterator[
         for row in textwrap.wrap(line, _LETTERS) or [""]:
             yield "", row
     yield "", ""
-    yield "name", f"… and {passages - 1} more passages with their places"
+    yield "name", f"… and {passages - 1} more passages with their locations"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ hypothesis.settings.load_profile("patient")
 # tests import shared modules from this directory by name
 sys.path.insert(0, str(Path(__file__).parent))
 
-# a background process ignores Ctrl-C, and so would the processes that tests interrupt
+# If pytest runs in the background, it ignores Ctrl-C, and so would the processes that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Isolate tests from the network, and from the developer's models, servers, settings and state.
@@ -52,7 +52,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def private_forms():
-    """Return the beginnings of private notes by name."""
+    """Return the beginning of a private note for each form of marking, by the form's name."""
     return read_forms("private")
 
 
@@ -98,7 +98,7 @@ def torch_embedder(published):
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory):
-    """Make a folder with an untrained BERT of two layers."""
+    """Make a folder with an untrained BERT model of two layers."""
     return _save_bert(
         pytest.importorskip("transformers", reason="the extra `models` is not installed").BertModel,
         tmp_path_factory.mktemp("tiny-bert"),
@@ -107,7 +107,7 @@ def tiny_bert(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny_cross_encoder(tmp_path_factory):
-    """Make a folder with an untrained cross-encoder of one output."""
+    """Make a folder with an untrained cross-encoder that has one output."""
     return _save_bert(
         pytest.importorskip(
             "transformers", reason="the extra `models` is not installed"

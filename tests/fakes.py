@@ -1,4 +1,4 @@
-"""In-memory models and indexes: tests run offline in milliseconds."""
+"""In-memory models and indexes, so that tests run offline and in milliseconds."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ from thumbindex.text import (
 
 
 class FakeEmbedder:
-    """Sums one pseudo-random vector per word: texts with common words are similar.
+    """Embeds a text as the sum of one pseudo-random vector per word.
 
-    The same text has the same vector on every machine.
+    Texts with words in common are similar. A text has the same vector on every machine.
     """
 
     name = "fake"
@@ -79,26 +79,23 @@ class FakeEmbedder:
         self.embedded = 0
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed passages: shape (len(texts), dimensions)."""
         self.embedded += len(texts)
         return np.array([self._embed(text) for text in texts], dtype=np.float32).reshape(
             len(texts), self.dimensions
         )
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a query."""
         self.embedded += 1
         return self._embed(text)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Embed queries: shape (len(texts), dimensions)."""
         return np.array([self.embed_query(text) for text in texts], dtype=np.float32).reshape(
             len(texts), self.dimensions
         )
 
     def _tokens(self, text: str) -> Matrix:
         """Return one normalized vector per word: shape (words, dimensions)."""
-        # unlike hash(), a digest is the same in every process
+        # unlike the value of hash(), a digest is the same in every process
         noise = [
             hashlib.shake_256(word.encode()).digest(self.dimensions)
             for word in words(text)[: self.window]
@@ -112,11 +109,9 @@ class FakeEmbedder:
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def knows(self, word: str) -> bool:
-        """Return whether a word is in `known`."""
         return word.casefold() in self.known
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts with more words than the window."""
         return sum(len(words(text)) > self.window for text in texts)
 
     def _embed(self, text: str) -> Vector:
@@ -128,12 +123,11 @@ class FakeEmbedder:
 
 
 class FakeReranker:
-    """Scores a passage by its share of the query's words."""
+    """Scores a passage by how many of the query's words it contains, from 0 to 1."""
 
     name = "fake"
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
-        """Return a score from 0 to 1 for each passage."""
         query_words = set(words(query))
         return [
             len(query_words & set(words(passage))) / max(1, len(query_words))
@@ -150,7 +144,7 @@ def _normalized(vector: Vector) -> Vector:
 
 
 class MemoryCatalog:
-    """Catalog over parsed documents, sorted by folder and path."""
+    """Catalog of parsed documents, sorted by folder and path."""
 
     def __init__(self, documents: Sequence[ParsedDocument]) -> None:
         self.parsed = sorted(
@@ -168,47 +162,37 @@ class MemoryCatalog:
 
     @property
     def sizes(self) -> Any:
-        """The number of chunks per document."""
         return np.array([len(parsed.chunks) for parsed in self.parsed], dtype=np.int64)
 
     @property
     def ordinal_days(self) -> Any:
-        """Each document's day as an ordinal; 0 if unknown."""
         days = map(day_of, self.documents)
         return np.array([day.toordinal() if day else 0 for day in days], dtype=np.int64)
 
     @property
     def languages(self) -> Mapping[str, int]:
-        """The number of documents per language."""
         return Counter(document.language for document in self.documents)
 
     def document_at(self, path: str) -> DocumentId | None:
-        """Return the document at a path."""
         return next((n for n, document_path in self.every_path() if document_path == path), None)
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and path of every document."""
         return ((n, document.path) for n, document in self.every_document())
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id."""
         return ((DocumentId(n), document) for n, document in enumerate(self.documents))
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
-        """Return a chunk's document."""
         return self._all[chunk][0]
 
     def chunk_ids(self, document: DocumentId) -> range:
-        """Return the ids of a document's chunks."""
         first = sum(len(parsed.chunks) for parsed in self.parsed[:document])
         return range(first, first + len(self.parsed[document].chunks))
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
-        """Return chunks by id."""
         return {n: self._all[n][1] for n in ids if n < len(self)}
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
-        """Return the section of each chunk that has one."""
         chunks = self.chunks(ids).items()
         return {
             n: section
@@ -218,7 +202,6 @@ class MemoryCatalog:
         }
 
     def select(self, filters: Filters) -> Selection | None:
-        """Return the chunks that pass the filters; None without filters."""
         if filters == Filters():
             return None
         return self._of(lambda document: _passes(document, filters))
@@ -227,35 +210,29 @@ class MemoryCatalog:
         return self.selection([is_meant(self.documents[document]) for document, _ in self._all])
 
     def selection(self, mask: Sequence[bool]) -> Selection:
-        """Return a selection from a mask of chunks."""
+        """Return the selection of the chunks whose value in `mask` is true."""
         return Selection(
             np.array(mask, dtype=np.bool_),
             np.array([document for document, _ in self._all], dtype=np.int64),
         )
 
     def everything(self) -> Selection:
-        """Return all chunks."""
         return self._of(lambda document: True)
 
     def only(self, chunks: Sequence[ChunkId]) -> Selection:
-        """Return a selection of the given chunks."""
         return self.selection([n in set(chunks) for n in range(len(self))])
 
     def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every n-th chunk of a selection."""
         every = self.everything() if within is None else within
         return every.first(len(self))[start::step]
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
-        """Return the chunks of documents that meet a condition."""
         return self._of(lambda document: _meets(document, condition))
 
     def has_match(self, condition: TypedFilter) -> bool:
-        """Return whether any document meets a condition."""
         return any(_meets(document, condition) for document in self.documents)
 
     def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or paths and directories, most similar to a value."""
         if field == "title":
             return ()
         if field == "tag":
@@ -269,7 +246,6 @@ class MemoryCatalog:
         return nearest(field, value, by_form(field, names))
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a name whose key is `letters`."""
         return [
             n
             for n, document in self.every_document()
@@ -280,7 +256,6 @@ class MemoryCatalog:
         ]
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations with one of the forms, and their document counts."""
         counts = Counter(
             abbreviation for document in self.documents for abbreviation in document.abbreviations
         )
@@ -291,14 +266,12 @@ class MemoryCatalog:
         }
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
-        """Return the first selected chunk of each newest document, and the document count."""
         first: dict[DocumentId, ChunkId] = {}
         for n in self.every_nth(1, within):
             first.setdefault(self.document_of(n), n)
         return [first[n] for n in newest_first(self.documents, first)[:limit]], len(first)
 
     def undated(self, within: Selection | None) -> int:
-        """Count a selection's documents without a day."""
         return sum(
             day_of(self.documents[n]) is None
             for n in set(map(self.document_of, self.every_nth(1, within)))
@@ -306,7 +279,7 @@ class MemoryCatalog:
 
 
 class MemoryVectorIndex:
-    """Exact VectorIndex over a matrix."""
+    """VectorIndex that searches the rows of a matrix exactly."""
 
     def __init__(self, catalog: MemoryCatalog, matrix: Matrix) -> None:
         self._catalog = catalog
@@ -316,7 +289,6 @@ class MemoryVectorIndex:
         return int((~np.isnan(self._matrix).any(axis=1)).sum())
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
-        """Return the best chunks by cosine, ties by id."""
         cosines = inner_products(self._matrix, query)
         candidates = [n for n in self._catalog.every_nth(1, within) if not np.isnan(cosines[n])]
         best = sorted(candidates, key=lambda n: (-cosines[n], n))[:limit]
@@ -326,12 +298,11 @@ class MemoryVectorIndex:
         )
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
-        """Return the stored vectors in the chunks' order."""
         return self._matrix[np.array(chunks, dtype=np.int64)]
 
 
 class MemoryLinkGraph:
-    """LinkGraph of the documents' resolved links."""
+    """LinkGraph of the resolved links between documents."""
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         at = {document.path: DocumentId(n) for n, document in enumerate(catalog.documents)}
@@ -344,18 +315,17 @@ class MemoryLinkGraph:
         self._edges = sorted((a, b) for a, b in edges if a != b)
 
     def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that this one links to."""
         return tuple(b for a, b in self._edges if a == document)
 
     def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that link to this one."""
         return tuple(a for a, b in self._edges if b == document)
 
 
 class MemoryKeywordIndex:
     """KeywordIndex that scans every text for each query.
 
-    Folds plurals; scores counts by field weight and idf, without length normalization.
+    Instead of stemming, it removes the plural "s". A score combines word counts, field weights and
+    idf, without length normalization.
     """
 
     def __init__(self, catalog: MemoryCatalog) -> None:
@@ -377,10 +347,6 @@ class MemoryKeywordIndex:
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Return the best chunks for any of the terms, and every matching document's score.
-
-        Phrases must match.
-        """
         allowed = [
             n for n in self._catalog.every_nth(1, within) if _holds_phrases(self._chunks[n], terms)
         ]
@@ -401,7 +367,6 @@ class MemoryKeywordIndex:
         )
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that contain all words of a text in any of the fields."""
         text_words = [text] if "code" in fields else [_singular(word) for word in words(text)]
         holds = [
             bool(text_words)
@@ -411,22 +376,18 @@ class MemoryKeywordIndex:
         return self._catalog.selection(holds)
 
     def chunks_with_phrase(self, text: str) -> Selection:
-        """Return the chunks that contain a phrase."""
         return self._catalog.selection(
             [_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks]
         )
 
     def chunk_frequency(self, word: str) -> int:
-        """Return the number of chunks that contain the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
 
     def phrase_frequency(self, text: str) -> int:
-        """Return the number of chunks whose text contains a phrase."""
         form = [_singular(word) for word in words(text)]
         return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
 
     def lexicon(self, lengths: range) -> Collection[str]:
-        """Return the words of these lengths."""
         return {
             word
             for fields in self._chunks
@@ -436,21 +397,19 @@ class MemoryKeywordIndex:
 
 
 class NoDuplicates(Duplicates):
-    """Duplicates of an index without any."""
+    """The Duplicates of an index that has none."""
 
     def repeats(self) -> None:
-        """Return None."""
+        """Return None: no chunk repeats another."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return the same salience for all chunks."""
         return np.full(len(chunks), 0.5)
 
     def copies(self, chunk: ChunkId) -> tuple[()]:
-        """Return nothing."""
         return ()
 
     def verdict(self, first: ChunkId, second: ChunkId) -> None:
-        """Return None."""
+        """Return None: the two chunks are not duplicates."""
 
 
 def memory_snapshot(
@@ -460,7 +419,7 @@ def memory_snapshot(
 ) -> Snapshot:
     """Return an in-memory snapshot.
 
-    Chunks have vectors if there is an embedder, except those at `pending` paths.
+    If there is an embedder, all chunks have vectors, except those of documents at `pending` paths.
     """
     catalog = MemoryCatalog(documents)
     texts = [
@@ -488,7 +447,7 @@ def document(
 ) -> ParsedDocument:
     """Parse simple Markdown: one section per heading, one chunk per block.
 
-    `links` are the paths that the document links to.
+    `links` are the paths that the document links to, and `facts` other fields of `Document`.
     """
     lines = markdown.splitlines()
     title = facts.pop("title", "") or next(
@@ -588,7 +547,7 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
     }
     names = [name for chunk in chunks for name in identifiers(chunk.text)]
     code = [word for name, parts in names for word in (name, *parts) if word not in STOP_WORDS]
-    # single CJK characters follow the words, so that no phrase runs into them
+    # single CJK characters are at the end, so that no phrase matches across them
     characters = {
         name: [word for word in words_with_positions(text)[0] if len(word) == 1 and has_cjk(word)]
         for name, text in texts.items()
@@ -614,7 +573,7 @@ def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bo
 def _scores(
     units: Sequence[Mapping[str, list[str]]], terms: Sequence[Term], weights: KeywordWeights
 ) -> dict[int, tuple[float, float]]:
-    """Return the score and the share of idf by unit."""
+    """Return each matching unit's score, and its terms' share of the total idf."""
     scores: dict[int, tuple[float, float]] = {}
     total_idf = 0.0
 

@@ -22,13 +22,13 @@ ANSWER_SECONDS = 60.0
 """Maximum wait for an answer."""
 
 END_SECONDS = 10.0
-"""Maximum wait for a server to exit after its input ends: five times the promised time."""
+"""Maximum wait for a server to exit after its input is closed: five times the promised time."""
 
 START_SECONDS = 300.0
-"""Maximum wait until the server indexes edits and no vector is missing."""
+"""Maximum wait until a new server indexes edits and all chunks have vectors."""
 
 WARM_SECONDS = 3.0
-"""Pause after the first answers, while a server still loads its model."""
+"""Pause after the first answers, since a server may still be loading its model."""
 
 # -P: the working directory may be a vault, whose files must never be imported.
 THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
@@ -45,9 +45,9 @@ META = {
 _ENDED = {"error": {"message": "the server has ended"}}
 
 Call = Callable[..., dict[str, Any]]
-"""Calls a tool by name and arguments; returns its structured answer.
+"""Calls a tool by name and arguments, and returns its structured answer.
 
-Raises ThumbindexError if the server refuses.
+Raises ThumbindexError if the server returns an error.
 """
 
 
@@ -102,9 +102,9 @@ class ServerProcess:
         self._write({"method": "notifications/initialized"})
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool; return its structured answer.
+        """Call a tool, and return its structured answer.
 
-        Raises ThumbindexError if the server refuses.
+        Raises ThumbindexError if the server returns an error.
         """
         result = self.request("tools/call", {"name": tool, "arguments": arguments})
         if result.get("isError"):
@@ -115,7 +115,7 @@ class ServerProcess:
     def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and wait for its result.
 
-        Raises ThumbindexError for an error, or if no answer comes.
+        Raises ThumbindexError if the server returns an error or does not answer in time.
         """
         future: Future[dict[str, Any]] = Future()
         with self._lock:
@@ -176,7 +176,7 @@ class ServerProcess:
             self.process.kill()
             self.process.wait()
             raise ThumbindexError(
-                f"the server did not end within {END_SECONDS:g} s of its input"
+                f"the server did not exit within {END_SECONDS:g} s after its input was closed"
             ) from None
         finally:
             self._listener.join(END_SECONDS)
@@ -184,9 +184,9 @@ class ServerProcess:
 
 
 class LineProcess:
-    """A program that prints "ready", then reads one JSON job per line and answers each by a line.
+    """Runs a program that prints "ready", then reads one JSON job per line.
 
-    It exits when its input ends.
+    The program answers each job with a line, and exits when its input ends.
     """
 
     def __init__(
@@ -198,14 +198,14 @@ class LineProcess:
         assert self.line() == "ready"
 
     def ask(self, job: Mapping[str, Any]) -> str:
-        """Send a job; return the first line of the answer."""
+        """Send a job, and return the first line of the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return self.line()
 
     def line(self) -> str:
-        """Return the next line; empty if the program has exited."""
+        """Return the next line of output, or "" if the program has exited."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
@@ -219,7 +219,7 @@ class LineProcess:
 
 
 def index_folder(index: Path) -> Path | None:
-    """Return the only index in an index directory; None if there is none yet."""
+    """Return the folder of the only index in an index directory, or None if there is none yet."""
     folders = (
         [path for path in index.iterdir() if path.is_dir() and path.name != VECTORS_FOLDER]
         if index.is_dir()
@@ -230,7 +230,7 @@ def index_folder(index: Path) -> Path | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process is running; zombies are not."""
+    """Return whether a process is running. A zombie is not."""
     try:
         return (
             Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
@@ -292,7 +292,7 @@ def http_server(
 
 @contextmanager
 def http_client(url: str) -> Iterator[Call]:
-    """Yield a function that calls a server's tools over its own HTTP connection."""
+    """Yield a function that calls a server's tools over an HTTP connection of its own."""
     # imported late: it would count in memory measurements
     import httpx2
 
@@ -368,7 +368,7 @@ def await_start(
 
 
 def is_found(call: Call, mark: str, **filters: Any) -> bool:
-    """Return whether the first passage for a word contains it."""
+    """Return whether a query for a word finds a passage that contains it."""
     return any(
         mark in result["text"]
         for result in call("query", query=f'"{mark}"', limit=1, **filters)["results"]
@@ -376,7 +376,7 @@ def is_found(call: Call, mark: str, **filters: Any) -> bool:
 
 
 def has_all_vectors(call: Call, folder: str) -> bool:
-    """Return whether every chunk of a folder has its vector."""
+    """Return whether every chunk of a folder has a vector."""
     return any(
         status["folder"] == folder and status["index"]["pending"] == 0
         for status in call("status")["folders"]
@@ -384,7 +384,7 @@ def has_all_vectors(call: Call, folder: str) -> bool:
 
 
 def await_meaning(call: Call, question: str, seconds: float = ANSWER_SECONDS) -> None:
-    """Query until vector search finds something: loading a model takes seconds.
+    """Repeat a query until vector search finds something, since loading a model takes seconds.
 
     Raises ThumbindexError after `seconds`.
     """
