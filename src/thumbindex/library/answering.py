@@ -34,7 +34,10 @@ from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
 MAX_CONCURRENT_QUERIES = 2
-"""Maximum concurrent queries: one runs Python code while the other multiplies vectors."""
+"""Maximum queries that a library runs at once; other queries wait.
+
+Two, because one query can run Python code while the other multiplies vectors.
+"""
 
 
 def answer_query(
@@ -46,7 +49,10 @@ def answer_query(
     *,
     explain: bool = False,
 ) -> Answer:
-    """Run a query over the folders as one snapshot; with `explain`, explain each passage's rank."""
+    """Run `query` over the combined snapshots of its folders.
+
+    If `explain` is True, the answer explains each passage's rank.
+    """
     folders = query.filters.folder
     snapshots: Mapping[Reader, FolderSnapshot] = {
         reader: reader.folder_snapshot()
@@ -106,9 +112,9 @@ def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
 
 
 def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
-    """If a query is a local path or `file:` URL inside a folder, return its path in the index.
+    """Turn a local path or `file:` URL inside a folder into the folder's name and the path inside.
 
-    Otherwise, return the query.
+    Return any other `text` unchanged.
     """
     typed = text.strip()
     if typed.startswith("file://"):
@@ -159,7 +165,7 @@ def _sum_states(states: Sequence[IndexState]) -> IndexState:
 
 
 def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState:
-    """Return a snapshot's counts; vectors from another model do not count."""
+    """Return the counts of `index`, without its vectors if `embedder` uses another model."""
     snapshot, chunks = index.snapshot, len(index.snapshot.catalog)
     is_same_model = embedder is None or embedder.fingerprint == index.fingerprint
     vectors = len(snapshot.vector) if is_same_model else 0
@@ -182,20 +188,21 @@ def folder_index_state(reader: Reader) -> IndexState:
 def without_foreign_vectors(
     snapshot: Snapshot, fingerprint: str, model_fingerprint: str
 ) -> Snapshot:
-    """Drop vectors from another model: cosines between two models' vectors mean nothing."""
+    """Drop the snapshot's vectors if their `fingerprint` is not `model_fingerprint`.
+
+    Cosines between vectors of different models are meaningless.
+    """
     if fingerprint == model_fingerprint:
         return snapshot
     return replace(snapshot, vector=_NoVectors(), vocabulary=None)
 
 
 def without_folder_filter(query: Query) -> Query:
-    """Drop the folder filter: the search covers only the snapshots of these folders anyway."""
+    """Drop the folder filter: callers already search only the folders that it allows."""
     return replace(query, filters=replace(query.filters, folder=()))
 
 
 class _NoVectors(VectorIndex):
-    """A VectorIndex without vectors."""
-
     def __len__(self) -> int:
         return 0
 

@@ -48,22 +48,28 @@ _MAX_CITATIONS = 200
 """Maximum citations checked in one call."""
 
 _READ_BUDGET = 5_000_000
-"""Maximum characters of notes read in one call (a few seconds)."""
+"""Maximum characters of notes read in one call. Reading and checking them takes a few seconds."""
 
 _SEARCH_COST = 30_000
-"""Characters of the read budget charged for one keyword search."""
+"""Characters that each keyword search deducts from `_READ_BUDGET`."""
 
 _MAX_TRIED = 8
-"""Maximum citations tried for one quotation."""
+"""Maximum citations whose notes are searched for one quotation."""
 
 _MAX_SEARCHED = 20
-"""Maximum notes read per search for a moved quotation."""
+"""Maximum notes of a folder that are read for one phrase of a moved quotation."""
 
 _PHRASE_WORDS = 6
-"""Words in a phrase search for a moved quotation. A longer phrase may span several chunks."""
+"""Words per phrase when the notes are searched for a moved quotation.
+
+A longer phrase may span several chunks, and a search matches only phrases inside one chunk.
+"""
 
 _MIN_WORDS = 3
-"""Minimum words of a quotation without an adjacent citation, and of a phrase search."""
+"""A text in quotation marks with fewer words is ignored, unless a citation is next to it.
+
+Also the minimum words of a phrase that is searched.
+"""
 
 _MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
 """Minimum similarity between a quotation and its changed text.
@@ -73,10 +79,10 @@ are not searched.
 """
 
 _PATH_CHARACTERS, _PATH_WORDS, _HEADING_CHARACTERS = 260, 20, 300
-"""Maximum length of a path in characters and in words, and of a heading in characters."""
+"""Plain citations: maximum characters and words of a path, and maximum characters of a heading."""
 
 _HEADING_WORDS = 20
-"""Maximum words of a heading after a path."""
+"""Maximum words after `path#` that are tried as the heading, if nothing marks where it ends."""
 
 _TEXT_SHOWN = 300
 """Maximum characters shown of the text that replaced a quotation."""
@@ -103,7 +109,7 @@ class Citation:
     def is_whole_note(self) -> bool:
         """Whether the citation names no lines and no digest.
 
-        Inside a quotation, such a link is part of the quoted text.
+        Inside a quotation, such a citation is part of the quoted text.
         """
         return not self.lines and not self.digest
 
@@ -128,11 +134,9 @@ _ANCHOR = re.compile(
     r"|(?P<lines>[ \u00a0]\(lines? [1-9])"
 )
 _TERMINATORS = '`"“”„«»()[]<>*|\n'
-"""Characters that end a path, or a heading without line numbers after it."""
+"""Characters that end a heading, unless line numbers follow the heading."""
 
 _PATH_START = re.compile(r"\w|\.?\.?/|\.\w")
-"""The start of a path in a text."""
-
 _OTHER_FILE = re.compile(r"\.(?!md\Z|markdown\Z|mdx\Z)[a-z][a-z0-9]{1,4}\Z", re.I)
 _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
 _WORD_STARTS = re.compile(r"(?<=[\s`\"“”„«»()\[\]<>*|:,;—])(?=[^\s`\"“”„«»()\[\]<>*|:,;—])")
@@ -205,8 +209,8 @@ def _parse_wikilink(
 ) -> Citation | None:
     """Parse a wikilink; None if its path is empty.
 
-    Also None for a link in code, an embed or a link to another file type, unless a note has its
-    name.
+    If the wikilink is in code, is an embed or names a file of another type, return None unless its
+    path is the name of a note.
     """
     text, at = match.string, match.start()
     path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
@@ -281,10 +285,11 @@ def _parse_address(start: int, link: str, end: int | None = None) -> Citation | 
 def _parse_plain_citation(
     text: str, match: re.Match[str], done: int, names: CachedNoteLookup, is_file: bool
 ) -> Citation | None:
-    """Parse the longest path or name of a note before a file suffix or line numbers.
+    """Parse the longest path or name of a note that ends at `match`: a file suffix or line numbers.
 
-    If there is no such note, cite the text after an opening bracket or quotation mark, or the last
-    word. Before line numbers, the last word must contain a `#`; otherwise return None.
+    If no note has such a path or name, the path is the text after an opening bracket or quotation
+    mark, else the last word. Before line numbers, this applies only if the last word contains a
+    heading after `#`. Otherwise, return None.
     """
     end = match.end() if is_file else match.start()
     low = max(done, end - _PATH_CHARACTERS, text.rfind("\n", 0, end) + 1)
@@ -364,7 +369,10 @@ def _quote_spans(text: str) -> Iterator[_QuoteSpan]:
 
 
 def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation]:
-    """Drop links inside quotations. Keep a source that is alone on a line of a block quote."""
+    """Drop whole-note citations inside quotations: they are part of the quoted text.
+
+    Keep a citation that is alone on a line of a block quote: it names the quotation's source.
+    """
     quotes = list(_quote_spans(text))
     starts, remaining = [quote.first for quote in quotes], list[Citation]()
     for citation in citations:
@@ -382,8 +390,8 @@ def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation
 def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]:
     """Return the quotations in a text, with the citations inside, before and after them.
 
-    The citation before a quotation ranks above the one after it. The order is reversed if the one
-    after it is in brackets, follows a dash, or directly follows a block quote.
+    The citation before a quotation ranks above the citation after it, unless the citation after it
+    is in brackets, follows a dash, or directly follows a block quote.
     """
     quotations, starts = list[Quotation](), [citation.start for citation in citations]
     for first, last, is_block, low, high in _quote_spans(text):
@@ -414,7 +422,7 @@ def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]
 
 
 def _text_blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield start and end of each paragraph, list item and block quote; True for a block quote."""
+    """Yield (start, end, is block quote) for each paragraph, list item and block quote."""
     start, at, kind = 0, 0, False
     for line in text.splitlines(keepends=True):
         is_block = line.lstrip(" \t").startswith(">")
@@ -467,7 +475,6 @@ class _CurrentNote:
         return read_sections(self.note)
 
     def section(self, line: int) -> Section | None:
-        """Return the section that contains a line."""
         return next((s for s in self.sections if s.start_line <= line <= s.end_line), None)
 
     def lines_under_heading(self, cited: Citation) -> tuple[int, int] | None:
@@ -487,7 +494,7 @@ class _CurrentNote:
     def close_heading(self, cited: Citation) -> Citation:
         """Cut off the text that follows the heading of a citation.
 
-        Keep the longest heading that the note contains, else the first word.
+        Keep the longest heading that the note contains. If it contains none, keep the first word.
         """
         words = cited.heading.split()[:_HEADING_WORDS]
         names = {name_key(name) for name in (self.document.title, *(h[1] for h in self.headings))}
@@ -503,9 +510,9 @@ class _CurrentNote:
     def check_at(
         self, state: CitationState, lines: tuple[int, int], reason: str = ""
     ) -> CitationCheck:
-        """Return a check that cites these lines of the note.
+        """Return a check with the note's current citation of `lines`.
 
-        Unless the state is "there", add the address of their section.
+        Unless `state` is "there", add the address of the section that contains the first line.
         """
         document = self.document
         heading = next(
@@ -551,13 +558,13 @@ class _Checker:
 
     @cached_property
     def _by_digests(self) -> dict[str, FoundNote]:
-        """The passages with a cited digest in any note, by digest. Scans all notes once."""
+        """The current passage with each cited digest, in any note. Scans all notes once."""
         return dict(self._names.notes.passages_with_digests(self._digests))
 
     def check(self, candidates: Sequence[Citation], quotation: str) -> CitationCheck:
-        """Check a quotation against the first candidate whose note contains it, else the first one.
+        """Check `quotation` against the first of `candidates` whose note contains it.
 
-        If the quotation is empty, check the first candidate.
+        If no note contains it, or if `quotation` is empty, check the first candidate.
         """
         parts = quotation_parts(quotation)
         cited, note = candidates[0], next(self._notes_of(candidates[0]), None)
@@ -695,7 +702,7 @@ class _Checker:
     def _other_notes(
         self, cited: Citation, parts: Sequence[Sequence[str]]
     ) -> Iterator[_CurrentNote]:
-        """Search for notes that may contain a moved quotation: by digest, then by phrase."""
+        """Yield notes that may contain a moved quotation: those found by digest, then by phrase."""
         moved = self._by_digests.get(cited.digest) if cited.digest else None
         if moved and (note := self._read(moved)):
             yield note

@@ -44,7 +44,7 @@ class IndexedFiles:
 
 
 def read_indexed_files(index_paths: IndexPaths, paths: Collection[str] = ()) -> IndexedFiles:
-    """Read the manifest, and the private files among the paths, without the writer's lock.
+    """Read the manifest, and the private files among `paths`, without the writer's lock.
 
     Raises StorageError if there is no readable index.
     """
@@ -53,7 +53,7 @@ def read_indexed_files(index_paths: IndexPaths, paths: Collection[str] = ()) -> 
 
 
 def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
-    """Read the manifest from an open store, and the private files among the paths."""
+    """Read the manifest from an open store, and the private files among `paths`."""
     with store.read_transaction():
         verify_segments(store.segments_folder, store.segments())
         manifest = store.manifest()
@@ -137,11 +137,11 @@ def compare_folder(
 def effective_changes(
     changes: Changes, problems: Sequence[Problem], private: Collection[str], *, is_closed: bool
 ) -> Changes:
-    """Return the changes to apply.
+    """Return the changes to apply to the index.
 
-    A changed private file counts as added. Files in an unreadable directory are not removed. If
-    the folder `is_closed` (its privacy rules cannot be read), nothing is added, and changed files
-    are removed.
+    If a file in `private` has changed, it counts as added. Files in an unreadable directory are not
+    removed. If the folder `is_closed` (its privacy rules cannot be read), nothing is added, and
+    changed files are removed.
     """
     readded = tuple(path for path in changes.changed if path in private)
     changed = tuple(path for path in changes.changed if path not in private)

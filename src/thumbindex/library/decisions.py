@@ -1,4 +1,4 @@
-"""The owner's decisions: which texts are duplicates, and which notes answer a query."""
+"""The user's decisions: which texts are duplicates, and which notes answer a query."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ID_DIGITS = 8
 """Number of hex digits in a cluster's id: short enough to type, with rare collisions."""
 
 _MAX_ALL_PAIRS = 50
-"""Maximum texts in a cluster for a decision to cover every pair of its texts.
+"""A decision on a cluster of at most this many texts covers every pair of its texts.
 
 A decision on a larger cluster covers only the pairs that duplicate detection found.
 """
@@ -52,7 +52,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _TextPair:
-    """Two texts that are duplicates, in the grey zone, or decided on by the owner."""
+    """Two texts that are duplicates, are in the grey zone, or have a decision by the user."""
 
     ends: Pair
     rows: frozenset[int]
@@ -127,7 +127,7 @@ def _text_pairs(
     for ends in decisions:
         both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
         if ends not in listed and len(both) > 1 and rows.keys() >= set(ends):
-            pairs.append(_TextPair(ends, both, 0.0, "decided", "by the owner", ""))
+            pairs.append(_TextPair(ends, both, 0.0, "decided", "by the user", ""))
     return pairs
 
 
@@ -248,14 +248,15 @@ def _place(text: ClusterMember) -> Place:
 
 
 class DuplicateDecisions:
-    """Stores the owner's decisions about duplicates in indexed folders."""
+    """Stores the user's decisions about duplicates in indexed folders."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
 
     def decide(self, cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
-        """Store the decision that a cluster's texts are the same or stay apart; None undoes it.
+        """Store `verdict` as the user's decision about a cluster's texts.
 
+        `cluster` is an id or the unique prefix of one. If `verdict` is None, undo the decision.
         Returns the updated cluster. Raises UsageError if there is nothing to undo.
         """
         readers = self._local_readers()
@@ -313,7 +314,7 @@ _GRADES = (0, 1, 2)
 
 
 class Judgments:
-    """The owner's relevance judgments, stored beside the folders' indexes."""
+    """The user's relevance judgments, stored beside the folders' indexes."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = {reader.folder.name: reader for reader in readers}

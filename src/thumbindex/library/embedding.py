@@ -20,7 +20,7 @@ OpenEmbedder = Callable[[str], Embedder]
 """Opens the configured model, given the index's model name or an empty string."""
 
 _PART, _PART_PER_THREAD = 8, 32
-"""Texts embedded between two checks for an interruption: with one thread, and per thread.
+"""Texts embedded between two calls of `interrupted`: with one thread, and per thread with several.
 
 A server's child process has one thread and checks often. Several threads are started and joined for
 each part, so their parts are larger.

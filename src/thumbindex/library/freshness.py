@@ -273,7 +273,10 @@ class _PublicationWait:
         )
 
     def has_indexer(self) -> bool:
-        """Return whether a publisher was active lately, allowing for a standby's lag."""
+        """Return whether the publisher has confirmed the folder within `PUBLISHER_TIMEOUT_SECONDS`.
+
+        If the database is a standby, its lag is added to the timeout.
+        """
         return self._now - self._confirmed_at < PUBLISHER_TIMEOUT_SECONDS + self._database.lag()
 
 

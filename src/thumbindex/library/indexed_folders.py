@@ -25,7 +25,7 @@ from thumbindex.settings import Config
 _LOG = logging.getLogger(__name__)
 
 FileFacts = tuple[tuple[int, ...], ...]
-"""Mode, inode, size and times of a file, then of its symlink's target; empty if none exists."""
+"""Mode, inode, size and times of a file, then of its symlink's target; empty without a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Folder:
     root: Path  # absolute, symlinks resolved
     index_paths: IndexPaths
     config: Config  # the user's, overridden by the folder's own `thumbindex.toml`
-    # without the folder's own file; None if that file is not read again
+    # the user's alone; None if the folder's own file is not read again
     user_config: Config | None = None
     own_file: FileFacts = ()  # of the folder's own file when it was last read
 
@@ -53,9 +53,9 @@ class Folder:
 
 
 def with_current_privacy(folder: Folder) -> Folder:
-    """If the folder's own file has changed, add its privacy rules to the earlier ones.
+    """If the folder's own settings file has changed, add its privacy rules to the earlier ones.
 
-    The earlier rules stay, because an editor may delete the file before it writes the new one.
+    The earlier rules stay, because an editor may delete the file and then write it again.
     """
     facts = _own_file_facts(folder.root)
     if folder.user_config is None or facts == folder.own_file:

@@ -64,7 +64,7 @@ _LOCK_NOTICE_SECONDS = 1.0
 """Seconds to wait for a lock before the wait is reported as progress."""
 
 _MAX_PASSES = 3
-"""Maximum passes of one run while another process indexes the same files."""
+"""Maximum times that a run compares and commits while another process indexes the same files."""
 
 _MAX_REBUILD_PASSES = 10
 """Maximum passes of a rebuild; every pass after the first indexes only recent edits."""

@@ -162,10 +162,11 @@ class Library:
         """Open folders by path or configured name.
 
         The default is the configured folders, or the current directory if none are configured.
-        If `engine` is a PostgreSQL address, names refer to folders published there (all of them by
+        If `engine` is a PostgreSQL URL, names refer to folders published there (all of them by
         default), and paths to folders on this machine. Raises EngineError.
 
-        The first query loads the models. If `wait_for_models` is False, `load_models` does.
+        By default, the first query loads the models and waits for them. If `wait_for_models` is
+        False, queries search words only until you call `load_models`.
         """
         if isinstance(folders, str):
             raise UsageError(f"Pass folders as a list: Library.open([{folders!r}]).")
@@ -317,7 +318,7 @@ class Library:
             )
             if names and not has_index_model:
                 self._embedder = self.open_model(min(names.values()))
-            # `only` uses the reranker that a folder's own file may name
+            # a folder's own file may name a reranker: a library made by `only` needs it
             with_reranker = [
                 config
                 for config in (self.config, *(reader.folder.config for reader in self._readers))
@@ -362,8 +363,8 @@ class Library:
     def with_query_settings(self, settings: QuerySettings) -> Library:
         """Return a library with other query settings over the same indexes and models.
 
-        Closing either library closes both. `expand` works only if the original library's settings
-        include it, too: otherwise, no vocabulary is indexed and loaded.
+        Closing either library closes both. The stage `expand` works only if the original library's
+        settings run it, too: otherwise, its vocabulary is neither indexed nor loaded.
         """
         self._ensure_models()
         other = copy(self)
@@ -388,8 +389,8 @@ class Library:
             library.query("who decided?", limit=3, path=["plans/**"], since="2026-01-31")
 
         `also` and `passage` are other phrasings; `folder`, `path`, `tag`, `since` and `until` are
-        filters. `without` excludes documents by path, and results that are found only through
-        them. With `explain`, each passage explains its rank.
+        filters. `without` excludes documents by path: they are not searched, and the links in them
+        are not followed. With `explain`, each passage explains its rank.
 
         With `wait_fresh` (seconds, at most 60), the query first waits until every edit on disk is
         searchable, until the time is up, or until `interrupted` returns True; `freshness` names the
@@ -497,7 +498,8 @@ class Library:
         """Return a document's current lines: all, the lines under a heading, or a range.
 
         `path` may be a path, a name, `path#heading`, a citation, an address or a passage's id. For
-        a citation, the cited lines are returned. With `exact`, `path` is a path or `path#heading`.
+        a citation, the cited lines are returned. With `exact`, only paths and `path#heading` are
+        accepted.
         """
         if heading is not None and lines is not None:
             raise UsageError("Use either `heading` or `lines`, not both.")
@@ -683,7 +685,7 @@ class Library:
 
     @consistent_read
     def decisions(self, folder: Sequence[str] = ()) -> DuplicateDecisions:
-        """Return the owner's decisions about duplicates."""
+        """Return the user's decisions about duplicates."""
         return DuplicateDecisions(self._indexed_readers(folder))
 
     def _indexed_readers(self, folder: Sequence[str]) -> tuple[Reader, ...]:
@@ -699,7 +701,7 @@ class Library:
 
     @consistent_read
     def judgments(self) -> Judgments:
-        """Return the owner's relevance judgments."""
+        """Return the user's relevance judgments."""
         return Judgments(self._readers)
 
     # -------------------------------------------------------------- indexing
@@ -720,8 +722,9 @@ class Library:
 
         If `interrupted` returns True between two batches, the run stops, and the next call indexes
         the remaining files. Without `finish`, segments are not merged and commit dates are not
-        stored. `after_others` waits until another process's run ends. `verify` compares every
-        file's digest and checks the whole index. Raises ModelError after the words are committed.
+        stored. With `after_others`, the run first waits until another process's run ends. With
+        `verify`, it compares every file's digest and checks the whole index. Raises ModelError
+        after the words are committed.
         """
         folders = self._local_folders(folder)
         show = progress or (lambda _: None)
@@ -760,8 +763,8 @@ class Library:
     ) -> tuple[str, ...]:
         """Store missing commit dates and vectors, without comparing files or finding duplicates.
 
-        Returns a sentence about each repaired index. The next `index` reads the notes of these
-        indexes again.
+        If an index is damaged, stops and repairs it. Returns a sentence about each repaired index.
+        The next `index` reads the notes of these indexes again.
         """
         folders = self._local_folders(folder)
         try:
@@ -794,7 +797,7 @@ class Library:
         return [reader.folder for reader in self._select_readers(folder) if not reader.is_published]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
-        """Check the indexes, reset those that are damaged or have another schema, drop bad vectors.
+        """Reset indexes that are damaged or have another schema, and delete damaged vector files.
 
         Returns a sentence about each repair. The next `index` reads the notes again and embeds only
         texts that lost their vectors.

@@ -40,7 +40,7 @@ from thumbindex.text import strip_markup, text_key, words
 _LOG = logging.getLogger(__name__)
 
 _EXTRA_NEIGHBORS = 251
-"""Extra neighbors per query, because some are in the same document or deleted."""
+"""Extra neighbors requested per query: some neighbors are in the same document or deleted."""
 
 _QUERY_BATCH = 128
 """Chunks per nearest-neighbor query."""
@@ -79,7 +79,7 @@ def _file_identity(store: Store) -> tuple[int, int]:
 
 @contextmanager
 def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_CachedVectors]:
-    """Yield the vectors of a folder's chunks up to a row, from the cache if possible."""
+    """Yield the vectors of a folder's chunks up to row `last`, from the cache if possible."""
     identity = (*_file_identity(store), fingerprint)
     with _guard:
         cached = _views.pop(str(store.path), None)  # so that no other thread uses it

@@ -47,15 +47,15 @@ MAX_NAMESAKES = 5
 """Maximum notes returned for one name."""
 
 _MAX_NAME_MARKS = 3
-"""Maximum number of `#` or ` > ` marks that are tried as part of a note's name."""
+"""Maximum `#` or ` > ` marks in a text that are tried as the end of a note's name."""
 
 _MAX_SIMILAR = 50
-"""Maximum similar names checked for visible notes."""
+"""Maximum similar file names tried until `SUGGESTED_NAMES` visible notes are found."""
 
 _QUOTES = "`\"'<>“”"
 
 _DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
-"""A path in an answer, after an optional heading mark or rank, before an optional similarity."""
+"""A path in an answer. A heading mark and a rank may precede it, and a similarity may follow it."""
 
 _ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
 """A passage's id in an answer: the digest of its text, and the displayed lines."""
@@ -145,14 +145,14 @@ class NoteLookup:
     # -------------------------------------------------------------- notes by name
 
     def notes_named(self, name: str) -> Iterator[list[FoundNote]]:
-        """Yield groups of notes at a path or with a name, best matches first."""
+        """Yield groups of notes: those at the path `name`, then those called `name`, best first."""
         yield from self._at_path(name)
         for reader, path in chain.from_iterable(self.resolve_path(name)):
             yield from self._notes_titled(path, [reader])
         yield from self._notes_titled(name, self.readers)
 
     def _at_path(self, path: str) -> Iterator[list[FoundNote]]:
-        """Yield groups of notes at a path inside a folder, or at a path that includes a folder."""
+        """Yield the notes at `path` in any folder, then those at each result of `resolve_path`."""
         places = ([(reader, path) for reader in self.readers], *self.resolve_path(path))
         yield from filter(None, map(self._notes_at, places))
 
@@ -197,7 +197,7 @@ class NoteLookup:
         return _visible(notes)
 
     def _notes_titled(self, name: str, readers: Sequence[Reader]) -> Iterator[list[FoundNote]]:
-        """Yield groups of notes with a name, best matches first."""
+        """Yield groups of notes that match a name equally well, best first."""
         claims = [
             (claim, reader, n)
             for reader in readers

@@ -82,7 +82,7 @@ class DiskReader:
 
     @property
     def folder(self) -> Folder:
-        """The folder, with the privacy rules from its own file, at most 0.1 seconds old."""
+        """The folder. Its own settings file was checked for changes at most 0.1 seconds ago."""
         if time.monotonic() >= self._next_privacy_check:
             self._next_privacy_check = time.monotonic() + PRIVACY_CHECK_SECONDS
             self._folder = with_current_privacy(self._folder)
@@ -123,7 +123,10 @@ class DiskReader:
 
     @property
     def store(self) -> Store:
-        """The pinned store, else the current one: reopened if the index was deleted or rebuilt."""
+        """The store that this thread has pinned.
+
+        If none is pinned, the current store, reopened if the index was deleted or rebuilt.
+        """
         if (pinned_store := self._pinned_store) is not None:
             return pinned_store
         with self._lock:

@@ -41,10 +41,10 @@ from thumbindex.model import (
 from thumbindex.query.operators import unmet_filters
 
 _SAMPLE = 4_000
-"""Maximum characters of a passage used to estimate bytes per token."""
+"""Maximum characters of a passage that are tokenized to estimate the bytes per token."""
 
 _DIGITS = 2
-"""Significant digits of an estimate."""
+"""Significant digits to which an estimated number of tokens is rounded."""
 
 
 def estimate_note_tokens(
@@ -80,7 +80,7 @@ class NoteText:
 
 
 def read_notes(folders: Sequence[Folder]) -> tuple[NoteText, ...]:
-    """Read every document from the folders' indexes, by folder and path."""
+    """Read every document from the folders' indexes, folder by folder, sorted by path."""
     return tuple(
         note
         for folder in folders

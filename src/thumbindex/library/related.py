@@ -35,10 +35,10 @@ _MAX_COMPARED_NOTES = 20_000
 """Maximum notes compared per folder, newest first."""
 
 _NEIGHBORS = 5
-"""Number of nearest neighbors per note."""
+"""Nearest neighbors of each note that are considered for a link."""
 
 _MIN_COSINE = 0.55
-"""Minimum cosine of a pair. Below it, most pairs share only a general subject."""
+"""Minimum cosine of two notes for a link. Below it, most pairs share only a general subject."""
 
 _COPY_COSINE = 0.98
 """Minimum cosine of copies. No links are suggested between copies."""
@@ -190,7 +190,7 @@ def _newest(documents: Sequence[Document]) -> list[Document]:
 
 
 def _nearest_pairs(means: Matrix) -> dict[tuple[int, int], float]:
-    """Return the pairs of nearest neighbors with their cosines."""
+    """Pair each row of `means` with its `_NEIGHBORS` nearest rows; return the pairs' cosines."""
     pairs: dict[tuple[int, int], float] = {}
     count = min(_NEIGHBORS + 1, len(means))  # each row is its own nearest neighbor
     for start in range(0, len(means), _ROW_BATCH):

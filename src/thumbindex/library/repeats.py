@@ -1,6 +1,6 @@
 """Find repeated chunks inside a document.
 
-One chunk is kept, and its repeats raise its salience. The repeats are not searched.
+Of each group, one chunk is kept, and its repeats raise its salience. The repeats are not searched.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MAX_JUDGED = 5
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
 Repeat = tuple[int, int, bool]
-"""A repeated chunk, the kept chunk, and whether their texts are identical.
+"""A chunk, the kept chunk that it repeats, and whether their texts are identical.
 
-Identical texts are boilerplate and do not boost salience.
+Identical texts are boilerplate: they do not raise the kept chunk's salience.
 """
 
 Boost = tuple[int, float, float]
@@ -133,7 +133,7 @@ def _numbers(chunk: Chunk) -> list[str]:
 
 
 _HIGH_RATIO, _HIGH_BOOST = 0.50, 0.60
-"""Maximum ratio of repeats, and maximum boost, without a warning.
+"""Ratio of repeats to chunks, and boost of a chunk, above which a warning is logged.
 
 Usual values are at most 0.40 and 0.20.
 """

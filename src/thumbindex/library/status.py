@@ -80,7 +80,7 @@ def is_intact(folder: Folder) -> bool:
 
 
 MAX_FLAGGED = 100
-"""Maximum flags listed."""
+"""Maximum flags that a folder's status lists."""
 
 _FAILURES = {
     IndexDamagedError: "damaged",

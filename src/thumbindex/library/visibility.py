@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from thumbindex import postgres
 
 SUGGESTED_NAMES = 3
-"""Maximum similar names in an error or an unmet filter."""
+"""Maximum notes or values that an error or an unmet filter suggests."""
 
 _CHECKED_AT_ONCE = 50
-"""Notes checked in one batch."""
+"""Notes whose files are checked in one batch."""
 
 NoteState = Literal["as indexed", "changed", "gone", "private"]
 """The current state of a note's file. Gone and private notes are hidden."""
@@ -100,7 +100,7 @@ def _note_state(
             and stat_signature(state) == stat_signature(indexed)
         ):
             return "as indexed"
-    # a moved note may be private at its new path; if the whole folder is missing, none moved
+    # a moved note may be private at its new path; in a missing folder, no note has moved
     except (FileNotFoundError, NotADirectoryError):
         if not is_empty_folder(root):
             return "gone"
@@ -224,7 +224,7 @@ def visible_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> 
 # ------------------------------------------------------------------ an answer
 
 _SAMPLED_CHUNKS = 8
-"""Chunks checked to see whether a selection contains a visible note."""
+"""Maximum chunks of a selection whose notes are checked, to find a visible note."""
 
 
 class PrivacyFilter:
