@@ -16,13 +16,17 @@ _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()`|]")
 _SHORT_FORM = re.compile(r"[A-Za-z\d]{2,10}")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s$")
 _INITIAL = re.compile(r"(?<![^\W_])[^\W_]|[A-Z]")
-"""The first letter of a word or of a part of it (`Sign-On`), or a capital inside (`JavaScript`)."""
+"""Matches each letter that counts as an initial.
+
+The first letter of a word, the first letter after a sign such as a hyphen (`Sign-On`), and a
+capital letter inside a word (`JavaScript`) count.
+"""
 
 _MAX_CHARS_BEFORE = 200
 """Maximum characters before a parenthesis that are searched for the long form."""
 
 _MAX_ABBREVIATIONS = 200
-"""Maximum abbreviations of one document."""
+"""Maximum abbreviations stored per document. Later ones are ignored."""
 
 
 def find_abbreviations(

@@ -188,9 +188,9 @@ _CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 
 
 def cut_blocks(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut the child blocks of a block into fragments, and also the lines between the children.
+    """Cut the child blocks of `block`, and the lines between them, into fragments.
 
-    The lines between are link definitions, and blocks that are nested too deeply to be parsed.
+    The lines between child blocks are link definitions or blocks nested too deeply to be parsed.
     """
     line = block.start
     for child in block.children:
@@ -264,7 +264,11 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
 def _end_with_fence(
     source: SourceText, fragment: Fragment, block: Block, end: int, last: int, maximum: int
 ) -> int:
-    """Return the end of a fragment. In the last one, the closing fence is included if it fits."""
+    """Return the end offset of `fragment`.
+
+    If `fragment` is the last of a code block and has room for the closing fence, return the end of
+    the fence.
+    """
     if end < last or last == block.end:
         return fragment.end
     closed = source.trim(last, block.end)
@@ -387,7 +391,11 @@ def _group_below(
     depth: int,
     settings: ChunkSettings,
 ) -> list[_ChunkRange]:
-    """Group the chunk ranges under one heading, starting with the deepest headings."""
+    """Group the chunk ranges under one heading into sections.
+
+    If all ranges together exceed `parent_max`, the ranges below each subheading are grouped first.
+    Then neighboring small groups are merged.
+    """
     full_range = ranges[0][0], ranges[-1][1]
     if _range_size(drafts, full_range) <= settings.parent_max:
         return [full_range]

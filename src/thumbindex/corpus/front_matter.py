@@ -107,9 +107,9 @@ def _limit_depth(events: Iterable[Any]) -> None:
 
 
 class _YamlReader:
-    """Converts YAML nodes to values, and enforces the limits on their number and depth.
+    """Converts YAML nodes to values, and limits the number and depth of the values.
 
-    Each use of an alias counts in full, which stops a "billion laughs" attack.
+    Every use of an alias counts its values again, which stops a "billion laughs" attack.
     """
 
     def __init__(self, block: str) -> None:
@@ -182,7 +182,10 @@ _CLOSE = {
 }
 _PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
 _MAX_TOML_STEPS = 2_000
-"""Maximum dots and brackets in one line of TOML: deep nesting takes quadratic time to parse."""
+"""Maximum dots and brackets in one line of TOML. If a line has more, the block is not parsed.
+
+Parsing deep nesting takes quadratic time.
+"""
 
 _TOML_KEY = re.compile(r"[ \t]*\[?\[?[\"']?([\w-]+)[\"']?[ \t]*[\].=]")
 _TOML_LINE = re.compile(r"at line (\d+)")
@@ -207,7 +210,7 @@ class FrontMatter:
         )
 
     def text(self, *keys: str) -> str:
-        """Return the first nonempty value among `keys` on one line, or an empty string."""
+        """Return the value of the first key that has one, as a single line; empty if none has."""
         for key in keys:
             value = self._value(key)
             if isinstance(value, (str, int, float)) and (text := " ".join(str(value).split())):

@@ -12,7 +12,7 @@ from thumbindex.corpus.source import line_starts
 from thumbindex.text import INVISIBLE, MAX_JOINERS, MAY_BE_INVISIBLE
 
 MAX_FLAGS = 20
-"""Maximum flags of one note."""
+"""Maximum flags that `find_flags` returns for a note."""
 
 _MAX_QUOTE = 60
 """Maximum characters quoted in a flag."""

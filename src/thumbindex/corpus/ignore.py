@@ -64,14 +64,14 @@ def equivalent_paths(root: str, path: str, cache: PathCache, hops: int = 0) -> t
 
 
 _MAX_SYMLINK_HOPS = 40
-"""Maximum symlinks in a chain, as in Linux."""
+"""Maximum symlinks followed in a chain, as in Linux."""
 
 
 def _named_targets(root: str, link: str) -> list[str]:
     """Return a symlink's target as written, and with the target's parent folder resolved.
 
-    Only paths inside the folder `root` are returned. If both targets are outside, the target may be
-    another symlink that points back inside, so it is followed.
+    Only paths inside the folder `root` are returned. If both are outside, the target may be another
+    symlink that points back inside, so the target is followed in turn.
     """
     for _ in range(_MAX_SYMLINK_HOPS):
         try:
@@ -96,7 +96,10 @@ def matches_private_globs(path: str, globs: tuple[str, ...]) -> bool:
 
 
 def _is_private_folder(path: str, globs: tuple[str, ...]) -> bool:
-    """Return whether everything in a folder is private (`journal/**`), and so is its name."""
+    """Return whether all notes in a folder are private (`journal/**`).
+
+    If so, the folder's name is private too.
+    """
     has_exception = any(glob.startswith("!") for glob in globs)
     return not has_exception and matches_private_globs(f"{path.rstrip('/')}/_.md", globs)
 

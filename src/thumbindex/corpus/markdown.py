@@ -36,7 +36,7 @@ Environment = MutableMapping[str, Any]
 
 
 def _add_inline_rules(md: MarkdownIt) -> None:
-    """Let a parser recognize wikilinks and tags, and record each link's offset in its `meta`."""
+    """Let a parser recognize wikilinks and tags, and record each link's offset in `token.meta`."""
     # Imported here for the same reason as in `parser`.
     from markdown_it.rules_inline import image, link
 
@@ -121,7 +121,7 @@ def _has_too_many_brackets(piece: str) -> bool:
 
 
 MAX_HEADING_CHARS = _MAX_INLINE_CHARS
-"""Maximum characters of a heading or title, because every chunk below repeats it."""
+"""Maximum characters kept of a heading or title, because every chunk below repeats it."""
 
 
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
@@ -202,7 +202,7 @@ _LIMITS = (
     ("|", MAX_BARS, "vertical bars"),
     ("[", MAX_BRACKETS, "square brackets"),
 )
-"""(character, maximum, name). From the line that exceeds a maximum, the note is plain text."""
+"""(character, maximum, name). A note is plain text from the first line that exceeds a maximum."""
 
 _MAX_TABLE_TOKENS = 3 * MAX_BARS
 """Maximum tokens of a note's tables: three per cell. Further tables stay text.
@@ -211,7 +211,9 @@ A limit on bars is not enough, because the parser pads short rows to the width o
 """
 
 _TABLE_TOKENS, _FIRST_TABLE_OVER_LIMIT = "table_tokens", "first_table_over_limit"
-"""Keys of the parser's environment: table tokens so far, and line of the first rejected table."""
+"""Keys of the parser's environment: the number of table tokens so far, and the line (from 0) of
+the first table over the limit.
+"""
 
 MAX_HEADINGS = 20_000
 """Maximum headings of a note, because each begins a chunk. Further headings are plain text."""
@@ -317,7 +319,7 @@ def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
 def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
     """Return the half-open line ranges of code blocks, from 0.
 
-    With `fenced`, only those of fenced blocks that are closed.
+    With `fenced`, only the ranges of closed fenced blocks are returned.
     """
     ranges = []
     beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed

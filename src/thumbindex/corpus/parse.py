@@ -23,7 +23,7 @@ from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible, strip_markup
 
 MAX_TAGS = 10_000
-"""Maximum tags of a note."""
+"""Maximum tags stored per note. Further tags are searchable only as words."""
 
 _WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
@@ -34,8 +34,8 @@ def parse_document(
 ) -> ParsedDocument:
     """Parse a file's bytes. Never fails: the result lists unreadable parts in its `problems`.
 
-    A file that is not text becomes a document without words. If it has a private marker, the
-    document is private all the same.
+    If a file is not text, its document has no words. A private marker in such a file still makes
+    the document private.
     """
     raw, decode_problems = decode(path, data)
     text = strip_invisible(raw)

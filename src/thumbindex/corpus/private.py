@@ -30,12 +30,12 @@ _INVISIBLE = re.compile(
 )
 """Invisible and undecodable characters. UTF-16 decoded without its BOM has one per letter.
 
-If they precede a `#`, it begins a tag, even directly after a word.
+If such characters precede a `#`, the `#` begins a tag, even directly after a word.
 """
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LOOKALIKES = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
-"""A misread byte order mark, Turkish i and I, and colons of other scripts."""
+"""(text, replacement) for a misread byte order mark, Turkish i and I, and other scripts' colons."""
 
 _SYMBOL_BEFORE_TAG = re.compile(
     "(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#"
@@ -180,7 +180,7 @@ _NO = (
 """A value that means no, followed at most by a comment, a bracket or another key."""
 
 _PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!](?!private\b)[^\s,{}\[\]]*+[ \t]++", re.M)
-"""A YAML anchor or tag."""
+"""A YAML anchor (`&name`) or a type tag (`!!str`) before a key or value."""
 
 _KEY_AND_VALUE = re.compile(
     r"(?<![^\w\n])(?P<before>[^\w\n]*+)(?<!\w)private(?!\w)[^\w\n:=]*+(?:\n[^\w\n:=]*+)?[:=]++"
@@ -211,7 +211,7 @@ _KEY_IN_BRACES = re.compile(
 """The key in braces that begin a line, as the first or a later key: JSON or a JSX object."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
-"""The end of a line with a key whose value is the indented lines below."""
+"""The end of a key's line if the value is on the indented lines below (`key:`, `key: |`)."""
 
 _NO_VALUES = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
@@ -297,18 +297,18 @@ _PLACE = re.compile(
     r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
     r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # an anchor: {#heading}
 )
-"""A link to a heading or other anchor in a page, or the anchor itself."""
+"""Text in which a `#` begins no tag: a link to a heading or an anchor, or an anchor itself."""
 
 
 def _tags_in(text: str) -> Iterator[str]:
-    """Yield possible tags in a text without code."""
+    """Yield possible tags in `text`, outside code spans."""
     text = _PLACE.sub(" ", _SPAN.sub(" ", text))
     for match in _HASH.finditer(text):
         yield from (match[1] or match[2]).split("#")
 
 
 def _tags_listed(head: str) -> Iterator[str]:
-    """Yield possible tags under the key `tags` of a block."""
+    """Yield possible tags under the key `tags` or `tag` of the block `head`."""
     inside = False
     for line in head.split("\n"):
         match = _TAGS_KEY.search(line)
@@ -328,9 +328,9 @@ def is_private(
 ) -> bool:
     """Return whether a file is private now, because of a glob or its content.
 
-    A private glob may match any of the paths to the file. `data` is the content of the file. If it
-    is omitted, the file is read; an unreadable file counts as unmarked. `root` is a real path.
-    `cache` is shared between calls.
+    A private glob may match any of the paths to the file. `data` is the content of the file. If
+    `data` is omitted, the file is read. If the file cannot be read, only the globs decide. `root`
+    is a real path. `cache` is shared between calls.
     """
     if is_private_by_glob(str(root), path, settings, {} if cache is None else cache):
         return True
@@ -375,7 +375,7 @@ def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) 
 
 
 def _cut_after(text: str, count: int) -> tuple[str, str]:
-    """Split a text after `count` lines. The rest is not split into lines: that may be slow."""
+    """Split a text after `count` lines, without a slow split of the rest into lines."""
     first = text.split("\n", count)
     return "\n".join(first[:count]), "".join(first[count:])
 

@@ -28,7 +28,10 @@ _FOLDER_FLAGS = (
 )
 
 _WINDOWS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
-"""Whether the system has junctions, and their reparse tag, which `stat` defines only on Windows."""
+"""Whether the system is Windows, and the reparse tag of a Windows junction.
+
+The module `stat` defines the tag only on Windows.
+"""
 
 
 class FolderEntry(NamedTuple):
@@ -100,7 +103,8 @@ MAX_WINDOWS_PATH = 259
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
     """Read one file of a folder.
 
-    Returns a Problem if the file is a device or too large, or a symlink that points outside.
+    Returns a Problem if the file cannot be read, is too large or not a regular file, or is a
+    symlink that points outside the folder.
     """
     real = os.path.realpath(root)
     content = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
@@ -225,7 +229,8 @@ _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\
 """Control characters that do not occur in text. ESC is not listed: terminal logs contain it."""
 
 _MAX_CONTROL_SHARE, _MAX_STRAY_CONTROLS = 1 / 20, 16
-"""Control characters allowed in text: this share of all bytes, or this number if it is larger.
+"""A file is text if at most this fraction of its bytes, or at most this number of bytes, are
+control characters.
 
 In compressed files, images and random bytes, a tenth or more of the bytes are control characters.
 """

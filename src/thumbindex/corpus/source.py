@@ -20,7 +20,7 @@ _FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
 class SourceText:
     """A file's text without comments.
 
-    Line numbers are those of the file. Offsets count the characters of this text.
+    Line numbers are those of the file. Offsets are positions in `text`.
     """
 
     text: str
@@ -33,10 +33,9 @@ class SourceText:
         return bisect_right(self.starts, offset)
 
     def trim(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the start and end offset of some lines, without blank lines at either end.
+        """Return the start and end offset of a range of lines, without blank lines at either end.
 
-        `first` is the first line, from 0, and `last` the line after the last. Returns None if all
-        lines are blank.
+        `first` is the first line, from 0. `last` is exclusive. Returns None if all lines are blank.
         """
         start = self.starts[first] if first < len(self.starts) else len(self.text)
         part = self.text[start : self.starts[last] if last < len(self.starts) else len(self.text)]
@@ -186,7 +185,7 @@ def cut_at_words(
 def cut_sentences(
     source: SourceText, start: int, end: int, maximum: int
 ) -> Iterator[tuple[int, int]]:
-    """Cut a paragraph between sentences into similar parts of at most `maximum` characters."""
+    """Cut a paragraph at sentences into parts of similar size, each at most `maximum` long."""
     for first, last in cut_at_words(source, start, end, _MAX_SPLITTER_CHARS):
         part = source.text[first:last]
         if not _BREAK.search(part):

@@ -26,7 +26,10 @@ from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
 _MIN_TIME_NS = -(2**63)
-"""Earliest time that the store can hold (the year 1677). NTFS has times from 1601 on."""
+"""Earliest time that the store can hold (the year 1677).
+
+It is stored instead of earlier times, which are possible on NTFS.
+"""
 
 
 class FolderListing(NamedTuple):
@@ -69,7 +72,7 @@ def _real_folder(root: Path) -> str:
 
 
 class _Walk:
-    """A walk through the folder `root`, a real path. With `only`, other paths are skipped."""
+    """A walk through the folder `root`, a real path. With `only`, all other paths are skipped."""
 
     def __init__(
         self, root: str, settings: CorpusSettings, only: frozenset[str] | None = None
@@ -96,7 +99,10 @@ class _Walk:
         return path.lower().endswith(self._settings.extensions)
 
     def _list_tree(self, prefix: str, real: str, ignore_files: ActiveIgnoreFiles) -> None:
-        """List a folder and its subfolders. `prefix` is its path in the root, plus a slash."""
+        """List a folder and its subfolders.
+
+        `prefix` is the folder's path in the root, plus a slash. `real` is its real path.
+        """
         pending = [(prefix, real, ignore_files)]
         while pending:
             prefix, real, ignore_files = pending.pop()
@@ -223,7 +229,10 @@ It differs from any real time, so the next listing compares digests.
 """
 
 _RACY_NS = 2_000_000_000
-"""Clock resolution of the coarsest file system in use (FAT)."""
+"""The time of a file is not stored if the file was written less than this before the listing.
+
+FAT has the coarsest times of all file systems in use: 2 seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
