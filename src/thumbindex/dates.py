@@ -51,7 +51,10 @@ After a year, a month name that is also an ordinary word counts only if no other
 _PAIRED = re.compile(
     r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$"
 )
-"""A day before a date that shares the month of the date: `between 5 and 7 January 2026`."""
+"""Matches the text before a date if that text ends with another day of the same month.
+
+Example: `between 5 and`, before `7 January 2026`.
+"""
 
 
 def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
@@ -154,7 +157,7 @@ _CREATED_KEYS = (
 ).split()
 """Front matter keys of Hugo, Jekyll, Obsidian and others, in lower case without punctuation.
 
-The first key with a date counts.
+In each of the three lists, the first key with a date counts.
 """
 
 _UPDATED_LABELS = frozenset(

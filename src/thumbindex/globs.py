@@ -53,7 +53,7 @@ class _Rule(GitIgnoreSpecPattern):
 
 
 def _without_retries(pattern: str) -> str:
-    """Make each `*` and `**` atomic except the last, so that a failed match does not retry it."""
+    """Make each `*` and `**` atomic, except the last. Python does not retry an atomic match."""
     pattern = _NEGATED.sub(r"[^\1\\x2f", pattern)  # a set never matches a slash
     pattern = _STARS.sub("[^/]*", pattern)
     pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)

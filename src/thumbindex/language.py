@@ -95,7 +95,10 @@ _QUESTION_WORDS = {
         ),
     }.items()
 }
-"""Function words in questions. They are rare in notes, so their document frequency misleads."""
+"""Function words in questions, by language.
+
+They are rare in notes, so without this list a query would give them a high weight.
+"""
 
 FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_QUESTION_WORDS.values())
 """Function words of all supported languages."""
@@ -114,19 +117,19 @@ PARTICLE_WEIGHT = 0.5
 """Weight of a character pair with part of a Japanese particle or ending."""
 
 _MIN_FUNCTION_WORDS = 3
-"""Minimum number of function words to detect a language."""
+"""A language is detected only if a text has at least this many of its function words."""
 
 _MIN_LEAD = 1.3
-"""Minimum ratio between the function words of the best language and those of the second best.
+"""A language is detected only if its function words outnumber the next language's by this factor.
 
 Related languages share many function words.
 """
 
 _MIN_SCRIPT_SHARE = 0.3
-"""Minimum share of letters in non-Latin scripts to detect a language by its script."""
+"""The script decides the language if more than this fraction of letters matches `_SCRIPTS`."""
 
 _MIN_WORD_SHARE = 0.12
-"""Minimum share of function words to detect the language of prose."""
+"""A language is detected in prose if at least this fraction of words are its function words."""
 
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _JAPANESE_ENDING = re.compile(
@@ -169,7 +172,7 @@ _PROBE_CHARACTERS = {
 """Probe words of scripts without spaces: common characters that an English vocabulary lacks."""
 
 _MIN_PROBE_SHARE = 0.75
-"""Minimum share of probe words in a vocabulary that supports the language."""
+"""A vocabulary supports a language if it has at least this fraction of the probe words."""
 
 
 _LANGUAGES_OF: dict[str, list[str]] = {}
@@ -246,10 +249,11 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
     """Return the weight of each function word in a query.
 
     Function words of English and of the query's language have the weight 0. The query's language is
-    the one of `languages` with the most function words in the query, if it has more than English.
-    If the query has only one such word, the word keeps some weight, because it may be another word
-    (MIT). A character pair with part of a Chinese function word or a Japanese ending has a low
-    weight, unless the query has no other pairs.
+    the one of `languages` with the most function words in the query, if they outnumber the English
+    ones. If the query has only one function word of its language, the word keeps some weight,
+    because it may be another word: German `mit` may be the name MIT. A character pair with part of
+    a Chinese function word or a Japanese ending has a low weight, unless the query has no other
+    pairs.
     """
     query_words = dict.fromkeys(words(text))
     content_words = (

@@ -1,4 +1,4 @@
-"""Normalize text for search and display: words, identifiers, markup, citations, addresses."""
+"""Normalize text for search and display: words, identifiers, markup, citations, URIs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_WORDS = frozenset(
 """English function words, ignored in a query unless they are quoted or the only words."""
 
 WORD_CACHE_SIZE = 1 << 14
-"""Entries in each cache of word forms. Four times as many would take 90 MB."""
+"""Entries in each cache that maps a word to a result. Four times as many would take 90 MB."""
 
 _LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 """Control characters, Unicode line breaks and direction marks."""
@@ -37,7 +37,7 @@ _PASSWORDS = (
     re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),
     re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&'\"`]+)", re.I),
 )
-"""The user and password in a database address: before the host, or as a parameter."""
+"""Matches the user and password in a connection string: before the host, or as a parameter."""
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
 _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a separate character
@@ -234,7 +234,7 @@ def _split_raw_word(text: str) -> tuple[tuple[str, ...], bool]:
 def _with_characters(word: str, following: str) -> tuple[str, ...]:
     """Return a word and, if it is a CJK pair, its characters.
 
-    The second character is left out if the next pair begins with it.
+    The second character is left out if `following`, the next word, begins with it.
     """
     if len(word) == 1 or not has_cjk(word):
         return (word,)
@@ -276,7 +276,7 @@ def looks_like_code(token: str) -> bool:
 
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the folded code-like tokens of a text in order, each with its parts.
+    """Return the folded words and code-like tokens of a text in order, each with its parts.
 
     A plain word has no parts, and it is the same as in the result of `words`.
     """
@@ -284,7 +284,7 @@ def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def code_tokens(text: str) -> list[str]:
-    """Return the code-like tokens of a text in order, unfolded."""
+    """Return the words of a text in order, unfolded. Code-like tokens such as paths stay whole."""
     tokens: list[str] = _CODE.findall(space_cjk(text))
     return tokens
 
@@ -308,7 +308,10 @@ def token_parts(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 _MAX_HEADING_TOKENS = 85
-"""Maximum estimated tokens of an embedded heading path: a third of the smallest window."""
+"""A heading path with more estimated tokens than this is shortened before it is embedded.
+
+The limit is a third of the smallest window.
+"""
 
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
@@ -413,7 +416,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace bytes that could not be decoded with U+FFFD, so that UTF-8 can encode the text."""
+    """Replace surrogates (undecodable bytes) with U+FFFD, so that UTF-8 can encode the text."""
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -430,7 +433,7 @@ def escape_breaks(text: str) -> str:
 
 
 def redact_passwords(text: str) -> str:
-    """Remove user names and passwords from the database addresses in a message."""
+    """Remove user names and passwords from the database connection strings in a message."""
     for pattern in _PASSWORDS:
         text = pattern.sub(r"\1…", text)
     return text
@@ -466,19 +469,22 @@ def parse_citation(citation: str) -> tuple[str, tuple[int, int] | None]:
 SCHEME = "thumbindex://"
 
 _DIGEST_LENGTH = 8
-"""Hex digits of a text's digest in an address or id."""
+"""Hex digits of a text's digest in the URI of a passage or the id of a query."""
 
 _DIGEST_PARAMETER = "is="
 
 _PLAIN_IN_HEADINGS = "/:@,;=$+!*&"
-"""Punctuation that is not encoded in a heading.
+"""Punctuation that is not percent-encoded in the heading of a URI.
 
-Quotes and brackets are encoded, because they would end an address in prose.
+Quotes and brackets are encoded, because they would end a URI in prose.
 """
 
 
 class PassageAddress(NamedTuple):
-    """The address of a note, or of a passage with the heading and digest of its text."""
+    """The parts of the URI of a note or passage.
+
+    For a passage, `digest` is that of its text. For a note, `heading` and `digest` are empty.
+    """
 
     folder: str
     path: str
@@ -497,7 +503,7 @@ def query_id(query: str) -> str:
 
 
 def format_address(folder: str, path: str, heading: str = "", digest: str = "") -> str:
-    """Return an address such as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`."""
+    """Return a URI such as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`."""
     base = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
     query = f"?{_DIGEST_PARAMETER}{digest}" if digest else ""
     fragment = f"#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}" if heading else ""
@@ -505,7 +511,7 @@ def format_address(folder: str, path: str, heading: str = "", digest: str = "") 
 
 
 def parse_address(address: str) -> PassageAddress | None:
-    """Parse an address; return None if it is not one."""
+    """Parse `address`; return None if it is not a `thumbindex://` URI with a folder and a path."""
     base, _, heading = address.removeprefix(SCHEME).partition("#")
     location, _, query = base.partition("?")
     folder, _, path = location.partition("/")

@@ -29,7 +29,7 @@ from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
 
 _NEARLY_EQUAL = 0.8
-"""Minimum share of words in common for two texts to contradict each other."""
+"""Texts can contradict each other only if they have at least this fraction of words in common."""
 
 _VALUES = frozenset((NUMBER, DATE))
 _PLAIN = frozenset((WORD, FUNCTION))
@@ -122,7 +122,7 @@ def contradiction(first: str, second: str) -> str:
 def _value_contradiction(
     mine: Sequence[Token], yours: Sequence[Token], negations: frozenset[str]
 ) -> str | None:
-    """Return the values that differ, or a negation that only one of the two sides has."""
+    """Return the values that differ between `mine` and `yours`, or a negation that only one has."""
     value_lists = [[token for kind, token in side if kind in _VALUES] for side in (mine, yours)]
     if all(value_lists):
         return " vs. ".join(map(_quoted, value_lists))
@@ -157,7 +157,11 @@ def _token_texts(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def _code_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return how the code spans or blocks of two texts differ. Other code is compared as words."""
+    """Return how the code blocks or spans of two texts differ, or None.
+
+    Blocks are compared if both texts have some. Spans differ if each text has one that the other
+    lacks.
+    """
     if first.blocks and second.blocks:
         languages = zip(first.blocks, second.blocks, strict=False)
         if any(mine and yours and mine != yours for (mine, _), (yours, _) in languages):
@@ -226,16 +230,22 @@ _MAX_FORM_WORDS = 6
 """Each line of a form has fewer words than this ("Desk: 12", "Joined in 2019.")."""
 
 _MIN_OVERLAP = 0.5
-"""Minimum share of words in common to compare wording. Below it, only the cosine decides."""
+"""The wording of two texts is compared if they have at least this fraction of words in common.
+
+Below it, only the cosine decides.
+"""
 
 _MAX_SHORT_WORDS = 12
-"""Texts with at most this many words are always compared: a single word is a large share."""
+"""If a text has at most this many distinct words, its wording is always compared.
+
+In a short text, a single different word lowers the overlap too much.
+"""
 
 
 def is_form(text: str) -> bool:
     """Return whether all lines, items and rows of a text are short, as in a form.
 
-    The subject of a form is named outside of it, elsewhere on the page.
+    A form does not name its subject, which is only named elsewhere in the note.
     """
     return all(_has_fewer_words(line, _MAX_FORM_WORDS) for line in _NEW_LINE.split(text))
 
@@ -247,11 +257,11 @@ def _has_fewer_words(text: str, count: int) -> bool:
 def judge_pair(
     first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings
 ) -> PairJudgment:
-    """Judge two chunks by their texts, the cosine of their vectors, and guards.
+    """Judge whether two chunks are duplicates, by their texts and the cosine of their vectors.
 
-    `cosine` is None if a chunk has no vector. A vector
-    depends on the headings too, and on no more text than fits into the model's window. So the full
-    texts decide whether chunks are identical, and 3-grams reveal a copy under other headings.
+    `cosine` is None if a chunk has no vector. A vector also depends on the headings, and only on
+    as much text as fits into the model's window. So the full texts decide whether the chunks are
+    identical, and 3-grams reveal a copy under other headings.
     """
     overlap = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
     if overlap < _MIN_OVERLAP and (cosine or 0.0) < settings.review_similarity:

@@ -28,19 +28,25 @@ _GAP = re.compile(r"\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|…|\.{3,}
 """An omission in a quotation."""
 
 _MAX_GAP_WORDS = 300
-"""Maximum words omitted at one gap."""
+"""Maximum words of a note that an omission in a quotation can replace."""
 
 _MAX_CANDIDATES = 200
-"""Maximum positions tried in one note. A quotation of one word may occur hundreds of times."""
+"""Maximum positions in a note that are tried as the start of a quotation.
+
+A quotation of one word may occur hundreds of times.
+"""
 
 _MAX_COMPARED_WORDS = 300
-"""Maximum words of a quotation compared with the nearest match."""
+"""Only this many words at the start of a quotation are compared with the words of a note."""
 
 _LOOKAHEAD, _TRIGRAM_LOOKAHEAD = 8, 2_000
-"""How many words of the source are searched for the next visible word, or the next three."""
+"""How many words of a note's source are searched for the next visible word.
+
+The second number applies to a search for the next three visible words in a row.
+"""
 
 _MAX_DIFFERENCES, _MAX_DIFFERENCE_WORDS = 3, 8
-"""Maximum differences reported, and maximum words of each."""
+"""Maximum differences reported, and maximum words shown of each side of a difference."""
 
 
 class WordSpan(NamedTuple):
@@ -117,7 +123,7 @@ def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Wor
 
 
 def nearest_match(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[WordSpan, float] | None:
-    """Return the nearest match of a quotation, and the share of the quoted words that match.
+    """Return the nearest match of a quotation, and the fraction of the quoted words that match.
 
     Returns None if no word matches.
     """

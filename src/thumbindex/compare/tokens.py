@@ -63,13 +63,13 @@ _ACCENTED = frozenset("né só".split())
 
 
 def _forms(listed: Iterable[str]) -> frozenset[str]:
-    """Return the words in lower case with accents and, unless that is ambiguous, also without."""
+    """Return the words in lower case, and those not in `_ACCENTED` also without accents."""
     forms = {word.casefold() for line in listed for word in line.split()}
     return frozenset(forms | {fold(word) for word in forms - _ACCENTED})
 
 
 NEGATIONS = {language: _forms([listed]) for language, listed in _NEGATION_WORDS.items()}
-"""Negations by language."""
+"""Maps a language to its negations in lower case, also spelled without accents."""
 
 _NEGATIONS = frozenset[str]().union(*NEGATIONS.values())
 
@@ -86,7 +86,7 @@ _NUMBER_WORDS = {
     "thrice": "thrice", "double": "double", "triple": "triple", "first": "1st", "second": "2nd",
     "third": "3rd", "dozen": "dozen",
 }  # fmt: skip
-"""Numbers in words."""
+"""Maps a number written as a word to its token: `twenty` to `20`."""
 
 _UNITS = frozenset(
     "b kb mb gb tb pb kib mib gib tib bit bits byte bytes kilobyte kilobytes megabyte megabytes "
@@ -118,7 +118,7 @@ _FENCE_LANGUAGES = {
 """Maps each name of a language in code fences to the canonical name."""
 
 _TEXT_CACHE_SIZE = 512
-"""Entries in the cache of tokenized texts: more than one query compares."""
+"""Entries in the cache of tokenized texts. A single query compares fewer texts."""
 
 NUMBER, DATE, NEGATION, CODE, NAME, SIGN, FUNCTION, WORD = "ndpcmsfw"
 """Kinds of tokens, one letter each to save memory. A number includes its unit."""
@@ -142,7 +142,7 @@ _FENCE = re.compile(
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 
 _CELL, _STRUCK_OUT, _DONE, _ITEM = "¦", "⊘", "☑", "№"
-"""Signs that replace markup: of table cells, struck-out text, done tasks and numbered items."""
+"""Signs that replace the markup of table cells, struck-out text, done tasks and numbered items."""
 
 _MARKUP = (
     (re.compile(r"(?s)<!--(?:(?!<!--).)*?-->|%%.*?%%"), ""),
@@ -280,9 +280,9 @@ def _tokens(text: str) -> Iterable[Token]:
 
 
 def _number(number: str, suffix: str) -> Iterable[Token]:
-    """Return a number with its unit, or followed by the next word.
+    """Return the token of `number`, which includes `suffix` if that is a unit.
 
-    Short units keep their case (Mb, MB).
+    Any other `suffix` becomes tokens of its own. Short units keep their case (Mb, MB).
     """
     unit = suffix.lstrip(" -")
     if not unit:

@@ -23,7 +23,10 @@ _MATRIX_CACHE_SIZE = 8
 """Entries in the cache of matrices. The stages of one query compare the same candidates."""
 
 _SKETCH_CUTOFF = 0.35
-"""Minimum similarity of two sketches to compare the texts exactly. Sketches are off by 0.05."""
+"""If the sketches of two texts are less similar than this, the texts are not compared exactly.
+
+The similarity of two sketches is off by about 0.05.
+"""
 
 _BITS = 4096
 _FACTOR = 0x9E3779B97F4A7C15

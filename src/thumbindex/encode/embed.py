@@ -42,10 +42,16 @@ def open_tokenizer(path: Path, window: int) -> Any:
 
 
 MAX_BYTES_PER_TOKEN = 6
-"""Maximum bytes counted as one token, because WordPiece makes long unknown words one token."""
+"""The token counter counts at least one token for this many bytes of text.
+
+WordPiece makes even a long unknown word a single token.
+"""
 
 _BUNDLED_WINDOW = 256
-"""Window of the bundled model. The token counter uses it to share the embedder's tokenizer."""
+"""Window of the bundled model in tokens.
+
+The token counter opens the tokenizer with the same window as the embedder, so that they share it.
+"""
 
 _MAX_CACHED_WORD = 100
 """Maximum characters of a word whose token count is cached."""
@@ -56,9 +62,10 @@ _WORD_CACHE_SIZE = 1 << 13
 
 @lru_cache(maxsize=1)
 def token_counter() -> Callable[[str], int]:
-    """Return a function that counts the tokens of a text for all-MiniLM-L6-v2, never too few.
+    """Return a function that counts the tokens of a text for all-MiniLM-L6-v2.
 
-    Raises ModelError if that model's tokenizer is not installed.
+    The count may be too high but is never too low. Raises ModelError if that model's tokenizer is
+    not installed.
     """
     tokenizer = open_tokenizer(bundled_folder() / "tokenizer.json", _BUNDLED_WINDOW)
 
@@ -81,7 +88,7 @@ def token_counter() -> Callable[[str], int]:
 
 
 _GPU_DRIVER_FILES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
-"""GPU driver files of NVIDIA, AMD and WSL. If none exists, torch need not be imported."""
+"""GPU driver files of NVIDIA, AMD and WSL. If none exists, `has_gpu` does not import torch."""
 
 
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
@@ -102,7 +109,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return the number of usable cores, at most four. More would only share memory bandwidth."""
+    """Return the number of usable cores, at most four: memory bandwidth limits more workers."""
     return min(4, count_cores())
 
 
@@ -116,7 +123,7 @@ def has_gpu() -> bool:
 
 
 class _Embedder:
-    """Base class of the two embedders. Adds the model's prefixes and embeds one text at a time."""
+    """Base class of both embedders. Adds the model's prefixes, and embeds each text separately."""
 
     def __init__(self, card: ModelCard, precision: str, workers: int = 1) -> None:
         self.name = card.name
@@ -147,7 +154,7 @@ class _Embedder:
 
 
 _SHIPPED_GRAPH = "onnx-1"
-"""Name in a fingerprint for the precision of an ONNX graph that ships with the model."""
+"""Stands for the precision in fingerprints if the model ships its own ONNX graph."""
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
@@ -304,7 +311,7 @@ _UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
 def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
     """Return whether the only token is the word itself, with or without a space before it.
 
-    A byte-level vocabulary encodes CJK characters differently. For such a character, any single
+    Byte-level vocabularies encode CJK characters differently. So for a CJK character, any single
     token counts, unless it is a token for unknown words.
     """
     bare_tokens = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]

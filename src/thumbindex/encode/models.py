@@ -43,7 +43,7 @@ def run_child(module: str, *arguments: str) -> str | None:
 
 
 def file_digest(path: Path) -> str:
-    """Return the hexadecimal sha256 of a file. For a bundled file, it is a constant."""
+    """Return the hexadecimal sha256 of a file. For a bundled file, read it from `BUNDLED_FILES`."""
     if path.parent == BUNDLED_FOLDER and path.name in BUNDLED_FILES:
         return BUNDLED_FILES[path.name][1]
     return _sha256(path)
@@ -119,7 +119,7 @@ class ModelCard:
     def fingerprint(self, precision: str) -> str:
         """Return a hash of everything that the vectors depend on.
 
-        The name is left out, because the folder of a model may move.
+        The name is left out: it may be the path of a folder, and the folder may move.
         """
         facts = [
             self.weights,
@@ -135,8 +135,8 @@ class ModelCard:
 def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
     """Read a model folder in the layout of sentence-transformers; raise ModelError if invalid.
 
-    A shipped ONNX graph is preferred. If `torch` is set or the model is not portable, torch weights
-    are preferred.
+    The card has the ONNX graph that the folder ships. If `torch` is set or the model is not
+    portable, torch weights take precedence over the graph.
     """
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
@@ -313,9 +313,9 @@ def require_extra(subject: str) -> None:
 def fetch(repository: str, *, torch: bool) -> None:
     """Download a model: its ONNX graph if it ships one, or else its torch weights.
 
-    With `torch`, torch weights are preferred. Weights are downloaded last, so a model that has them
-    is complete. Raises ModelError before any large download if the model needs the extra `models`
-    and it is not installed.
+    With `torch`, torch weights are preferred. Weights are downloaded last, so a model with weights
+    is complete. If the model needs the extra `models` and the extra is not installed, raises
+    ModelError before any large download.
     """
     from huggingface_hub import hf_hub_download, list_repo_files
     from huggingface_hub.errors import EntryNotFoundError
