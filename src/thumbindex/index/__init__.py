@@ -1,1 +1,1 @@
-"""Storage of an index: one SQLite file, and keyword, vector and link views derived from it."""
+"""Storage of an index: one SQLite file, and the keyword index, vectors and link graph."""

@@ -35,7 +35,7 @@ from thumbindex.text import (
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
 _LANGUAGE_SAMPLE = 300
-"""Number of characters at the start of a chunk from which its language is detected."""
+"""Number of characters at the start of a chunk that are used to detect its language."""
 
 LANGUAGE_MARK = ":"
 """First character of stems in `INFLECTED_LANGUAGES`. The language code follows, so that the stems
@@ -57,7 +57,7 @@ _ELIDED = re.compile(
     r"^(?:[cdjlmnstv]|qu|un|jusqu|lorsqu|puisqu|quelqu|(?:de|a|ne|su|da|que|be)ll|sant|tutt|quest)"
     r"'(?=[a-z])"
 )
-"""Elided French and Italian articles and pronouns, as a prefix of a word."""
+"""Matches elided French and Italian articles and pronouns at the start of a word."""
 
 # endings that the stemmers recognize only with accents, and plurals that they miss
 _ACCENTED_ENDINGS = {
@@ -95,7 +95,7 @@ def language_stem(word: str, language: str) -> str:
 
 
 def stems(word: str, languages: Collection[str]) -> tuple[str, ...]:
-    """Return the stem of a word, followed by its stems in `languages` if it is in Latin script."""
+    """Return the stem of a word and, for a word in Latin script, also its stems in `languages`."""
     if word[0].isascii() and word[0].isalpha():
         return (stem(word), *(language_stem(word, language) for language in languages))
     return (stem(word),)
@@ -115,7 +115,8 @@ class AnalyzedFields:
 def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
     """Analyze the fields of a chunk.
 
-    `language` is the document's. It is used if the chunk's language cannot be detected.
+    `language` is the language of the document. It is used if the language of the chunk cannot be
+    detected.
     """
     body = strip_markup(chunk.text)
     detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_LANGUAGE_SAMPLE],))
@@ -131,7 +132,7 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
 
 
 def analyze_document(document: Document) -> AnalyzedFields:
-    """Analyze the fields of a document. Their terms count for all of its chunks."""
+    """Analyze the fields of a document. A match in these fields counts for every chunk."""
     return _stemmed(
         {
             "title": document.title,
@@ -147,7 +148,7 @@ def analyze_document(document: Document) -> AnalyzedFields:
 
 
 def _code_terms(value: str) -> list[str]:
-    """Return the identifiers in a text, their parts, and words, folded and without stop words."""
+    """Return the folded identifiers of a text with their parts, and its words except stop words."""
     return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 
@@ -161,7 +162,7 @@ def _forms(token: str) -> tuple[str, ...]:
 
 
 def _stemmed(texts: Mapping[str, str], language: str) -> AnalyzedFields:
-    """Stem the text of each field as English, and as `language` if a stemmer exists."""
+    """Stem the text of each field as English, and also as `language` if it has a stemmer."""
     # also as English: texts contain English names, and `language` may be wrong
     languages = (language,) if language in INFLECTED_LANGUAGES else ()
     fields: dict[str, tuple[Sequence[str], Sequence[int]]] = {}

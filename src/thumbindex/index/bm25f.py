@@ -17,14 +17,14 @@ from thumbindex.ports import IntArray, KeywordWeights, Mask
 
 Floats = npt.NDArray[np.float32]
 MAX_DOCUMENTS = 1_000
-"""Maximum number of documents in the result of a query."""
+"""Maximum number of documents that `Scorer.best_documents` returns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostingList:
-    """The chunks or documents (ascending ids) that contain a term in a field, and how often."""
+    """The chunks or documents that contain a term in a field, and the term's frequency in each."""
 
-    # 32-bit numbers in cached lists
+    # ascending; 32-bit numbers in cached lists
     ids: npt.NDArray[np.signedinteger[Any]]
     frequencies: Floats
     by_document: bool  # the ids are of documents, not of chunks
@@ -32,7 +32,7 @@ class PostingList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldLengths:
-    """The number of words in a field, for each chunk or document, and summed for each document."""
+    """The number of words in a field: by chunk or document id, and in total for each document."""
 
     by_id: Floats
     mean: float
@@ -52,7 +52,11 @@ class FieldLengths:
 
 
 def weighted_union(lists: Sequence[tuple[PostingList, float]]) -> PostingList:
-    """Merge weighted posting lists of one field, so that all forms of a word count as one word."""
+    """Merge weighted posting lists of one field.
+
+    Frequencies are multiplied by the weights and added up, so that all forms of a word count as one
+    word.
+    """
     ids = np.concatenate([postings.ids for postings, _ in lists])
     frequencies = np.concatenate(
         [postings.frequencies * np.float32(weight) for postings, weight in lists]
@@ -82,7 +86,7 @@ def max_union(lists: Sequence[PostingList]) -> PostingList:
 class Scorer:
     """Adds up the scores of a query's terms for every chunk and document.
 
-    A document field counts for all chunks of its document.
+    A match in a document field counts for every chunk of the document.
     """
 
     def __init__(
@@ -155,8 +159,9 @@ class Scorer:
     def best_chunks(
         self, limit: int, mask: Mask | None
     ) -> tuple[list[int], list[float], list[float]]:
-        """Return ids and scores of the best chunks, and the share of the query's idf they match.
+        """Return the ids, scores and matched fractions of the best chunks.
 
+        The fraction is the idf of the matched terms, divided by that of all terms in the query.
         Ties are broken by id.
         """
         shares = self._matched_idf / self._total_idf if self._total_idf else self._matched_idf

@@ -66,7 +66,7 @@ def find_damage(paths: IndexPaths) -> str:
 
 
 def repair_index(paths: IndexPaths) -> str:
-    """Repair an index that is damaged or has another schema.
+    """Repair an index that is damaged or has an older schema.
 
     Deletes damaged vector files. If the index itself is damaged, switches to an empty build, which
     the next run fills. Returns a message about the repairs, or "" if nothing was damaged.
@@ -91,9 +91,9 @@ def repair_index(paths: IndexPaths) -> str:
 def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
     """Create the build after the current one, and return its number.
 
-    If that build already exists but is unfinished, `keep` is called with its store and returns
-    whether to continue the build. Otherwise, the build starts empty. The caller holds the `rebuild`
-    lock.
+    If an earlier run has left an unfinished build, `keep` is called with the store of that build.
+    If `keep` returns True, the unfinished build is continued. In all other cases, the new build
+    starts empty. The caller holds the `rebuild` lock.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
@@ -128,8 +128,8 @@ def words_generation(folder: Path) -> str:
 def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
     """Make a build the current one, and delete the others. The caller holds the `rebuild` lock.
 
-    Changes nothing and returns False if the build does not exist, or if `words` is given and is no
-    longer the `words_generation` of the folder.
+    Changes nothing and returns False if the build does not exist, or if `words` is given and
+    differs from the result of `words_generation`.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
@@ -161,7 +161,7 @@ def _carried_meta(paths: IndexPaths) -> dict[str, str]:
 
 
 _DELETION_DUE = "deletion_due"
-"""Name of the file in the vectors' folder that marks a deletion of unused vectors as due."""
+"""Name of a file in the vectors' folder that exists while a deletion of unused vectors is due."""
 
 
 def delete_unused_vectors(indexes: Path) -> bool:
@@ -280,7 +280,7 @@ def delete_index(paths: IndexPaths) -> None:
 
 
 def _files_of_active_runs(paths: IndexPaths) -> tuple[Path, ...]:
-    """Return the lock and progress files of runs in progress, which will recreate the index."""
+    """Return the lock and progress files of active runs. These runs will recreate the index."""
     locks = (paths.rebuild,), run_files(paths.folder)
     return tuple(path for files in locks if is_held(files[0]) for path in files)
 
@@ -288,7 +288,7 @@ def _files_of_active_runs(paths: IndexPaths) -> tuple[Path, ...]:
 def indexed_root(paths: IndexPaths) -> Path | None:
     """Return the folder that an index was built from, or None if there is no index.
 
-    If the index is damaged, returns the name of the index folder.
+    If the index cannot be read, returns the name of the index folder.
     """
     if not paths.store.is_file():
         return None

@@ -1,4 +1,7 @@
-"""The catalog of a snapshot: all documents and chunks by id. The other views use its ids."""
+"""The catalog of a snapshot: all documents and chunks by id.
+
+The other parts of the snapshot use the same ids.
+"""
 
 from __future__ import annotations
 
@@ -57,16 +60,16 @@ class RowSource(Protocol):
         """Load chunks by row id."""
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
-        """Load the section of each chunk, by the chunk's row id."""
+        """Load the section of each chunk, keyed by the chunk's row id."""
 
     def linked_paths(self) -> dict[int, str]:
         """Return the target paths of each document's links as JSON, keyed by document row id."""
 
 
 class StoreCatalog(CatalogLayout):
-    """Catalog of one folder, from its rows at one generation.
+    """Catalog of one folder, read from its store at one generation.
 
-    Create the catalog and load its texts in the same `Store.read_transaction`. Of the rows in
+    Create the catalog and load its texts in the same `Store.read_transaction`. For rows that are in
     `last`, only times are read again: the rest of a row cannot change, and no row id is assigned
     twice.
     """
@@ -92,7 +95,6 @@ class StoreCatalog(CatalogLayout):
 
     @cached_property
     def paths(self) -> Sequence[str]:
-        """Each document's path."""
         return tuple(document.path for document in self.documents)
 
     @cached_property
@@ -160,9 +162,9 @@ class StoreCatalog(CatalogLayout):
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
-        """Document frequencies of abbreviations, grouped by form.
+        """The document frequencies of abbreviations, keyed by short form and by long form.
 
-        A form is a short form, or the `form_key` of a long form.
+        `form_key` makes the key of a long form.
         """
         by_form: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
         for abbreviation, count in Counter(
@@ -235,7 +237,7 @@ def _columns(
 
 
 def ids_of_rows(rows: IntArray, wanted: IntArray, order: IntArray | None = None) -> IntArray:
-    """Return the position of each wanted row id in `rows`, or -1.
+    """Return the position in `rows` of each row id in `wanted`, or -1 if it is missing.
 
     `order` is `np.argsort(rows)`, if already computed.
     """

@@ -21,9 +21,9 @@ def embedded_keys(store: Store) -> set[bytes]:
 
 
 def chunk_keys_among(store: Store, keys: Collection[bytes], rows: Sequence[int]) -> set[bytes]:
-    """Return those of `keys` that belong to a chunk.
+    """Return the keys in `keys` that belong to a chunk.
 
-    Checks only the chunks in `rows` if they have all of the keys.
+    Checks the chunks in `rows` first, and all other chunks only if these lack some of the keys.
     """
     matches = set(keys).intersection(
         key for (key,) in store.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows)
@@ -60,7 +60,7 @@ def chunk_vectors(store: Store, rows: Sequence[int]) -> dict[int, Vector]:
 
 
 def chunk_matrix(store: Store, rows: Sequence[int]) -> tuple[list[int], Matrix]:
-    """Load the vectors of chunks, as row ids and a matrix with one row for each.
+    """Load the vectors of chunks. Return row ids, and a matrix with the vector of each.
 
     Chunks without a vector are omitted.
     """
@@ -80,7 +80,7 @@ def all_matrices(store: Store) -> tuple[int, Iterator[tuple[list[int], Matrix]]]
 
 def _matrices(store: Store, chunks: Sequence[SqlRow]) -> Iterator[tuple[list[int], Matrix]]:
     vectors = store.vectors
-    # in parts, because vectors take four times the memory as float32
+    # in parts: as float32, vectors take four times as much space as on disk
     for start in range(0, len(chunks) if vectors else 0, KEYS_PER_STATEMENT):
         part = chunks[start : start + KEYS_PER_STATEMENT]
         by_key = vectors.get([key for key, _ in part]) if vectors else {}

@@ -31,8 +31,8 @@ def with_history(
 
     If the text has changed, the edit date is the file's modification time, or 0 if that time is not
     later than the stored one. A new document has an edit date only if its file is newer than
-    `newest`, the latest time in the index. So a first index sets no edit dates, and neither do
-    copied files with old times.
+    `newest`, the latest time in the index. So the first run sets no edit dates, and a copied file
+    with an old time gets no edit date either.
     """
     if version is None:
         if 0 < newest < document.modified:
@@ -60,7 +60,7 @@ def set_commit_days(store: Store, days: Mapping[str, tuple[str, str]]) -> None:
 
 
 def mark_dates_unknown(store: Store) -> None:
-    """Record that a document has no commits if its commits were never read."""
+    """Mark the documents whose commits were never read as having no commits."""
     store.execute(
         "UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL"
     )

@@ -20,7 +20,7 @@ from thumbindex.ports import Duplicates, IntArray, Salience, Selection
 _LOG = logging.getLogger(__name__)
 
 _Apart = Mapping[int, frozenset[int]]
-"""Maps the number of a text to those of the texts that the user marked as distinct from it."""
+"""Maps a text's number to the numbers of all texts that the user marked as distinct from it."""
 
 
 def clusters(
@@ -32,7 +32,7 @@ def clusters(
     texts that the user marked as distinct, the pair is skipped. `texts` maps members to the number
     of their text, if the user has made a decision about it.
     """
-    # each member's cluster, and the texts with a decision in it
+    # each member's cluster, and the texts in this cluster that have a decision
     of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in chain.from_iterable(pairs)}
     for first, second in pairs:
         (larger, larger_texts), (smaller, smaller_texts) = of[first], of[second]
@@ -126,7 +126,7 @@ class StoreDuplicates(Duplicates):
         return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
 
     def _clustered(self) -> dict[int, list[int]]:
-        """Return the cluster of each chunk. Repeats have none: their keepers represent them."""
+        """Return the cluster of each chunk that has one. A repeat is represented by its keeper."""
         at = self.catalog.chunks_of_rows(self.records.same.ravel()).reshape(-1, 2)
         valid = np.flatnonzero(
             (at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1)

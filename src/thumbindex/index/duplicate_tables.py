@@ -18,7 +18,9 @@ DuplicatePair = tuple[int, int, float, str, str, str]
 """The row ids of two chunks (ascending), and their cosine, zone, rule and differing words."""
 
 WORDS_DIGEST_BYTES = 8
-"""Stored bytes of a digest of words. Collisions are harmless: the texts are compared as well."""
+"""Only this many bytes of a digest of words are stored. Collisions are harmless, because the texts
+are compared as well.
+"""
 
 DECISIONS_FILE = "decisions.json"
 """Name of the decisions file. It is outside the builds, because it cannot be rebuilt."""
@@ -47,7 +49,7 @@ def read_decisions(path: Path) -> tuple[Decision, ...]:
 def write_decisions(
     path: Path, new: Iterable[Decision], dropped: Iterable[tuple[str, str]] = ()
 ) -> int:
-    """Remove the decisions about `dropped` pairs, then add new ones. Return the number removed.
+    """Remove the decisions about `dropped` pairs, then add `new`. Return the number removed.
 
     A new decision replaces an old one about the same pair. The caller holds the writer's lock.
     """
@@ -82,7 +84,7 @@ class DuplicateFindings:
     progress: str  # digest of the settings, and the last compared row id
     # row id, digest of the exact text, digest of the words
     digests: Sequence[tuple[int, bytes, bytes]] = ()
-    repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 if identical
+    repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's row id, 1 if identical
     boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
     pairs: Sequence[DuplicatePair] = ()
 
@@ -138,7 +140,7 @@ class DuplicateTables:
         }
 
     def rows_with_texts(self, digests: Sequence[str]) -> dict[int, str]:
-        """Map the row id of each chunk with one of these text digests to the digest."""
+        """Return the text digest of each chunk whose digest is in `digests`, keyed by row id."""
         keys = [bytes.fromhex(digest) for digest in digests]
         return {
             row: exact.hex()
@@ -148,7 +150,7 @@ class DuplicateTables:
         }
 
     def rows_with_words(self, plain: bytes, document: int, limit: int) -> list[int]:
-        """Return the newest `limit` chunks whose words have the digest `plain`.
+        """Return the row ids of the `limit` newest chunks whose words have the digest `plain`.
 
         Repeats and the chunks of `document` are omitted.
         """
@@ -172,7 +174,8 @@ class DuplicateTables:
     def save_findings(self, findings: DuplicateFindings, decided: Collection[str] = ()) -> None:
         """Store all findings except pairs (see `add_pairs`). Skips chunks that no longer exist.
 
-        `decided` are the digests of the texts that the user has made a decision about.
+        `decided` are the digests of the texts that the user has made a decision about. If a new
+        chunk has such a text, readers reload the duplicates.
         """
         rows = [row for row, *_ in findings.digests]
         present = {

@@ -43,7 +43,7 @@ class _PathInFolder:
 
 @dataclass(frozen=True, slots=True)
 class IndexPaths:
-    """The paths of one folder's index, for one build or always for the current build."""
+    """The paths of one folder's index, in a given build or in whichever build is current."""
 
     folder: Path
     build: int = 0  # 0: the current build at each access
@@ -111,7 +111,7 @@ class IndexPaths:
 
 
 def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
-    """Write a small file atomically. Only one process may do so at a time.
+    """Write a small file atomically. Only one process may write the file at a time.
 
     With `durable`, the new file survives a power cut.
     """
@@ -145,7 +145,9 @@ _NO_FOLDER_FSYNC = {
     errno.EACCES,
     getattr(errno, "ENOTSUP", errno.EINVAL),
 }
-"""Errors from file systems that cannot fsync folders, and from unreadable folders."""
+"""`fsync_folder` ignores these errors: some folders are unreadable, and some file systems cannot
+fsync folders.
+"""
 
 
 def fsync_folder(folder: Path) -> None:
@@ -173,7 +175,7 @@ def fsync_files(folder: Path) -> None:
 
 
 def delete_sqlite_file(path: Path) -> None:
-    """Delete an SQLite file, and first its log, which SQLite would apply to a new file."""
+    """Delete an SQLite file. Its log is deleted first: SQLite would apply it to a new file."""
     with as_storage_errors(path.parent):
         for name in (f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
@@ -230,7 +232,7 @@ def is_in_use(error: OSError) -> bool:
 
 
 def retry_while_in_use(attempt: Callable[[], _Result], seconds: float = _RETRY_SECONDS) -> _Result:
-    """Retry while another process has a file open (Windows).
+    """Return the result of `attempt`. Retry while another process has a file open (Windows).
 
     Raises PermissionError after `seconds`.
     """

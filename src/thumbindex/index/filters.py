@@ -19,7 +19,9 @@ _SUFFIX = re.compile(r"\.\w+$")
 _WILD = re.compile(r"\*\.\w+$|[*?]")
 
 _MAX_SUGGESTIONS, _MIN_SIMILARITY = 20, 60.0
-"""Maximum suggestions (before private notes are removed), and their minimum similarity in %."""
+"""Maximum number of names that are suggested, before private notes are removed, and their minimum
+similarity to the value of the filter in %.
+"""
 
 
 class FilterIndex:
@@ -31,7 +33,7 @@ class FilterIndex:
     def documents_matching(self, condition: TypedFilter) -> Mask:
         """Return a mask of the documents that match a condition.
 
-        Case, accents and `excludes` are ignored.
+        Case, accents and `condition.excludes` are ignored.
         """
         matches, value = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
         if condition.field in ("path", "file"):
@@ -120,7 +122,7 @@ def newest_first(documents: Documents, numbers: Iterable[DocumentId]) -> list[Do
 
 
 def _form(path: str) -> str:
-    """Return a folded path without its suffix and outer slashes."""
+    """Return a folded path without its suffix and without leading or trailing slashes."""
     return _SUFFIX.sub("", fold_line(path)).strip("/")
 
 

@@ -13,7 +13,8 @@ class NetworkxLinkGraph:
     """Link graph over one snapshot's documents. Reuses the graph of `last` if no link has changed.
 
     `links` maps a document's path to the target paths of its links, as JSON. Nodes are paths, since
-    document ids differ between snapshots. Between two batches of a run, targets may be missing.
+    document ids differ between snapshots. Between two batches of a run, `paths` may lack the
+    target of a link.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.text import query_id
 
 MAX_QUESTIONS = 10_000
-"""Maximum number of judged questions."""
+"""`change_judgments` raises UsageError if more questions than this would have judgments."""
 
 
 def read_judgments(paths: IndexPaths) -> tuple[JudgedQuery, ...]:

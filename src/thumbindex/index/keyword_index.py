@@ -24,25 +24,25 @@ from thumbindex.text import words
 _T = TypeVar("_T")
 
 Stems = tuple[str, ...]
-"""The stems of a word: English, then the index's other languages. An identifier is its own stem."""
+"""The stems of a word: in English, then in the other languages of the index. An identifier is its
+own stem.
+"""
 
 PHRASE_FIELDS = ("body", "headings", "title", "aliases")
-"""Fields searched for phrases."""
 
 CACHED_LISTS = 2_000
 """Maximum number of posting lists that a snapshot caches. Recomputing one takes under 1 ms."""
 
 MIN_SEGMENTS = 3
-"""Number of segments up to which nothing is merged."""
+"""`KeywordWriter.merge` does nothing if there are only this many segments."""
 
 MAX_SEGMENTS = 32
-"""Number of segments at which a commit also merges the smallest ones."""
+"""If there are this many segments, a commit also merges the `SEGMENTS_PER_MERGE` smallest ones."""
 
 SEGMENTS_PER_MERGE = 8
-"""Number of segments merged by such a commit."""
 
 MERGE_ROWS: dict[IdleTime, int] = {"short": 16_000, "long": 100_000}
-"""Maximum number of rows merged at once between commits, by the writer's idle time."""
+"""Maximum number of rows that `KeywordWriter.merge` rewrites, for each expected idle time."""
 
 
 def empty_posting_list(field: str) -> PostingList:
@@ -93,9 +93,9 @@ class TermPostings:
         )
 
     def form_postings(self, field: str, form: str) -> PostingList:
-        """Return the posting list of a word or phrase.
+        """Return the posting list of `form`, a word or phrase.
 
-        In the field "code", every form is a single term.
+        In the field "code", `form` is always a single term.
         """
         phrase = self.analyze(form, (field,))
         if len(phrase) == 1:
@@ -179,7 +179,7 @@ class _SegmentPostings:
 
 
 class SegmentKeywordIndex:
-    """Keyword index over one folder's segments. Results have the ids of `catalog`."""
+    """Keyword index over one folder's segments. Results use the ids of `catalog`."""
 
     def __init__(self, opened: OpenSegments, catalog: StoreCatalog) -> None:
         self._lock = threading.Lock()
@@ -338,12 +338,11 @@ class KeywordWriter:
         self._write(writer, segments, to_merge=by_size[: is_due * SEGMENTS_PER_MERGE])
 
     def _mark_deleted(self, segment: SegmentFile, rows: Sequence[int]) -> SegmentFile:
-        """Return a segment with tombstones added for `rows`."""
         positions = np.flatnonzero(np.isin(Segment.open(self._folder, segment.name).row_ids, rows))
         return segment.with_deleted(positions) if len(positions) else segment
 
     def merge(self, idle: IdleTime) -> None:
-        """Merge small segments."""
+        """Merge the smallest segments, with up to `MERGE_ROWS[idle]` rows in total."""
         segments = self._store.segments()
         if len(segments) <= MIN_SEGMENTS:
             return
@@ -352,7 +351,7 @@ class KeywordWriter:
                 self._write(SegmentWriter(), segments, to_merge)
 
     def erase_deleted_rows(self) -> None:
-        """Rewrite all segments that contain deleted rows."""
+        """Merge all segments that contain deleted rows into a new segment without these rows."""
         segments = self._store.segments()
         to_merge = [segment for segment in segments if len(segment.deleted)]
         self._write(SegmentWriter(), segments, to_merge)

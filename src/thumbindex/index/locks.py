@@ -16,7 +16,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.files import as_storage_errors, make_folder, storage_error, write_atomically
 
 _PROBE_SECONDS = 0.2
-"""How long to retry a lock, because `is_held` in another process may briefly hold it."""
+"""How long `publish_run` retries a lock that `is_held` in another process may briefly hold."""
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _inode(path: Path) -> int:
 _LOCK, _FILE = "run.lock", "run.json"
 
 _ENTRY_SECONDS = 0.5
-"""Minimum time between two writes of the progress."""
+"""The progress file is written at most once in this time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,10 @@ class DocumentNames:
                 self._names.setdefault(key, []).append((n, len(name) if is_ascii else 0))
 
     def documents_named(self, letters: str, longest: int) -> list[DocumentId]:
-        """Return the documents whose name has these letters and digits, ascending.
+        """Return the sorted ids of the documents with a name whose key is `letters`.
 
-        ASCII names with more than `longest` characters are omitted.
+        `text.name_keys` makes the keys. ASCII names with more than `longest` characters are
+        omitted.
         """
         names = self._names.get(letters, ())
         return sorted({DocumentId(n) for n, length in names if length <= longest})

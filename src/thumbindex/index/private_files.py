@@ -23,7 +23,7 @@ ERASURE_DUE = "erasure_due"
 
 
 def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
-    """Return the stored states of the private files among some paths, keyed by path."""
+    """Return the stored state of each file in `paths` that is private, keyed by path."""
     columns = "path_digest, size, mtime_ns, inode, digest, ctime_ns"
     rows = {digest: state for digest, *state in store.fetch(f"SELECT {columns} FROM private")}
     digests = _path_digests(store, paths) if rows else {}
@@ -71,9 +71,9 @@ def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
 def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
     """Remove documents in a transaction, with the user's decisions and judgments about them.
 
-    The texts of the documents remain in the index's files, so this marks an erasure as due. With
-    `is_new`, it does so even without documents: a file has become private, and a document at its
-    path may have been removed before.
+    The texts of the documents remain in the index's files, so this marks an erasure as due. If
+    `is_new` is True, an erasure is marked as due even if there are no documents at `paths`: a file
+    has become private, and its document may have been removed before.
     """
     indexed = store.manifest(paths)
     if not (indexed or is_new):

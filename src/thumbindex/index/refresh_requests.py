@@ -1,7 +1,7 @@
 """Requests by readers to index a folder's current files.
 
-A reader creates an empty file in the index's folder. The indexing process deletes the file after a
-run that started later has committed all documents to the keyword index.
+A reader creates an empty file in the index's folder. The indexing process deletes the file when a
+run that started after the request has committed all documents to the keyword index.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from uuid import uuid4
 from thumbindex.index.files import as_storage_errors, make_folder
 
 MAX_WAIT_SECONDS = 60.0
-"""Maximum wait of a reader: MCP clients time out after 30 to 60 seconds."""
+"""A reader waits at most this long for its request to be completed, because MCP clients give up
+after 30 to 60 seconds.
+"""
 
 REQUESTS = "refresh"
-"""Name of the folder of request files."""
+"""Name of the folder of request files, in the index's folder."""
 
 
 def request_refresh(folder: Path) -> Path:

@@ -1,4 +1,4 @@
--- One folder's index, built from its notes. Row ids are never reused: views compare rows by id alone.
+-- One folder's index, built from its notes. Row ids are never reused: readers compare rows by id alone.
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS documents (

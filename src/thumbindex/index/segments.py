@@ -5,10 +5,10 @@ A segment's rows are chunks and documents. As in other search engines, the posit
 segment is called its document id, even if the row is a chunk. `row_ids` maps document ids to row
 ids of the store.
 
-A posting list stores each document id as the gap to the previous one, doubled. One is added if the
-term occurs more than once in the row. The frequencies of these rows, less two, follow all ids.
-Positions are stored separately, because only phrases need them, as gaps within a row. All numbers
-are varints: seven bits per byte, lowest first, the last byte below 128.
+A posting list stores each document id as twice the gap to the previous id, plus 1 if the term
+occurs more than once in the row. All ids are followed by the frequencies above 1, each minus 2.
+Positions are stored separately, because only phrases need them. They are stored as gaps within a
+row. All numbers are varints: seven bits per byte, lowest first, the last byte below 128.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from thumbindex.index.files import fsync_folder
 from thumbindex.ports import IntArray
 
 UintArray = npt.NDArray[np.uint32]
-"""32-bit numbers, for large arrays."""
+"""Used for large arrays, because `IntArray` takes twice as much memory."""
 
 SUFFIX = ".seg"
 
 FIELDS = (*CHUNK_FIELDS, *DOCUMENT_FIELDS)
 
 _BATCH = 1 << 18
-"""Occurrences to sort, or postings to read, at once. Each takes about 100 bytes of memory."""
+"""Number of occurrences sorted, or postings read, at once. Each takes about 100 bytes of memory."""
 
 _BLOCK = 1 << 20
 
 _VARINT_BITS, _CONTINUED = 7, 0x80
 
 _SHORT = 24
-"""Number of bytes below which a Python loop decodes faster than NumPy."""
+"""`decode_numbers` uses a Python loop for fewer bytes than this, because NumPy would be slower."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +153,7 @@ class Segment:
 
 
 class SegmentField:
-    """A field of a segment: its sorted terms and their postings, also those of deleted rows."""
+    """A field of a segment: its sorted terms and their postings, which include deleted rows."""
 
     PARTS = ("terms", "stats", "postings", "positions")
 
@@ -257,7 +257,7 @@ class SegmentField:
 
 
 def _offsets(lengths: IntArray) -> array[int]:
-    """Return the start of each part, and the end of the last one."""
+    """Return the offset of each part, given the `lengths`, and the end of the last part."""
     # reading a single item is faster than from a NumPy array
     return array("Q", np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64).tobytes())
 
@@ -443,7 +443,7 @@ def _damage(folder: Path) -> Iterator[None]:
 
 
 _verified: dict[Path, dict[str, tuple[int, int, int]]] = {}
-"""Inode, size and mtime of the files that this process has verified, by folder and name."""
+"""Inode, size and mtime of the files that this process has verified, keyed by folder and name."""
 
 
 def verify_segments(
@@ -451,7 +451,8 @@ def verify_segments(
 ) -> None:
     """Check the sizes and checksums of listed files. Raises IndexDamagedError.
 
-    Unless `from_disk`, skips files that this process has verified before if they have not changed.
+    Unless `from_disk` is True, skips files that this process has already verified and that have not
+    changed since.
     """
     before, verified = _verified.get(folder, {}), dict[str, tuple[int, int, int]]()
     with _damage(folder):
@@ -472,7 +473,7 @@ def verify_segments(
 class PostingColumns:
     """Decoded postings, sorted by term and document id.
 
-    There is one value per posting in each column, except for `positions`.
+    Each column has one value per posting, but `positions` has one per occurrence.
     """
 
     terms: IntArray | UintArray
@@ -569,10 +570,10 @@ def _counts(heads: IntArray, tails: IntArray) -> IntArray:
 
 
 def _doc_id_mask(ends: IntArray, tails: IntArray) -> npt.NDArray[np.bool_]:
-    """Return a mask over the numbers of several posting lists that is True for document ids.
+    """Return a mask over the values in several posting lists that is True for document ids.
 
-    `ends` are the ends of the lists. `tails` are the numbers of frequencies, which follow the ids
-    in each list.
+    `ends` are the positions at which the lists end. `tails` counts the frequencies in each list,
+    which follow its document ids.
     """
     mask = np.ones(int(ends[-1]) if len(ends) else 0, dtype=np.bool_)
     before = np.cumsum(tails) - tails
@@ -595,7 +596,7 @@ def _from_deltas(deltas: IntArray, starts: IntArray, lengths: IntArray) -> IntAr
 
 
 def _group_starts(numbers: IntArray | UintArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the first number, and of each one that differs from the previous number."""
+    """Return a mask of the first number in each run of equal numbers."""
     mask = np.ones(len(numbers), dtype=np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=mask[1:])
     return mask

@@ -97,9 +97,10 @@ def build_link_graph(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> N
 def _vectors(
     store: Store, fingerprint: str, catalog: StoreCatalog, last: OpenIndex | None
 ) -> FaissVectors:
-    """Return the vectors of the last snapshot, or a changed copy if its chunks have changed.
+    """Return the vectors of `last`, or an updated copy if chunks have changed since.
 
-    The original is never changed, because running searches use it.
+    `last.vectors` is never changed itself, because running searches use it. If the model has
+    changed, all vectors are loaded.
     """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
         return load_vectors(store)

@@ -28,10 +28,12 @@ _POLL_SECONDS = 0.01
 """Pause between attempts if SQLite refuses a lock without waiting."""
 
 KEYS_PER_STATEMENT = 500
-"""Maximum keys in a statement."""
+"""Maximum number of keys that are passed to one statement."""
 
 CHECKPOINT_MS = 1000
-"""Milliseconds to wait until no reader uses the log. If one still does, the next run retries."""
+"""How many milliseconds `truncate_log` waits for readers of the log. If readers
+remain, the next run retries.
+"""
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 _UNWRITABLE = (
@@ -45,8 +47,8 @@ _DAMAGE = {
 }
 
 READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Errors in a transaction. If a table name in SQLite's message is damaged, decoding it fails with
-UnicodeDecodeError.
+"""Errors that `sqlite3` raises in a transaction. UnicodeDecodeError means that SQLite's message
+contains a damaged table name.
 """
 
 STATEMENT_ERRORS = (*READ_ERRORS, MemoryError)
@@ -62,10 +64,10 @@ class SqliteFile:
     """
 
     schema: ClassVar[str]
-    """Name of the package's SQL file that creates the tables, including `meta`."""
+    """Name of the SQL file in this package that creates the tables, including `meta`."""
 
     version: ClassVar[int]
-    """Version of the schema. A file with another version is rebuilt."""
+    """Version of the schema. A file with an older version is rebuilt."""
 
     def __init__(
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
@@ -246,7 +248,10 @@ class SqliteFile:
                 raise translate_error(error, self.path) from error
 
     def refresh_read(self) -> bool:
-        """Move this thread's reads to the newest generation. Return whether it changed."""
+        """Move this thread's reads to the newest generation.
+
+        Returns True if they used an older generation before.
+        """
         with self._connection() as db:
             before = self.generation
             if db.in_transaction:
@@ -338,7 +343,6 @@ class SqliteFile:
 
 
 def _name_of(error: BaseException) -> str:
-    """Return SQLite's name for an error, or "" if it has none."""
     return getattr(error, "sqlite_errorname", None) or ""
 
 

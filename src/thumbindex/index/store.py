@@ -293,9 +293,9 @@ class Store(SqliteFile):
         ]
 
     def signed_row_ids(self, paths: Iterable[str] | None = None) -> set[int]:
-        """Return the row ids of chunks and the negated row ids of documents.
+        """Return the negated row ids of the documents at `paths`, and the row ids of their chunks.
 
-        `paths` are the paths of documents. None returns all.
+        If `paths` is None, returns the row ids of all documents and chunks.
         """
         if paths is None:
             return {row for row, _, _ in self.chunk_rows()}.union(
@@ -327,7 +327,7 @@ class Store(SqliteFile):
         return chunks
 
     def chunk_languages(self, rows: Sequence[int]) -> dict[int, str]:
-        """Return the language of each chunk's document, by the chunk's row id."""
+        """Return the language of each chunk's document, keyed by the chunk's row id."""
         documents = self.documents_of_chunks(rows)
         languages = {
             row: json.loads(attributes).get("language", "")
@@ -336,7 +336,7 @@ class Store(SqliteFile):
         return {row: languages.get(document, "") for row, document in documents.items()}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
-        """Load the section of each chunk, by the chunk's row id. Deleted chunks are omitted."""
+        """Load the section of each chunk, keyed by the chunk's row id. Omits deleted chunks."""
         columns = "c.id, s.ordinal, s.start_line, s.end_line, s.text, s.checksum"
         sql = f"SELECT {columns}{_FROM_CHUNKS_WITH_SECTION}"
         sections = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
@@ -408,7 +408,7 @@ class Store(SqliteFile):
 
     @property
     def vectors(self) -> VectorStore | None:
-        """The vectors of the index's model; None if there are none or they are unreadable."""
+        """The vectors of the index's model, or None if their file is missing or unreadable."""
         fingerprint = self.meta("fingerprint")
         if not fingerprint:
             return None
@@ -462,8 +462,8 @@ class Store(SqliteFile):
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
         """Return the links of the documents at `paths`, or of all.
 
-        Each comes with the path of its document and its ordinal there. The result is sorted by
-        these.
+        Each link comes with the path of its document and the link's ordinal in the document. The
+        result is sorted by path and ordinal.
         """
         sql = (
             "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
@@ -482,7 +482,8 @@ class Store(SqliteFile):
     def links_to(self, path: str) -> list[tuple[str, Link]]:
         """Return the links from other documents to the document at `path`.
 
-        Each comes with the path of its document. The result is sorted by path and line.
+        Each link comes with the path of the document that contains it. The result is sorted by that
+        path and the line of the link.
         """
         sql = (
             "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
@@ -555,7 +556,6 @@ class Store(SqliteFile):
 
 
 def _file_identity(path: Path) -> tuple[Path, int, int] | None:
-    """Return the path, device and inode of a file, or None if it does not exist."""
     try:
         stat = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Search several folders as one: concatenate their ids, merge hits by score, and share idf."""
+"""Search several folders as one: concatenate their ids, merge hits, and compute a common idf."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ class UnionDocuments:
         self._catalog = catalog
 
     def __getitem__(self, document: DocumentId, /) -> Document:
-        """Return a document."""
         part, local = self._catalog.locate_document(document)
         return self._catalog.parts[part].documents[local]
 
@@ -239,7 +238,7 @@ class UnionKeywordIndex:
 
     @staticmethod
     def _containing_any(part: KeywordIndex, term: Term, fields: Collection[str]) -> Selection:
-        """Return the chunks of a folder that contain a term in any of its forms."""
+        """Return the chunks of a folder that contain a term or any of its forms."""
         return reduce(
             or_, [part.chunks_with_all_words(form.text, fields) for form in (term, *term.forms)]
         )

@@ -21,18 +21,21 @@ from thumbindex.ports import Matrix, Vector
 _LOG = logging.getLogger(__name__)
 
 STORED = np.dtype("i1")
-"""Type of stored numbers. It is a quarter the size of float32, and changes cosines by ~0.0003."""
+"""Type of the numbers in a stored vector. It is a quarter the size of float32, and rounding changes
+cosines by about 0.0003.
+"""
 
 _HIGHEST = 127
-"""Stored value of a vector's largest number. The scale is not stored, because all vectors have
-length 1.
+"""Each vector is scaled so that its largest absolute number is stored as this. The scale is not
+stored, because all vectors have length 1.
 """
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors of any length in stored form. Packing an unpacked vector restores that form.
+    """Return vectors of any length in stored form.
 
-    Raises ModelError if a number is not finite: no search would find such a vector.
+    Packing unpacked vectors restores their stored form. Raises ModelError if a number is not
+    finite: no search would find such a vector.
     """
     numbers = np.asarray(matrix, dtype=np.float32)
     largest = np.abs(numbers).max(axis=1, keepdims=True)

@@ -16,13 +16,19 @@ from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import IntArray, Mask, Matrix, Selection, Vector
 
 VECTOR_BATCH = 16_384
-"""Number of vectors compared at once. For 1,000 queries, their cosines take 64 MB."""
+"""Number of vectors that are compared with the queries at once. For 1,000 queries, their cosines
+take 64 MB.
+"""
 
 VECTOR_DTYPE = np.dtype("<f2")
-"""Type of numbers in memory. Half precision is faster: memory bandwidth is FAISS's bottleneck."""
+"""Type of the numbers of a vector in memory. Half precision is faster, because memory bandwidth
+limits FAISS.
+"""
 
 TIE_MARGIN = 16
-"""Extra vectors fetched beyond the limit, because they may tie with the last one."""
+"""`FaissVectorIndex.search` fetches this many vectors beyond `limit`, because they may tie with the
+last one.
+"""
 
 Float16Matrix = npt.NDArray[np.float16]
 
@@ -102,7 +108,6 @@ class FaissVectors:
         return FaissVectors(self.dimensions, len(kept) + len(rows), chain(parts, new))
 
     def rows(self) -> IntArray:
-        """Return all row ids."""
         return self._rows
 
     def matrix_at(self, at: IntArray) -> Matrix:
@@ -150,9 +155,9 @@ class FaissVectors:
 
 
 def _highest(cosines: Any, min_cosine: float, limit: int) -> Any:
-    """Return a mask of the `limit` highest cosines of each row that are at least `min_cosine`.
+    """Return a mask of the `limit` highest cosines in each row, without those below `min_cosine`.
 
-    Ties for the last place are all included.
+    All ties for the last place are included.
     """
     chosen = cosines >= min_cosine
     crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit)
@@ -177,7 +182,7 @@ def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, limit: int) -> Any:
 
 
 class FaissVectorIndex:
-    """Vector index over one folder's vectors. The catalog must contain all of their rows."""
+    """Vector index over one folder's vectors. `catalog` must contain the chunk of every vector."""
 
     def __init__(self, view: FaissVectors, catalog: StoreCatalog) -> None:
         self.view = view

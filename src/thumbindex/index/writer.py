@@ -53,15 +53,15 @@ from thumbindex.ports import Vector
 _LOG = logging.getLogger(__name__)
 
 GIT_FAILURE = "git_failure"
-"""Meta key of the reason why a folder's Git commits could not be read."""
+"""Meta key for the reason why a folder's Git commits could not be read."""
 
 MAX_VECTOR_RATIO = 2
-"""Maximum ratio of stored to used vectors. Some unused vectors are kept, because a checkout or sync
-may bring their texts back.
+"""Unused vectors are deleted if the ratio of stored to used vectors exceeds this. Some are kept,
+because a checkout or sync may bring their texts back.
 """
 
 MIN_VECTORS = 1000
-"""If fewer vectors are in use, `MAX_VECTOR_RATIO` is applied to this number."""
+"""If fewer vectors are used, the ratio is computed as if this many were used."""
 
 
 def mark_words_changed(store: Store) -> None:
@@ -73,7 +73,7 @@ Resolve = Callable[[Link, str], str | None]
 """Takes a link and the path of its document. Returns the link's target path, or None."""
 
 CHUNK_BATCH = 500
-"""Maximum chunks in memory while a segment is written."""
+"""Maximum number of chunks that are loaded at once while a segment is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Batch:
 
     documents: Sequence[tuple[FileState, ParsedDocument]] = ()
     removed: Sequence[str] = ()
-    metadata_only: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
+    metadata_only: Sequence[tuple[FileState, float]] = ()  # with modification times in seconds
     # all problems of files that are not documents; None keeps the stored ones
     problems: Sequence[Problem] | None = None
     last: bool = True  # the last batch of a run: links are resolved
@@ -137,8 +137,8 @@ class Writer:
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> int:
         """Commit a batch: write its rows, resolve links, and update the keyword index.
 
-        Skips paths that another process has written since they were compared, because that process
-        may have read newer files. Returns the number of skipped paths.
+        Skips paths whose stored states differ from `batch.expected_states`: another process has
+        written them, and may have read newer files. Returns the number of skipped paths.
         """
         count = _count_paths(batch)
         with self.store.transaction():
@@ -244,9 +244,10 @@ class Writer:
         only: set[str] | None,
         prior_targets: LinkTargets,
     ) -> None:
-        """Resolve the links of the documents in `only`, or of all if names have changed (None).
+        """Resolve the links of the documents at the paths in `only`.
 
-        If neither names nor links have changed, the prior targets are still valid.
+        If names have changed, `only` is None and the links of all documents are resolved. If
+        neither names nor links have changed, `prior_targets` are used instead of `resolver`.
         """
         links = self.store.links(only)
         keys = {(path, link.kind, link.target) for path, _, link in links}
@@ -277,11 +278,11 @@ class Writer:
         )
 
     def erase_private(self) -> bool:
-        """Erase the texts of removed private notes from all files. Return whether none are left.
+        """Erase the texts of removed private notes from all files. Return False if some are left.
 
-        Open snapshots can delay this. Before a new build is the current one, nothing is erased,
-        because the old build still has the texts. Unused vectors are deleted only if all indexes
-        are readable.
+        Texts can remain until all open snapshots are closed. A new build erases nothing until it is
+        the current one, because the old build still has the texts. Unused vectors are deleted only
+        if all indexes are readable.
         """
         if is_erased(self.store):
             return True
@@ -326,8 +327,8 @@ class Writer:
         """Store vectors by the keys of their texts, and bump the generation.
 
         Skips texts that no longer belong to a chunk. `rows` are the chunks that probably have the
-        texts. With `words_generation`, the texts are the vocabulary of that generation instead, and
-        all are skipped if the index has changed since.
+        texts. If `words_generation` is given, the texts are the vocabulary of that generation
+        instead, and all are skipped if the words of the index have changed since.
         """
         if not (vectors and self.store.vectors):
             return
@@ -367,7 +368,7 @@ LinkTargets = Mapping[tuple[str, LinkKind, str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class _PriorState:
-    """The stored names, rows and links of a batch's paths before the batch is written."""
+    """The stored names, rows and link targets of a batch's paths before the batch is written."""
 
     names: set[tuple[str, str, tuple[str, ...]]]
     rows: set[int]
@@ -375,7 +376,7 @@ class _PriorState:
 
 
 def _drop_stale(batch: Batch, store: Store) -> Batch:
-    """Return a batch without paths that another process has written since they were compared."""
+    """Return a batch without the paths whose stored states differ from `expected_states`."""
     if batch.expected_states is None:
         return batch
     expected = batch.expected_states
