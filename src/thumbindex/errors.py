@@ -57,7 +57,14 @@ class IndexMissingError(StorageError):
 
 
 class IndexDamagedError(StorageError):
-    """A file of the index is unreadable or of an earlier schema."""
+    """A file of the index is unreadable or of an earlier schema.
+
+    `reason` names the damage without the file and the remedy.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 class IndexTooNewError(StorageError):

@@ -468,8 +468,8 @@ class HttpSettings:
     port: int = setting(8377, "port to listen on; 0 means any free port", minimum=0, maximum=65_535)
     token_file: str = setting(
         "",
-        "file with hashes of tokens, written by `thumbindex token`; if set, every request needs a "
-        "token",
+        "file with hashes of tokens, written by `thumbindex token`; if set, requests for notes "
+        "need a token",
     )
     url: str = setting(
         "",

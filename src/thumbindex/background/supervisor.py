@@ -203,7 +203,7 @@ class IndexerSupervisor:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the child has ended or a lock file cannot be created."""
+        """Return whether no child runs because it ended or a lock file cannot be created."""
         return not self.is_running and (self._child is not None or bool(self._lock_failures))
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:

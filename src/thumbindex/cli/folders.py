@@ -122,7 +122,7 @@ def add(
         None,
     ):
         raise UsageError(
-            f"Access to {guarded} is limited to some tokens, and {root} is inside or around it: "
+            f"The folder {guarded} lists `tokens`, and {root} is inside or around it: "
             "edit the configuration yourself, and set `tokens` for both."
         )
     library.index_paths_of(settings.index.directory, root)

@@ -52,8 +52,8 @@ def remember_answer(
 ) -> None:
     """Save the locations of an answer's passages for `open`.
 
-    The previous answer is erased, even if saving fails. Passages from a database are not saved,
-    since they cannot be opened.
+    The previous answer is erased, even if saving fails. If any folder is in a database,
+    no passage is saved, because the results could not be numbered.
     """
     roots = {name: str(root) for name, root in folders if is_local_path(root)}
     index, config = (option and absolute_path(option) for option in (opening.index, opening.config))

@@ -236,7 +236,7 @@ def verify(
 
     Each citation is there (as quoted), moved, changed, gone, or was never there.
 
-    The exit code is 1 if one is changed, gone or was never there.
+    The exit code is 1 if one is changed, gone or was never there, or if there is none.
     """
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:

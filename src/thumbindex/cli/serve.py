@@ -187,6 +187,7 @@ def token(
         )
         if path == default_token_file():
             print_error(
-                "From its next start, `thumbindex serve --http` requires a token from this file."
+                "From its next start, `thumbindex serve --http` requires a token from this file, "
+                "unless you set `token_file` or `issuer`."
             )
     return FOUND

@@ -62,7 +62,7 @@ def find_damage(paths: IndexPaths) -> str:
                     if store.generation == generation:  # else a commit has replaced files
                         raise
     except IndexDamagedError as error:
-        return str(error).rpartition("(")[2].partition("): run")[0]
+        return error.reason
 
 
 def repair_index(paths: IndexPaths) -> str:

@@ -438,7 +438,8 @@ def _damage(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise IndexDamagedError(
             f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to "
-            "rebuild it."
+            "rebuild it.",
+            reason=str(error),
         ) from error
 
 

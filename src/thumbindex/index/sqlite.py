@@ -160,9 +160,7 @@ class SqliteFile:
                 f"{version}): upgrade thumbindex, or choose another index directory with --index."
             )
         else:
-            raise IndexDamagedError(
-                damage_message(self.path, f"its schema version is {version}, not {self.version}")
-            )
+            raise damage_error(self.path, f"its schema version is {version}, not {self.version}")
 
     def _enable_wal(self, db: sqlite3.Connection) -> None:
         """Switch the file to a write-ahead log.
@@ -268,9 +266,7 @@ class SqliteFile:
         try:
             yield
         except (TypeError, ValueError, LookupError) as error:
-            raise IndexDamagedError(
-                damage_message(self.path, "its rows cannot be decoded")
-            ) from error
+            raise damage_error(self.path, "its rows cannot be decoded") from error
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[SqlRow]:
         """Return the rows of a query."""
@@ -339,16 +335,19 @@ class SqliteFile:
         result = self.fetch("PRAGMA integrity_check(1)")
         if result != [("ok",)]:
             reason = "its pages are corrupted" if result else "it cannot be checked"
-            raise IndexDamagedError(damage_message(self.path, reason))
+            raise damage_error(self.path, reason)
 
 
 def _name_of(error: BaseException) -> str:
     return getattr(error, "sqlite_errorname", None) or ""
 
 
-def damage_message(path: Path, reason: str) -> str:
-    """Return the message for a damaged file."""
-    return f"{path} is damaged ({reason}): run `thumbindex index` to rebuild it from the notes."
+def damage_error(path: Path, reason: str) -> IndexDamagedError:
+    """Return the error for a damaged file."""
+    return IndexDamagedError(
+        f"{path} is damaged ({reason}): run `thumbindex index` to rebuild it from the notes.",
+        reason,
+    )
 
 
 def _unfinished(path: Path) -> IndexMissingError:
@@ -376,4 +375,4 @@ def translate_error(
         )
     if name.startswith(_UNWRITABLE):
         return write_error(path, text)
-    return IndexDamagedError(damage_message(path, _DAMAGE.get(name, "its content cannot be read")))
+    return damage_error(path, _DAMAGE.get(name, "its content cannot be read"))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexMissingError, StorageError
+from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError
 from thumbindex.index.duplicate_tables import DECISIONS_FILE, DuplicateTables, read_decisions
 from thumbindex.index.files import KEYWORD_FOLDER, VECTORS_FOLDER
 from thumbindex.index.row_codec import (
@@ -30,7 +30,7 @@ from thumbindex.index.row_codec import (
     text_span,
 )
 from thumbindex.index.segments import SegmentFile
-from thumbindex.index.sqlite import BUSY_SECONDS, SqliteFile, SqlRow, damage_message
+from thumbindex.index.sqlite import BUSY_SECONDS, SqliteFile, SqlRow, damage_error
 from thumbindex.index.vector_store import VectorStore, vector_file
 from thumbindex.model import (
     Chunk,
@@ -139,9 +139,7 @@ class Store(SqliteFile):
             rows = [row for row, _, _ in self.chunk_rows()]
             self.sections(rows)
             if len(self.chunks(rows)) != len(rows):
-                raise IndexDamagedError(
-                    damage_message(self.path, "a chunk cannot be found by its row id")
-                )
+                raise damage_error(self.path, "a chunk cannot be found by its row id")
 
     # -------------------------------------------------------------- documents
 
@@ -323,7 +321,7 @@ class Store(SqliteFile):
             except (AttributeError, TypeError, ValueError):  # a damaged offset
                 is_intact = False
             if not is_intact:
-                raise IndexDamagedError(damage_message(self.path, "a text is corrupted"))
+                raise damage_error(self.path, "a text is corrupted")
         return chunks
 
     def chunk_languages(self, rows: Sequence[int]) -> dict[int, str]:
@@ -341,7 +339,7 @@ class Store(SqliteFile):
         sql = f"SELECT {columns}{_FROM_CHUNKS_WITH_SECTION}"
         sections = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
         if any(not isinstance(row[4], str) or text_checksum(row[4]) != row[5] for row in sections):
-            raise IndexDamagedError(damage_message(self.path, "a text is corrupted"))
+            raise damage_error(self.path, "a text is corrupted")
         return {row[0]: Section(*row[1:5]) for row in sections}
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from thumbindex.errors import IndexDamagedError, ModelError
 from thumbindex.index.files import as_storage_errors, delete_sqlite_file, make_folder
-from thumbindex.index.sqlite import KEYS_PER_STATEMENT, SqliteFile, SqlRow, damage_message
+from thumbindex.index.sqlite import KEYS_PER_STATEMENT, SqliteFile, SqlRow, damage_error
 from thumbindex.ports import Matrix, Vector
 
 _LOG = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class VectorStore(SqliteFile):
         ):
             last = part[-1][3]
             if not all(map(_is_intact, part)):
-                raise IndexDamagedError(damage_message(self.path, "a vector is corrupted"))
+                raise damage_error(self.path, "a vector is corrupted")
 
 
 def repair_vectors(path: Path) -> str:

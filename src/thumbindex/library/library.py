@@ -318,7 +318,7 @@ class Library:
             )
             if names and not has_index_model:
                 self._embedder = self.open_model(min(names.values()))
-            # a folder's own file may name a reranker: a library made by `only` needs it
+            # a folder's own file may turn on the stage `rerank` for its folder
             with_reranker = [
                 config
                 for config in (self.config, *(reader.folder.config for reader in self._readers))

@@ -201,7 +201,7 @@ def _newest(library: Library) -> tuple[ListedNote, ...]:
 
 
 def names_screen(visit: Visit) -> Screen:
-    """List the notes whose names start with the typed text."""
+    """List the notes whose path, or a word of whose name, starts with the typed text."""
     text = visit.text("q", MAX_QUERY_CHARS)
     notes = notes_named_like(visit.library, text)
     return Screen(
@@ -212,7 +212,7 @@ def names_screen(visit: Visit) -> Screen:
 
 
 def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return up to `_MAX_NAMES` notes whose names start with a text."""
+    """Return up to `_MAX_NAMES` notes whose path, or a word of whose name, starts with a text."""
     if not text.strip() or not library.indexed:
         return ()
     return library.suggest_notes(text, _MAX_NAMES)

@@ -138,7 +138,7 @@ def why_screen(visit: Visit) -> Screen:
 
 
 def _nearest(library: Library, query: Query, name: str) -> list[tuple[str, str]]:
-    """Return notes whose names start with the stem of `name`, each with its Why address."""
+    """Return notes that `name` may mean, by the start of a path or name, with Why addresses."""
     notes = notes_named_like(library, PurePosixPath(name.partition("#")[0]).stem)
     return [(note.path, _why_address(query, f"{note.folder}/{note.path}")) for note in notes]
 

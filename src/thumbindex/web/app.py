@@ -266,7 +266,7 @@ class HttpApp:
         key: OneTimeKey | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        """Build the application. With a `key`, it serves the page only."""
+        """Build the application. With a `key`, it serves neither MCP nor metrics."""
         self._library_host, self._folders, self._may_name = library_host, folders, may_name
         self._about = config.about
         self._settings = config.serve.http

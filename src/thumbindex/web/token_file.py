@@ -37,7 +37,10 @@ _FILE_HEADER = (
 
 
 def default_token_file() -> Path:
-    """Return the default path of the token file. If it exists, the HTTP server requires tokens."""
+    """Return the default path of the token file.
+
+    The HTTP server uses the file if it exists, unless `token_file` or `issuer` is set.
+    """
     return user_config_file().with_name("tokens")
 
 
