@@ -1,7 +1,7 @@
 """Check the installed packages for refused licenses and known vulnerabilities (`make audit`).
 
-Exit codes: 0 all packages passed, 1 a problem was found, 3 no problem was found but some packages
-could not be looked up.
+Exit codes: 0 if all packages passed, 1 if a problem was found, 3 if no problem was found but some
+packages could not be looked up.
 """
 
 from __future__ import annotations

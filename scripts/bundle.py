@@ -14,7 +14,7 @@ from typing import Any
 from thumbindex.mcp.tools import TOOLS
 
 MANIFEST_VERSION = "0.4"
-"""The first manifest version with which the client installs Python and packages by uv.
+"""The first manifest version with which the client installs Python and packages with uv.
 
 Packages are too large and too platform-specific to be part of a bundle.
 """
@@ -22,7 +22,7 @@ Packages are too large and too platform-specific to be part of a bundle.
 _PROGRAM = "main.py"
 """Path of the program in the bundle.
 
-Python imports modules from the program's folder first. At the top level, there are no others.
+It is at the top level, since Python would import other modules in its folder by mistake.
 """
 
 _PROGRAM_TEXT = """\
@@ -40,7 +40,7 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 _LONG = (
     "Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the "
-    "right passages, cited by line numbers. The index follows every edit.\n"
+    "right passages, each cited with its line numbers. The index follows every edit.\n"
     "Everything stays on this machine, and your files are never changed. The first start installs "
     "Python packages (420 MB), which takes about a minute.\n"
 )

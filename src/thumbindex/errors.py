@@ -8,7 +8,7 @@ ThumbindexError
 ├── StorageError                  the index cannot be used
 │   ├── IndexBusyError            another process is writing; nothing is damaged: try again
 │   ├── IndexMissingError         there is no index, or another process has just deleted it
-│   ├── IndexDamagedError         an unreadable file, or one of an earlier schema: it is rebuilt
+│   ├── IndexDamagedError         a file is unreadable or of an old schema: the index is rebuilt
 │   ├── IndexTooNewError          written by a later version of thumbindex
 │   └── EngineError               the database that holds published folders cannot be used
 │       └── EngineConnectionError the connection was lost: a retry may succeed

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 _ENGINE_URL = "engine.url="
-"""Prefix of a setting that is never passed to a child process or printed.
+"""Prefix of the setting of the database address.
 
-The address may contain a password.
+It is never passed to a child process or printed, since the address may contain a password.
 """
 
 
@@ -83,7 +83,7 @@ class OpenOptions:
         return cls(tuple(values.get("--folder", ())), index, config, tuple(values.get("--set", ())))
 
     def over(self, group: OpenOptions) -> OpenOptions:
-        """Return these options. Missing ones are taken from `group`, those of the command group."""
+        """Return these options. Missing ones are taken from those of the command group."""
         overrides = (*group.overrides, *self.overrides)
         engine = None if self.engine is None else self.engine or group.engine or ""
         return OpenOptions(
@@ -124,9 +124,9 @@ def open_library(opening: OpenOptions) -> Library:
 def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
     """Select the nearest configured or indexed folder that contains the current directory.
 
-    Returns options with this folder, and a message about the selection. If the options name folders
-    or a database, or no folder contains the current directory, they are returned unchanged, with an
-    empty message.
+    Returns options with this folder, and a message about the selection. The options are
+    returned unchanged, with an empty message, if they name folders or a database, or if no such
+    folder contains the current directory.
 
     Raises UsageError if no folder is named or configured and the current directory cannot be
     indexed. An example is a home directory that contains the index directory.
@@ -160,8 +160,8 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
             library.index_paths_of(directory, current)
     except UsageError as error:
         raise UsageError(
-            "You named no folder with --folder DIR or `thumbindex add DIR`, so the current "
-            f"directory would be used. {error}"
+            "Name a folder with --folder DIR or `thumbindex add DIR`: without one, the current "
+            f"directory would be indexed. {error}"
         ) from error
     return opening, ""
 

@@ -23,7 +23,10 @@ def environment() -> Mapping[str, str]:
 
 
 class RemoteCommand(NamedTuple):
-    """A command that this process runs for another process: its directory, terminal and output."""
+    """A command that this process runs for another process.
+
+    The directory, terminal and output streams are those of the other process.
+    """
 
     folder: str
     terminal: Mapping[str, str]
@@ -73,7 +76,7 @@ def limit_numeric_threads() -> None:
 
 
 def lower_priority() -> None:
-    """Lower the priority of this thread, or of the process where threads have no own priority."""
+    """Lower the priority of this thread, or of the process if threads have no priorities."""
     if sys.platform != "win32":
         os.nice(10)
 

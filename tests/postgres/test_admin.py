@@ -232,7 +232,7 @@ def test_only_migrate_prepares_an_empty_database(postgres: TestServer) -> None:
 def test_newer_schema_is_left_alone(engine: Engine) -> None:
     set_schema_version(engine, VERSION + 1)
     for method in (engine.check, engine.migrate):
-        with pytest.raises(IndexTooNewError, match="upgrade thumbindex here"):
+        with pytest.raises(IndexTooNewError, match="upgrade thumbindex on this machine"):
             method()
     assert engine.version() == VERSION + 1
     assert diagnose(engine)["schema"][0] is False

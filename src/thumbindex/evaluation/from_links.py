@@ -67,9 +67,11 @@ def queries_from_links(
 ) -> tuple[LabeledQuery, ...]:
     """Return up to `most` labeled queries from the notes, balanced by kind.
 
-    The selection is deterministic. If a query is a link text, all notes with links of that text are
-    ignored. Leaves out texts that have no subject or too many targets, texts that are names of
-    other pages, and descriptions that are repeated in their page.
+    The selection is deterministic. If a query is a link text, its ranking ignores all notes that
+    link with this text.
+
+    Leaves out texts that have no subject or too many targets, texts that are names of other pages,
+    and descriptions that are repeated in their page.
     """
     pages = _pages_by_name(notes)
     mentions: dict[str, list[_Mention]] = defaultdict(list)

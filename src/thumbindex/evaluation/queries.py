@@ -38,12 +38,12 @@ _LABEL: Kinds = {
 }
 
 _MAX_QUOTED = 40
-"""Maximum number of characters that an error message quotes of a wrong value."""
+"""Maximum number of characters that an error message quotes from a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A note or section that is relevant to a query: it answers fully (grade 2) or in part (1)."""
+    """A note or section that is relevant to a query. Grade 2 answers it fully, grade 1 in part."""
 
     path: str
     heading: str | None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _MIN_DOCUMENTS = 10
-"""Minimum number of documents in a ranking, if there are so many. Measures use the first ten."""
+"""Minimum number of documents in a ranking, if that many exist. Measures use the first ten."""
 
 RANKED_PASSAGES = 50
 """Default number of passages in a ranking, usually enough for ten documents."""

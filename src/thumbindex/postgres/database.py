@@ -46,7 +46,10 @@ WAIT_SECONDS = 10
 """Maximum wait for a free connection."""
 
 MAX_AGE_SECONDS = 300.0
-"""Maximum age of a reused connection. New connections can reach a standby that has recovered."""
+"""Maximum age of a connection that is used again.
+
+Older ones are replaced, so that queries return to a standby that has recovered.
+"""
 
 DEFAULTS: Mapping[str, str | int] = {
     "application_name": "thumbindex",
@@ -183,7 +186,10 @@ class DatabaseSession:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Run one statement at a time. Once the connection is lost, all raise the same error."""
+        """Run one statement at a time.
+
+        After the connection is lost, every further statement raises the same error.
+        """
         with self._lock:
             if self._connection_error is not None:
                 raise self._connection_error
@@ -250,7 +256,7 @@ class ConnectionPool:
     def release(self, connection: Connection) -> None:
         """Return a connection to the pool.
 
-        If the connection broke, the others are closed too: their server is probably the same.
+        If the connection broke, the others are closed too: they probably go to the same server.
         """
         if connection.closed:
             self.close()
@@ -491,7 +497,7 @@ class Engine:
         if version > VERSION:
             raise IndexTooNewError(
                 f"A newer thumbindex created the index at {self.location} (schema {version}): "
-                "upgrade thumbindex here."
+                "upgrade thumbindex on this machine."
             )
         if version < VERSION:
             raise EngineError(
@@ -528,7 +534,7 @@ class Engine:
         return version
 
     def _refuse_foreign_tables(self, names: list[str]) -> None:
-        """Raise EngineError if the database has another program's table with one of our names."""
+        """Raise EngineError if another program's table has the same name as one of ours."""
         with self.read_transaction() as session:
             rows = session.fetch(
                 "SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL "
@@ -617,8 +623,8 @@ def translate_pg_error(error: psycopg.Error, location: str) -> StorageError:
         )
     if isinstance(error, pg.ProgramLimitExceeded):
         return EngineError(
-            f"{location} cannot store such a long value ({message}): exclude the note that "
-            "contains it with `corpus.exclude`."
+            f"{location} cannot store such a long value ({message}): use `corpus.exclude` to "
+            "exclude the note that contains the value."
         )
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn)):
         return EngineError(

@@ -55,8 +55,8 @@ ORIGIN = "origin"
 EPOCH = "epoch"
 """Key of the fact whose change makes servers drop their caches.
 
-It changes if this builder did not write the last publication, as after a restore or a failover: row
-ids may then refer to other texts.
+The fact changes if this builder did not write the last publication, as after a restore or a
+failover: row ids may then refer to other texts.
 """
 
 _VECTOR_BATCH = 4096
@@ -209,7 +209,7 @@ class IndexPublisher:
         return FolderState(folder, self._name, -1, 0.0), False
 
     def _check_origin(self, facts: Mapping[str, Any], origin: str | None) -> None:
-        """Raise EngineError if the folder was published from another origin: never replace it."""
+        """Raise EngineError if the folder was published from another path or machine."""
         if facts.get(ORIGIN, origin) != origin:
             raise EngineError(
                 f"A folder named {self._name!r} was already published from another path or "
@@ -295,7 +295,7 @@ def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> lis
     """Create an HNSW index for each folder that has more than `above` vectors and no index yet.
 
     Returns the numbers of these folders. A folder is skipped until 90% of its chunks have a vector:
-    adding vectors to an existing index takes ten times as long.
+    adding a vector later takes ten times as long as including it from the start.
     """
     indexed = []
     with engine.read_transaction() as session:

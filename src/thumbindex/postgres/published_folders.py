@@ -475,7 +475,7 @@ def _check_folders(session: DatabaseSession) -> Iterator[DatabaseCheck]:
         yield DatabaseCheck(
             "folders",
             False,
-            "none is published yet: run `thumbindex engine publish --folder DIR`",
+            "no folder is published yet: run `thumbindex engine publish --folder DIR`",
         )
     for folder in summaries:
         size = f"{plural(folder.documents, 'document')}, {plural(folder.chunks, 'chunk')}"

@@ -67,7 +67,7 @@ _PIECES = (
 
 
 class LazyPart:
-    """A part of a segment. Only its slices are read from the database, when they are needed."""
+    """A part of a segment that is read from the database slice by slice, when it is needed."""
 
     def __init__(self, postings: PostingsCache, segment: str, name: str, size: int) -> None:
         self._postings, self._segment, self._name, self._size = postings, segment, name, size

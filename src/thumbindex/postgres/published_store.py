@@ -1,4 +1,4 @@
-"""The store of a published folder: it has the read methods of the store on disk."""
+"""The store of a published folder: the read methods of the store on disk, for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FolderState:
     folder: int
     name: str
     generation: int
-    published: float  # seconds since the epoch
+    published: float  # seconds since 1970
     facts: Mapping[str, Any] = field(default_factory=dict)
     facts_digest: str = ""
 

@@ -19,7 +19,7 @@ MAX_EXACT_VECTORS = 50_000
 """Maximum number of chunks to search exactly. Above it, an HNSW index is used if there is one."""
 
 EXTRA_CANDIDATES = 64
-"""Number of candidates beyond the limit, since the database ranks in half precision."""
+"""Number of candidates to fetch beyond the limit, since the database ranks in half precision."""
 
 COSINE_MARGIN = 1e-3
 """Minimum difference between the cosines of the last result and the last candidate. If the
@@ -68,7 +68,7 @@ class PostgresVectorIndex:
     ) -> list[tuple[ChunkId, float]]:
         """Return the best chunks and their cosines.
 
-        Fetches more candidates until the difference of `COSINE_MARGIN` is reached.
+        Fetches more candidates until the last one is `COSINE_MARGIN` below the last result.
         """
         row_filter, rows = "", list[list[int]]()
         if not mask.all():
@@ -133,7 +133,7 @@ class PostgresVectorIndex:
         return matrix
 
     def _decode_vectors(self, vectors: Sequence[bytes]) -> Matrix:
-        """Decode outputs of `halfvec_send`: a header of four bytes, then big-endian float16s."""
+        """Decode outputs of `halfvec_send`: four bytes of header, then float16 in big-endian."""
         return (
             np.frombuffer(b"".join(vectors), dtype=">f2")
             .reshape(-1, self._dimensions + 2)[:, 2:]
