@@ -34,7 +34,7 @@ CACHED_LISTS = 2_000
 """Maximum number of posting lists that a snapshot caches. Recomputing one takes under 1 ms."""
 
 MIN_SEGMENTS = 3
-"""`KeywordWriter.merge` does nothing if there are only this many segments."""
+"""`KeywordWriter.merge` does nothing if there are this many segments or fewer."""
 
 MAX_SEGMENTS = 32
 """If there are this many segments, a commit also merges the `SEGMENTS_PER_MERGE` smallest ones."""
@@ -125,7 +125,7 @@ class TermPostings:
     def _phrase_ids(self, field: str, phrase: Sequence[Stems]) -> IntArray:
         """Return the ids of the chunks or documents that contain a phrase in a field.
 
-        All words of a match are stemmed in the same language.
+        In each match, all words have stems of the same language.
         """
         most = max(map(len, phrase), default=0)
         variants = {
@@ -320,7 +320,7 @@ class KeywordWriter:
         documents: Iterable[tuple[int, Document]],
         chunks: Iterable[tuple[int, Chunk, str]],
     ) -> None:
-        """Remove and add rows. Row ids of documents are negated.
+        """Remove and add rows. Row ids of documents are negated, to tell them from those of chunks.
 
         Each chunk comes with the language of its document.
         """

@@ -115,7 +115,7 @@ def _inode(path: Path) -> int:
 _LOCK, _FILE = "run.lock", "run.json"
 
 _ENTRY_SECONDS = 0.5
-"""The progress file is written at most once in this time."""
+"""The progress file is written at most once in this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def remove_private_states(
 ) -> None:
     """Remove the stored states of files that are now public.
 
-    Unless `listed` is None, also remove the states of files that it does not contain.
+    If `listed` is not None, also remove the states of all files that are not in `listed`.
     """
     removed = set(_path_digests(store, public))
     if listed is not None:

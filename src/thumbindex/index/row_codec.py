@@ -22,7 +22,8 @@ from thumbindex.text import embedded_text, text_key
 def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:
     """Return the vector key of every chunk.
 
-    This takes half of the time to store a document, so callers do it before they lock the store.
+    This takes half of the time needed to store a document, so callers do it before they lock the
+    store.
     """
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 

@@ -197,7 +197,7 @@ class SegmentField:
         return (np.zeros(0, dtype=np.int64),) * 2 if number is None else self._posting_list(number)
 
     def byte_ranges(self, term: str, *, with_positions: bool) -> Iterator[tuple[Any, slice]]:
-        """Yield the byte ranges that a lookup of a term reads."""
+        """Yield the byte ranges that a lookup of `term` reads, each as a buffer and a slice."""
         number = self._find(term)
         if number is not None:
             yield self._posting_bytes, self._posting_range(number)

@@ -55,7 +55,7 @@ _DOCUMENT_COLUMNS = (
 )
 
 TIMES = ", ".join(DocumentTimes._fields)
-"""The columns of DocumentTimes."""
+"""The SQL columns of DocumentTimes, separated by commas."""
 
 _JSON_FIELDS = tuple(
     f.name

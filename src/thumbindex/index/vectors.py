@@ -111,7 +111,7 @@ class FaissVectors:
         return self._rows
 
     def matrix_at(self, at: IntArray) -> Matrix:
-        """Return the vectors at positions in `rows`, shape (positions, dimensions)."""
+        """Return the vectors at the positions `at` in `rows`, shape (positions, dimensions)."""
         return self._halves[at].astype(np.float32)
 
     def search(

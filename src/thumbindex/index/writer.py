@@ -226,7 +226,7 @@ class Writer:
     ) -> None:
         """Store the days of each document's first and last Git commit.
 
-        `commit` is the Git commit at which they were read. If `days` is None, the stored days are
+        `commit` is the Git commit at which `days` were read. If `days` is None, the stored days are
         kept. `failure` is the reason why Git could not be read, if any.
         """
         with self.store.transaction():
