@@ -152,7 +152,6 @@ def build_tools(
 
 
 def _sum_states(states: Sequence[IndexState]) -> IndexState:
-    """Add up the counts of several indexes, and their generations."""
     models = sorted({state.model for state in states if state.model})
     return IndexState(
         sum(s.documents for s in states),

@@ -85,7 +85,7 @@ _HEADING_WORDS = 20
 """Maximum words after `path#` that are tried as the heading, if nothing marks where it ends."""
 
 _TEXT_SHOWN = 300
-"""Maximum characters shown of the text that replaced a quotation."""
+"""Maximum characters that a check shows of the text that replaced a quotation."""
 
 
 # --------------------------------------------------------------- citations and quotations in a text
@@ -173,7 +173,7 @@ class CachedNoteLookup:
         return self._found[name, folder]
 
     def has_name(self, name: str, is_path: bool = False) -> bool:
-        """Return whether there is a note with this name; with `is_path`, at this path."""
+        """Return whether a note is called `name`; with `is_path`, only by its path or file name."""
         kinds = {note.kind for note in self.find(name)}
         return bool(kinds & {NameKind.PATH, NameKind.FILE} if is_path else kinds)
 
@@ -455,8 +455,6 @@ def _block_text(text: str, start: int, end: int, citations: Sequence[Citation]) 
 
 
 class _CurrentNote:
-    """The current text of one note."""
-
     def __init__(self, note: FoundNote, text: str) -> None:
         self.note, self.document, self.text = note, note.document, text
         self.place = note.document.folder, note.document.path

@@ -74,7 +74,7 @@ def commit_dates_state(
 
 
 def commit_dates_problem(folder: Folder, store: Store) -> str:
-    """Return why commit days are unknown in a work tree; empty if there is no problem."""
+    """Return why the commit days of a folder's notes are unknown; empty if there is no problem."""
     tree, repository = find_work_tree(folder.root), find_repository(folder.root)
     if tree and not repository and not has_no_commit(tree):
         return "commit dates are unknown: thumbindex cannot read a Git repository with this layout"

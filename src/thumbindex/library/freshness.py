@@ -234,7 +234,7 @@ def _wait_for_writer(
 
 
 def validate_wait(seconds: float) -> float:
-    """Return `wait_fresh` as a float. Raises UsageError if it is out of range."""
+    """Return the value of `wait_fresh` as a float. Raises UsageError if it is out of range."""
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise UsageError(
             f"`wait_fresh` must be from 0 to {MAX_WAIT_SECONDS:.0f} seconds, not {seconds}."

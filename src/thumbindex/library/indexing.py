@@ -52,7 +52,7 @@ The size doubles with each batch, so that a new vault is searchable early but ne
 """
 
 _LARGE_FILE_BYTES = 1024 * 1024
-"""Minimum bytes of a large file. Large files come last, one per batch."""
+"""Files of at least this size are indexed last, one per batch."""
 
 _RETRY_SECONDS = 0.01
 """Seconds to pause before retrying unreadable files."""

@@ -301,7 +301,7 @@ class Library:
 
     @property
     def words_only_sentence(self) -> str:
-        """The effect of a missing model on answers, as a sentence."""
+        """A sentence that tells users the effect on queries if not all models can be loaded."""
         if not self.has_model:
             return "Queries search words only."
         return "Passages are not reranked."
@@ -529,7 +529,10 @@ class Library:
     def outline(
         self, path: str | None = None, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:
-        """Return a document's headings, the documents in a directory, or every document."""
+        """Return the headings of the document `path`, or the documents in the directory `path`.
+
+        Without `path`, return every document.
+        """
         notes = self._lookup(folder)
         entries = tuple(map(outline_entry, notes.documents_in(path or ".")))
         if entries or path is None or path.strip("/") in {"", "."}:

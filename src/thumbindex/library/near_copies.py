@@ -339,7 +339,7 @@ def _document_batches(rows: _ChunkDocuments) -> Iterator[_ChunkDocuments]:
 
 
 def _plain_digest(chunk: Chunk) -> bytes:
-    """Return a digest of a chunk's kind, language and words; empty without words.
+    """Return a digest of a chunk's kind, language and words; empty if the chunk has no words.
 
     Copies under different headings have the same digest.
     """

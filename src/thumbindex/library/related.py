@@ -32,7 +32,7 @@ from thumbindex.model import (
 from thumbindex.ports import Matrix, Snapshot, Vector
 
 _MAX_COMPARED_NOTES = 20_000
-"""Maximum notes compared per folder, newest first."""
+"""Maximum notes of a folder that are compared. If there are more, the newest are compared."""
 
 _NEIGHBORS = 5
 """Nearest neighbors of each note that are considered for a link."""
@@ -41,12 +41,12 @@ _MIN_COSINE = 0.55
 """Minimum cosine of two notes for a link. Below it, most pairs share only a general subject."""
 
 _COPY_COSINE = 0.98
-"""Minimum cosine of copies. No links are suggested between copies."""
+"""Two notes with at least this cosine are copies. No links are suggested between copies."""
 
 _ROW_BATCH = 250
 
 _MAX_COPIES = 1_000
-"""Maximum texts in a duplicate cluster whose notes are treated as copies."""
+"""Maximum texts per duplicate cluster that are used to find notes that are copies."""
 
 _LOCK = threading.Lock()
 """Allows one search for unlinked pairs at a time: a search keeps a core busy for seconds."""

@@ -48,7 +48,7 @@ _MAX_NEAR = 10
 """Maximum similar notes listed."""
 
 MAX_NEIGHBORS = 40
-"""Maximum notes in the link graph."""
+"""Maximum notes that a page's link graph shows."""
 
 NoteTarget = Callable[[str, str], str]
 """Returns the page address of a note, given its path and a heading or an empty string."""

@@ -156,7 +156,7 @@ def _with_contents(status: FolderStatus, reader: Reader) -> FolderStatus:
 
 
 def _written_at(store: Path) -> float:
-    """Return the last write time of a database and its log; 0 if both are missing."""
+    """Return the last write time of a database and its write-ahead log; 0 if both are missing."""
     newest = 0.0
     for path in (store, store.with_name(f"{store.name}-wal")):
         with suppress(OSError):
