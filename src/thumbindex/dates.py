@@ -171,7 +171,7 @@ _WRITTEN_LABELS = frozenset(
     "date|posted|publicado|publication date|publie"
     "|published|release date|released|veroffentlicht|written".split("|")
 )
-"""Labels before a date in a line, without accents."""
+"""Labels that may precede a date in a line, in lower case without accents."""
 
 _DATE_IN_NAME = re.compile(
     r"(?<![^\W_])(?<!\d[-.])"

@@ -25,8 +25,6 @@ _WORD = re.compile(
 """Tokens of a quotation: words, signed numbers and meaningful signs, but no punctuation."""
 
 _GAP = re.compile(r"\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|…|\.{3,}")
-"""An omission in a quotation."""
-
 _MAX_GAP_WORDS = 300
 """Maximum words of a note that an omission in a quotation can replace."""
 

@@ -438,7 +438,10 @@ def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple
 
 
 def _close_index(tokens: Sequence[Token], index: int) -> int:
-    """Return the index of the token that closes the one at `index`; `index` if it opens nothing."""
+    """Return the index of the token that closes `tokens[index]`.
+
+    If `tokens[index]` opens nothing, return `index`.
+    """
     if tokens[index].nesting != 1:
         return index
     level = tokens[index].level

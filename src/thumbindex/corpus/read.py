@@ -287,7 +287,7 @@ def decode_visible(path: str, data: bytes) -> str:
 
 
 def _decode_invalid(data: bytes, encoding: str) -> tuple[str, str]:
-    """Decode a file that is not valid in `encoding`. Return the text and what was done.
+    """Decode a file that is not valid in `encoding`. Return the text and how it was decoded.
 
     A file without any valid non-ASCII UTF-8 is decoded as Windows-1252. In any other file, the
     invalid bytes are replaced.

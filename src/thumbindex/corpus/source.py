@@ -132,10 +132,10 @@ def _find_close(close: str, text: str, start: int, missing: set[str]) -> int:
 
 
 def _closing_offsets(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
-    """Return where each `%%` and each run of backticks may close, by its index in `signs`.
+    """Map the index of each `%%` and each run of backticks in `signs` to two closing offsets.
 
-    The value has two offsets: the end of the next identical sign in the same paragraph, and the end
-    of the next one anywhere in the text (for `%%` only). An offset is -1 if there is no such sign.
+    The first offset is the end of the next identical sign in the same paragraph. The second is the
+    end of the next `%%` anywhere in the text; backticks have none. A missing offset is -1.
     """
     twins: dict[int, tuple[int, int]] = {}
     next_in_paragraph: dict[str, int] = {}

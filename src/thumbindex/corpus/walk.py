@@ -288,7 +288,10 @@ def find_changes(
 
 
 def stat_signature(state: FileState) -> tuple[int, int, int, int]:
-    """Return the stat fields that a write changes. Programs can reset only the mtime."""
+    """Return the stat fields that a write changes.
+
+    Programs can set the mtime back, but not the ctime.
+    """
     return state.size, state.mtime_ns, state.inode, state.ctime_ns
 
 
