@@ -1,4 +1,4 @@
-"""The owner's decisions about duplicate clusters."""
+"""The user's decisions about duplicate clusters."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Judgments of pairs, each from both sides: same text, the owner's question, or distinct."""
+"""Judgments of pairs, each from both sides: same text, a question for the user, or distinct."""
 
 import json
 import unicodedata

@@ -1,4 +1,4 @@
-"""Clusters connect pairs, and never contain texts that the owner keeps apart."""
+"""Clusters connect pairs, and never contain texts that the user keeps apart."""
 
 from __future__ import annotations
 
