@@ -36,8 +36,10 @@ POLL_SECONDS = 0.25
 """Interval between checks for new generations of the indexes."""
 
 _LONGEST_PAUSE_SECONDS = 60.0
-"""Maximum pause between checks. The follower pauses as long as the last check took, so that opening
-large indexes leaves time for queries. The limit matters if the machine was suspended meanwhile.
+"""Maximum pause between checks.
+
+The follower pauses for as long as its last check took, so that opening large indexes leaves time
+for queries. If the machine is suspended during a check, the check seems to take hours.
 """
 
 Listener = Callable[[Mapping[str, Changes]], None]
@@ -45,7 +47,7 @@ Listener = Callable[[Mapping[str, Changes]], None]
 
 
 class IndexFollower:
-    """Polls the indexes until stopped. Ignores errors, since queries report them."""
+    """Polls the indexes for changes until stopped. Ignores errors, since queries report them."""
 
     def __init__(self, pause: float = POLL_SECONDS) -> None:
         self._pause = pause
@@ -57,7 +59,7 @@ class IndexFollower:
     def listen(
         self, listener: Listener, only: Collection[str] | None = None
     ) -> Callable[[], object]:
-        """Call `listener` after every change of a folder in `only`, or of any folder if it is None.
+        """Call `listener` after every change of a folder in `only`, by default of any folder.
 
         Returns a function that unsubscribes the listener.
         """
@@ -66,10 +68,10 @@ class IndexFollower:
         return partial(self._listeners.pop, key, None)
 
     def revision(self, only: Collection[str] | None = None) -> str:
-        """Return an id that changes with each change of a folder in `only`, or of all folders.
+        """Return an id that changes with every change of a folder in `only`, by default any folder.
 
-        Each process has its own ids. Queries that start after this call see all changes that the
-        id counts.
+        Each process has its own ids. Queries that start after this call see the changes that led
+        to the id.
         """
         counts = list(self._change_counts.items())
         total = sum(count for name, count in counts if only is None or name in only)
@@ -80,7 +82,7 @@ class IndexFollower:
         threading.Thread(target=self.follow, args=(library,), name="follower", daemon=True).start()
 
     def follow(self, library: Library) -> None:
-        """Poll the indexes until `stop`."""
+        """Poll the indexes for changes until `stop` is called."""
         changes = library.track_changes()
         while not self._stopped.is_set():
             began = time.monotonic()
@@ -88,7 +90,7 @@ class IndexFollower:
                 with suppress(ThumbindexError, OSError):
                     library.warm_up([name])
                     self._notify(changes.poll([name]))
-            resume_garbage_collection()  # has an effect only after startup
+            resume_garbage_collection()  # only the first call has an effect
             self._stopped.wait(
                 max(self._pause, min(time.monotonic() - began, _LONGEST_PAUSE_SECONDS))
             )
@@ -123,10 +125,13 @@ StartCommandServer = Callable[["Library"], Closeable | None]
 """Starts a command server for an open library, or returns None if it is not supported."""
 
 WORDS_WAIT_SECONDS = 20.0
-"""Maximum time a query waits for a first index or a repair: clients give up after 30 to 60 s."""
+"""Maximum time that a tool call waits for a first index or a repair.
+
+Then the call answers from what is indexed, or fails. Clients give up after 30 to 60 s.
+"""
 
 MODEL_WAIT_SECONDS = 2.0
-"""Time after the library opens during which queries wait for the embedding model."""
+"""Queries wait for the embedding model until this many seconds after the library opened."""
 
 _POLL_SECONDS = 0.1
 
@@ -139,7 +144,10 @@ _WITHOUT_MODEL = (
     "The model is not loaded: queries search keywords only. The server's administrator can find "
     "the reason with `thumbindex status`."
 )
-"""Message for users who see only some folders. The reason itself may name another folder."""
+"""Message for users who see only some folders.
+
+It does not contain the reason, because the reason may name another folder.
+"""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -153,7 +161,7 @@ def never() -> bool:
 
 @dataclass
 class _State:
-    """State shared by a host and its views."""
+    """State shared by a host and the restricted hosts that its `only` returned."""
 
     opening: OpenOptions
     library: Future[Library] = field(default_factory=Future)
@@ -184,10 +192,10 @@ class LibraryHost:
         self._lock = threading.Lock()
 
     def only(self, folders: Collection[str]) -> LibraryHost:
-        """Return a view of some folders that hides all others."""
-        view = copy(self)
-        view._only = folders
-        return view
+        """Return a host restricted to `folders`, which hides all other folders."""
+        host = copy(self)
+        host._only = folders
+        return host
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -227,7 +235,7 @@ class LibraryHost:
     def library(self) -> Library:
         """Return the library as soon as it is open.
 
-        If the library cannot be opened, raises the error. A view of some folders raises an error
+        If the library cannot be opened, raises the error. A restricted host raises an error
         without details.
         """
         self.start()
@@ -293,9 +301,12 @@ class LibraryHost:
         return indexer.write_failures(missing)
 
     def await_model(self, interrupted: Callable[[], bool] = never) -> None:
-        """If there are vectors, wait until the model is loaded, has failed, or time is up."""
+        """If an index has vectors, wait until the model is loaded or cannot be loaded.
+
+        Returns early when `interrupted` returns true or the time limit has passed.
+        """
         self.library()
-        # A view keeps the models that it was created with, so get a new view each time.
+        # A restricted library keeps the models that it was created with: get a new one each time.
         while (
             time.monotonic() < self._state.model_deadline
             and not self._state.model_problem
@@ -311,7 +322,7 @@ class LibraryHost:
     ) -> _Result:
         """Return the result of `ask`. If the index is damaged, request a repair and retry.
 
-        After the time limit, raises the last error.
+        If the index is still damaged after `WORDS_WAIT_SECONDS`, raises the last error.
         """
         until = time.monotonic() + WORDS_WAIT_SECONDS
         damaged = False
@@ -338,7 +349,10 @@ class LibraryHost:
         return self._state.indexer is not None and self._state.indexer.is_running
 
     def notes(self) -> tuple[str, ...]:
-        """Return messages about problems in the background. A view does not name other folders."""
+        """Return messages about problems in the background.
+
+        The messages of a restricted host do not name other folders.
+        """
         state, sees_all = self._state, self._only is None
         model_note = state.model_problem if sees_all or not state.model_problem else _WITHOUT_MODEL
         library = self.opened_library()
@@ -352,7 +366,7 @@ class LibraryHost:
         return tuple(note for note in (*file_notes, *indexer_notes, model_note) if note)
 
     def progress(self) -> tuple[Progress, ...]:
-        """Return the progress of the folders that any process is indexing."""
+        """Return the indexing progress of each folder that this or another process is indexing."""
         library = self.opened_library()
         return library.progress() if library else ()
 
@@ -422,9 +436,9 @@ class LibraryHost:
                 self._state.library = Future()
 
     def _load_models(self, library: Library) -> None:
-        """Load the models as soon as the index names them.
+        """Load the models as soon as the index names its embedding model.
 
-        An index keeps its embedding model, even if `auto` now selects another one.
+        An index keeps its model, even if the model setting `auto` now selects another one.
         """
         while not self._stopping.is_set():
             try:

@@ -31,7 +31,7 @@ from thumbindex.process import (
 )
 
 SLICE_SECONDS = 2.0
-"""Maximum time of a job while another folder waits for the same job."""
+"""A job pauses after this time if another folder waits for the same job."""
 
 MERGE_SECONDS = 5.0
 """Time without edits before segments are merged, so that edits need not wait for a merge."""
@@ -46,7 +46,7 @@ _REQUEST_POLL_SECONDS = 0.1
 """Interval between checks for requests from readers."""
 
 REFRESH_SECONDS = 0.5
-"""Minimum interval between comparisons of a folder with its index that readers request."""
+"""Interval between comparisons of a folder with its index while readers keep requesting them."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
@@ -81,7 +81,7 @@ class WatchedFolder:
         self.notes: dict[MessageKind, str] = {}
 
     def due_at(self, job: Job) -> float:
-        """Return the due time of a job; infinity while the folder is gone."""
+        """Return the due time of a job, or infinity if the folder is missing."""
         if not self.watch.folder_exists:
             return _NEVER
         if job is Job.REPAIR and not os.path.exists(self.folder.index_paths.repair):  # noqa: PTH110
@@ -135,7 +135,7 @@ class IndexingLoop:
         self._is_cut_short = False
 
     def run(self) -> None:
-        """Run due jobs until `stop`."""
+        """Run due jobs until `stop` is called."""
         try:
             while not self._stopped:
                 pause = self.step()
@@ -187,7 +187,8 @@ class IndexingLoop:
         self._check()
         now = self._clock()
         self._slice_ends = self._slice_ends or now + SLICE_SECONDS
-        # A search for duplicates restarts if cut short: with slices, two would never finish.
+        # A search for duplicates starts over if cut short: with slices, two searches would never
+        # finish.
         has_slices = self._job is not Job.DUPLICATES
         is_over = has_slices and now >= self._slice_ends and bool(self._folders_due(self._job))
         is_urgent = any(self._folders_due(job) for job in Job if job < self._job)
@@ -195,7 +196,7 @@ class IndexingLoop:
         return self._is_cut_short
 
     def _postpone(self, job: Job, folder: WatchedFolder, error: ThumbindexError | OSError) -> None:
-        """Retry a job after `poll_seconds`, and report the error unless the folder is gone."""
+        """Retry a job after `poll_seconds`, and report the error unless the folder is missing."""
         folder.check_at = self._clock()
         again_at = self._clock() + self._settings.poll_seconds
         folder.due[job] = folder.due[Job.WORDS] = folder.requests_at = again_at
@@ -250,7 +251,7 @@ class IndexingLoop:
     def _embed(self, folder: WatchedFolder) -> None:
         """Store missing vectors and commit dates.
 
-        The job repeats at intervals, to find new commits and to retry after a missing model.
+        The job repeats at intervals, to find new commits and to retry if the model was missing.
         """
         try:
             repaired = self._library.embed([folder.name], interrupted=self._interrupted)
@@ -324,9 +325,12 @@ def run_indexer(arguments: Sequence[str]) -> int:
 
 
 def keep_up_to_date(open_it: Callable[[], Library], only: Collection[str] = ()) -> None:
-    """Keep indexes up to date until standard input closes. Without `serve.watch`, index once."""
+    """Keep indexes up to date until standard input closes.
+
+    If `serve.watch.enabled` is false, index once.
+    """
     threading.Thread(target=_exit_with_server, name="server watch", daemon=True).start()
-    # Opened last, so that this process exits even if the server dies in the meantime.
+    # Open the library last, so that this process exits even if the server dies in the meantime.
     library = open_it()
     resume_garbage_collection()
     # exit at once: nothing needs to be cleaned up

@@ -130,7 +130,7 @@ class IndexerProcess:
         )
 
     def write_failures(self, only: Collection[str]) -> tuple[str, ...]:
-        """Return the reasons why indexes of these folders cannot be written."""
+        """Return the reasons why the indexes of the folders in `only` cannot be written."""
         return tuple(
             note.sentence
             for note in self._current_messages()
@@ -169,22 +169,23 @@ class IndexerProcess:
 class IndexerSupervisor:
     """Runs one child process that indexes the folders whose locks this server holds.
 
-    If several servers have a folder open, one of them holds its lock. When that server ends,
-    another one takes the lock and starts a child.
+    If several servers have a folder open, one of them holds the folder's lock. When that server
+    ends, another one takes the lock and starts a child.
     """
 
     def __init__(
         self, command: Callable[[Sequence[str]], Sequence[str]], folders: Sequence[Folder]
     ) -> None:
-        """Set up the supervisor. `command(names)` returns the command that indexes these folders.
+        """Set up the supervisor.
 
-        If `folders` is empty, `start` runs the command at once, without a lock.
+        `command(names)` returns the command of a child that indexes the folders `names`. If
+        `folders` is empty, `start` runs the command at once, without a lock.
         """
         self._command = command
         self._locks = {
             folder.name: library.WatchLock(folder.index_paths.watch) for folder in folders
         }
-        self._started_for: Mapping[str, int] | None = None  # locks by name
+        self._started_for: Mapping[str, int] | None = None  # lock ids by folder, at the last start
         self._lock_failures: Mapping[str, str] = {}  # errors by folder
         self._child: IndexerProcess | None = None
         self._started_at, self._pause = 0.0, _RESTART_SECONDS
@@ -192,7 +193,7 @@ class IndexerSupervisor:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Take the locks that are free, and keep trying to take the others until `stop`."""
+        """Take the locks that are free, and try to take the others until `stop` is called."""
         self._check()
         threading.Thread(target=self._keep, name="indexer", daemon=True).start()
 
@@ -203,7 +204,10 @@ class IndexerSupervisor:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether no child runs because it ended or a lock file cannot be created."""
+        """Return whether no child is running, for one of two reasons.
+
+        Either the last child ended, or a lock file cannot be created.
+        """
         return not self.is_running and (self._child is not None or bool(self._lock_failures))
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
@@ -212,7 +216,7 @@ class IndexerSupervisor:
         return (*self._lock_failures_of(only), *child_notes)
 
     def write_failures(self, only: Collection[str]) -> tuple[str, ...]:
-        """Return the reasons why indexes of these folders cannot be written."""
+        """Return the reasons why the indexes of the folders in `only` cannot be written."""
         child_failures = self._child.write_failures(only) if self._child else ()
         return (*self._lock_failures_of(only), *child_failures)
 
@@ -237,7 +241,7 @@ class IndexerSupervisor:
             self._check()
 
     def _check(self) -> None:
-        """Start a child if the locks changed or the last child died."""
+        """Restart the child if the held locks changed or the child died."""
         with self._lock:
             if self._stopping.is_set():
                 return
@@ -273,7 +277,7 @@ class IndexerSupervisor:
 
 
 def indexer_command(opening: OpenOptions, names: Sequence[str]) -> list[str]:
-    """Return the command of a child that indexes the folders `names`, or all folders if empty."""
+    """Return the command of a child that indexes the folders `names`, by default all folders."""
     # -P: the working directory is often a vault, whose files must never be imported.
     return [
         sys.executable,

@@ -163,10 +163,10 @@ class Watch:
         return self._observer is not None and self._is_listening()
 
     def _check_watch_limit(self, observer: BaseObserver) -> None:
-        """Raise OSError if the system's limit of watches is reached.
+        """Raise OSError if the system's limit on watches is reached.
 
-        On Linux, each subfolder needs a watch, and watchdog ignores failures to add one. So test
-        whether one more watch can be added.
+        On Linux, each subfolder needs a watch, and watchdog ignores failures to add one. So this
+        method tests whether one more watch can be added.
         """
         if sys.platform == "linux":
             observer.unschedule(

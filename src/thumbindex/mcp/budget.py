@@ -29,10 +29,16 @@ MIN_TEXT_TOKENS = 40
 """Minimum tokens for a text. If the budget has fewer tokens left, the text is left out."""
 
 _MAX_TOKEN_CHARS = 6
-"""Assumed maximum characters per token, so that texts that cannot fit need not be counted."""
+"""Assumed maximum characters per token.
+
+If a text has too many characters by this measure, its tokens are not counted.
+"""
 
 _COUNTED_CHARS = 4_000
-"""Characters whose tokens are counted. The count of a longer text is extrapolated."""
+"""Maximum characters of a text whose tokens are counted.
+
+The count of a longer text is extrapolated from its beginning.
+"""
 
 CountTokens = Callable[[str], int]
 """Function that counts a text's tokens."""
@@ -110,7 +116,7 @@ def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: b
 def _fallback_forms(
     passage: Passage, seen: Collection[str], line_size: CountTokens
 ) -> Sequence[tuple[ShownPassage, int]]:
-    """Return the ways to show a passage, fullest first, each with the tokens for its text."""
+    """Return the ways to show a passage, fullest first, each with tokens to reserve for text."""
     bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
     if _has_seen(seen, passage):
         return [(ShownPassage(bare, passage_id(passage), section, form="seen"), 0)]
@@ -123,7 +129,7 @@ def _fallback_forms(
 
 
 def _has_seen(seen: Collection[str], passage: Passage) -> bool:
-    """Return whether the `seen` ids cover the passage's whole match."""
+    """Return whether an id in `seen` covers the passage's whole match."""
     match = matched_lines(passage)
     whole_or_lines = re.compile(rf"{passage_id(passage)}(?::(\d{{1,9}})-(\d{{1,9}}))?")
     for seen_id in filter(None, map(whole_or_lines.fullmatch, seen)):
@@ -136,7 +142,10 @@ def _has_seen(seen: Collection[str], passage: Passage) -> bool:
 def _fitting_lines(
     passage: Passage, room: int, line_size: CountTokens, marked: Callable[[Passage], Passage]
 ) -> ShownLines:
-    """Return the section if it fits, else the matched part, else the best lines of that part."""
+    """Return the lines to show in `room` tokens.
+
+    These are the whole section if it fits, else the matched part, else the best lines of that part.
+    """
     for lines in (all_lines(passage), matched_part(passage)):
         # skip counting if the text is far too long
         if len(lines.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(lines, line_size) <= room:
@@ -179,7 +188,7 @@ def fit_rows(rows: Sequence[_Item], room: int, cost: Callable[[_Item], int]) -> 
 
 
 def fit_parts(parts: Mapping[str, Any], room: int, size: CountTokens) -> dict[str, Any]:
-    """Return the parts of structured content that fit; earlier parts have priority."""
+    """Return the parts that fit into `room` tokens as JSON. Earlier parts have priority."""
     fitting = {}
     for name, value in parts.items():
         cost = size(compact_json({name: value}))
@@ -190,7 +199,10 @@ def fit_parts(parts: Mapping[str, Any], room: int, size: CountTokens) -> dict[st
 
 
 def fit_lines(text: str, room: int, line_size: CountTokens) -> str:
-    """Return the first lines that fit, or the start of the first line if it is too long."""
+    """Return the leading lines of a text that fit into `room` tokens.
+
+    If even the first line is too long, return its start with an ellipsis.
+    """
     lines, longest = text.split("\n"), _MAX_TOKEN_CHARS * room
     # skip counting if a line is far too long
     fitting = fit_rows(
@@ -209,7 +221,10 @@ def fit_line(line: str, room: int, size: CountTokens) -> str:
 
 
 def line_counter(size: CountTokens) -> CountTokens:
-    """Return a cached function that counts the tokens of a line and its line break in JSON."""
+    """Return a function that counts the tokens of a line in JSON, including its line break.
+
+    The function counts each line only once.
+    """
     counts: dict[str, int] = {}
 
     def line_size(line: str) -> int:

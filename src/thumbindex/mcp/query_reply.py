@@ -57,7 +57,7 @@ _WHY_OVERHEAD = 100
 """Tokens reserved for the text and fields around an explanation."""
 
 _EXPLAIN_FACTOR = 4
-"""An explained answer may have this many times the default token budget."""
+"""By default, an explained answer has this many times the token budget of other answers."""
 
 _QUERY_ARGUMENTS = ("also", "passage", "limit", "folder", "path", "tag", "since", "until")
 """Optional arguments of the `query` tool that define the search."""
@@ -83,7 +83,7 @@ class PassageFormat:
     link: Callable[[Passage], str] = lambda _: ""  # a link that opens the note in an editor
 
     def cost(self, shown: ShownPassage, size: CountTokens) -> int:
-        """Return a passage's tokens: as text with a link, or as JSON if that is more."""
+        """Return a passage's tokens, as text with a link or as JSON, whichever has more."""
         passage = shown.passage
         link = (
             size(compact_json(resource_link(passage.folder, passage.path)))
@@ -347,7 +347,7 @@ def fit_answer(
 
 
 def reply_tokens(reply: Reply, size: CountTokens) -> int:
-    """Return a reply's tokens: as text with links, or as JSON if that is more."""
+    """Return a reply's tokens, as text with links or as JSON, whichever has more."""
     return max(
         size(reply.text) + sum(size(compact_json(link)) for link in reply.links),
         size(compact_json(reply.structured)),

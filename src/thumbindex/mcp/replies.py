@@ -44,7 +44,10 @@ _VERIFY_OVERHEAD = 60
 """Tokens reserved for the text and fields around verified citations."""
 
 _MAX_ERROR_CHARS = 200
-"""Maximum characters of a path that cannot be read. Its error may have twice as many."""
+"""If a path cannot be read, the reply contains at most this many characters of the path.
+
+The error message may have twice as many characters.
+"""
 
 _MAX_PROBLEMS = 5
 """Maximum problems listed per folder; `thumbindex status --json` lists all."""
@@ -118,7 +121,6 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
 
 
 def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
-    """Return the first lines of an excerpt that fit."""
     text = fit_lines(excerpt.text, room, line_counter(size))
     if text == excerpt.text:
         return excerpt
@@ -126,7 +128,10 @@ def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
 
 
 def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
-    """Return the shown lines under their citation. If lines are left out, name the next ones."""
+    """Return the text of `shown` under its citation.
+
+    If `shown` is a cut `excerpt`, also name the lines to continue with.
+    """
     head = (
         f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} "
         f"({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
@@ -244,7 +249,7 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Return the state of each citation in a text. Citations that no longer hold have details."""
+    """Return the state of each citation in a text, with details unless the state is `there`."""
     verification = library.verify(arguments["text"])
     several, size = len(library.folders) > 1, library.count_tokens
     head = verification_sentence(verification)
@@ -281,7 +286,10 @@ def _check_payload(check: CitationCheck) -> dict[str, Any]:
 def reply_status(
     library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()
 ) -> Reply:
-    """Return the state of each folder's index, and the library host's messages."""
+    """Return the state of each folder's index.
+
+    `notes` are the library host's messages, and `progress` is its indexing progress.
+    """
     folders = library.status()
     notes = [*notes, *filter(None, [missing_folders_sentence(library.missing_folders())])]
     structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}

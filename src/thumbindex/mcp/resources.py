@@ -1,4 +1,4 @@
-"""Documents as MCP resources: addresses, listing, completion and subscriptions."""
+"""Documents as MCP resources: URIs, listing, completion and subscriptions."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ RESOURCE_TEMPLATE = SCHEME + "{folder}/{+path}"
 MARKDOWN_TYPE = "text/markdown"
 
 _MAX_URI_CHARS = 16_384
-"""Maximum characters of an address: enough for a percent-encoded path of 4,096 bytes."""
+"""Maximum characters of a URI: enough for a percent-encoded path of 4,096 bytes."""
 
 _RESOURCES_PER_PAGE = 200
-"""Resources per page of the list (about 40 KB)."""
+"""Resources per page of `resources/list`. A full page has about 40 KB."""
 
 _MAX_COMPLETIONS = 100
-"""Maximum completions the protocol allows in one answer."""
+"""Maximum completions per response. The protocol allows no more."""
 
 
 def parse_uri(uri: str) -> tuple[str, str]:
-    """Parse the address of a resource or passage into folder and path. Raises UsageError."""
+    """Parse the URI of a resource or passage into folder and path. Raises UsageError."""
     if len(uri) > _MAX_URI_CHARS:
         raise UsageError(
             f"The address has {len(uri):,} characters; the maximum is {_MAX_URI_CHARS:,}."
@@ -70,7 +70,7 @@ def list_resources(
 ) -> tuple[tuple[OutlineEntry, ...], str | None]:
     """Return a page of documents and the next cursor, which is None on the last page."""
     after = ("", "") if cursor is None else parse_uri(cursor)
-    # the cursor is the last address: positions change if documents are added or deleted
+    # the cursor is the URI of the last document: positions change if documents are added or deleted
     page = library.browse(
         lambda entries: (entry for entry in entries if (entry.folder, entry.path) > after),
         _RESOURCES_PER_PAGE + 1,
@@ -84,7 +84,10 @@ def list_resources(
 def complete_argument(
     library: Library, argument: str, value: str, folder: str | None = None
 ) -> tuple[list[str], bool]:
-    """Return completions for the template's `folder` or `path`, and whether there are more."""
+    """Return completions of `value`, and whether there are more.
+
+    `argument` is the template's `folder` or `path`.
+    """
     folders = [name for name, _ in library.folders]
     values: Iterable[str] = ()
     if argument == "folder":
@@ -103,7 +106,10 @@ _DocumentKey = tuple[str, str]
 """Folder and path."""
 
 MAX_SUBSCRIBED = 1_000
-"""Maximum documents that a client or stream can watch: each change is compared with all."""
+"""Maximum documents that a client or stream can subscribe to.
+
+The server compares each change with all of them.
+"""
 
 
 class Subscriber:
@@ -121,7 +127,10 @@ class Subscriber:
         self._wake = anyio.Event()
 
     def subscribe(self, address: _DocumentKey, uri: str) -> None:
-        """Notify the client of a document's changes. Raises UsageError if there are too many."""
+        """Notify the client of a document's changes from now on.
+
+        Raises UsageError if the client already subscribes to `MAX_SUBSCRIBED` documents.
+        """
         if address not in self._subscribed and len(self._subscribed) >= MAX_SUBSCRIBED:
             raise UsageError(
                 f"You can subscribe to at most {MAX_SUBSCRIBED:,} documents: unsubscribe from "
@@ -134,7 +143,10 @@ class Subscriber:
         self._subscribed.pop(address, None)
 
     def add_changes(self, changed: Iterable[_DocumentKey], listed: bool) -> None:
-        """Queue changes to send. `listed` tells whether the list of documents changed."""
+        """Queue notifications about the `changed` documents that the client subscribes to.
+
+        If `listed`, also queue a notification that the list of documents changed.
+        """
         uris = (self._subscribed[address] for address in changed if address in self._subscribed)
         self._updated |= dict.fromkeys(uris)
         self._listed = self._listed or listed
@@ -142,7 +154,7 @@ class Subscriber:
             self._wake.set()
 
     async def send_notifications(self) -> None:
-        """Send queued changes until cancelled."""
+        """Send queued notifications until cancelled."""
         while True:
             await self._wake.wait()
             self._wake = anyio.Event()
@@ -155,9 +167,10 @@ class Subscriber:
 
 
 class Subscribers:
-    """Subscribed clients: connections with earlier protocol versions, and streams of later ones.
+    """The clients to notify of changes. A slow client does not delay the others.
 
-    A slow client does not delay the others.
+    A client with a protocol version before 2026-07-28 is notified through its connection, and other
+    clients through the streams that they open.
     """
 
     def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup) -> None:
@@ -199,7 +212,7 @@ class Subscribers:
         )
 
     async def publish(self, changes_by_folder: Mapping[str, Changes]) -> None:
-        """Queue changes of the indexes for all clients."""
+        """Queue notifications about changes in the indexes, for all clients."""
         changed = [
             (name, path)
             for name, changes in changes_by_folder.items()
@@ -214,7 +227,7 @@ class Subscribers:
             await self._bus.publish(ResourceUpdated(format_address(*address)))
 
     def document_key(self, uri: str) -> _DocumentKey:
-        """Return the folder and path of an address. Raises UsageError if the folder is unknown."""
+        """Return the folder and path of a URI. Raises UsageError if the folder is unknown."""
         folder, path = parse_uri(uri)
         if folder not in (folders := self._folders()):
             raise UnknownFolderError(
@@ -234,7 +247,7 @@ async def subscriptions_lifespan(
     listen: Callable[[Listener], Callable[[], object]],
     folders: Callable[[], Collection[str]],
 ) -> AsyncIterator[Subscribers]:
-    """Notify clients of changes while the context is open."""
+    """Yield the clients to notify, and notify them of changes while the context is open."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
         subscribers = Subscribers(folders, group)
 

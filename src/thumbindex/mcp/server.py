@@ -58,7 +58,10 @@ _TOOL_ANNOTATIONS: Mapping[str, bool] = {
 """Annotations that all tools share."""
 
 _VERSIONS_WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
-"""Protocol versions without resource links. Strict clients reject answers with links."""
+"""Protocol versions that have no resource links.
+
+Strict clients of these versions reject results that contain links.
+"""
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,7 +90,10 @@ class _CallState:
 
 
 async def _run_in_thread(work: Callable[[_CallState], _Result], session: ServerSession) -> _Result:
-    """Run `work` in a thread and report its progress. If cancelled, do not wait for the thread."""
+    """Run `work` in a thread, and report its progress to the client.
+
+    If the request is cancelled, return without waiting for the thread.
+    """
     call = _CallState()
 
     async def report_progress() -> None:
@@ -122,7 +128,10 @@ _MAX_DIRECTORIES = 12
 """Maximum directories listed per folder in the instructions."""
 
 _MAX_INSTRUCTION_CHARS = 6_000
-"""Maximum characters of the instructions; a model reads them in every conversation."""
+"""Maximum characters of the instructions, because a model reads them in every conversation.
+
+If more folders do not fit, the instructions contain only their number.
+"""
 
 
 def server_instructions(
@@ -130,9 +139,10 @@ def server_instructions(
     may_name: NameableDirectories | None = None,
     about: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the instructions for the model: rules, and the folders with top-level directories.
+    """Return the instructions for the model: rules, and the folders with their directories.
 
-    `may_name` filters the directories of a folder. `about` holds the owners' descriptions.
+    `may_name` decides which top-level directories are listed. `about` holds the folders'
+    descriptions by name.
     """
     lines = [
         (
@@ -268,7 +278,10 @@ class _Requests:
         }
 
     async def follow_client(self, ctx: Any, params: types.NotificationParams) -> None:
-        """Notify a client with an earlier protocol version when the list of documents changes."""
+        """From now on, notify the client when the list of documents changes.
+
+        Only clients with a protocol version before 2026-07-28 need this.
+        """
         _subscribers(ctx).for_session(ctx.session)
 
     async def list_tools(
@@ -334,7 +347,6 @@ class _Requests:
     async def list_templates(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """List the resource templates: there is one."""
         template = types.ResourceTemplate(
             uri_template=RESOURCE_TEMPLATE,
             name="document",
@@ -347,7 +359,7 @@ class _Requests:
     async def read_resource(
         self, ctx: Any, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """Read a whole document, or a passage by its address."""
+        """Read a whole document or a passage by its URI."""
         uri = str(params.uri)
 
         def read() -> str:
@@ -363,7 +375,10 @@ class _Requests:
         )
 
     async def subscribe(self, ctx: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Notify a client with an earlier protocol version of a document's changes."""
+        """From now on, notify the client of a document's changes.
+
+        Only clients with a protocol version before 2026-07-28 need this.
+        """
         self._library_host.start()
         with _as_protocol_errors():
             subscribers, uri = _subscribers(ctx), str(params.uri)
@@ -373,7 +388,6 @@ class _Requests:
     async def unsubscribe(
         self, ctx: Any, params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
-        """End a client's subscription."""
         with _as_protocol_errors():
             subscribers = _subscribers(ctx)
             subscribers.for_session(ctx.session).unsubscribe(
@@ -391,7 +405,6 @@ class _Requests:
     async def list_prompts(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        """List the prompts: there is one."""
         question = types.PromptArgument(
             name="question", description="Question to answer from the notes", required=True
         )
@@ -409,7 +422,6 @@ class _Requests:
     async def get_prompt(
         self, ctx: Any, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        """Return the prompt for a question."""
         question = (params.arguments or {}).get("question", "").strip()
         if params.name != _PROMPT_NAME or not 0 < len(question) <= MAX_QUERY_CHARS:
             raise MCPError(
@@ -443,7 +455,10 @@ class _Requests:
     def _over_index(
         self, reply: Callable[..., Reply]
     ) -> Callable[[Mapping[str, Any], _CallState], Reply]:
-        """Return a tool that waits for the index. Errors for unknown paths mention indexing."""
+        """Return a tool that waits for the index, then calls `reply`.
+
+        During indexing, errors for unknown paths say that the note may not be indexed yet.
+        """
 
         def reply_when_indexed(arguments: Mapping[str, Any], call: _CallState) -> Reply:
             self._library_host.await_words(on_progress=call.report, interrupted=call.is_cancelled)
@@ -459,7 +474,6 @@ class _Requests:
         return reply_when_indexed
 
     async def _run(self, ctx: Any, work: Callable[[], _Result]) -> _Result:
-        """Run library work in a worker thread."""
         with _as_protocol_errors():
             return await _run_in_thread(
                 lambda call: self._library_host.answer_after_repair(work, call.is_cancelled),

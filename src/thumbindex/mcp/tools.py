@@ -237,7 +237,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the arguments of a tool call if they are valid. Raises UsageError.
 
-    Nulls are dropped. A single string becomes a list if the argument is a list.
+    Nulls are dropped. If an argument must be a list, a single string becomes a list of one.
     """
     tool, arguments = (
         replace_surrogates(tool[:_MAX_NAME_CHARS]),
