@@ -1,10 +1,11 @@
-"""Stage confidence: the likelihood that the best page answers the query.
+"""Stage confidence: the likelihood that the best document answers the query.
 
 The confidence combines two signals, because neither is reliable alone:
 
-- Prominence: the cosine of the page is far above the cosines of other pages.
-- Grounding: the chunks of the page that are nearest to the query contain the query's words. Rare
-  words count most.
+- Prominence: the highest cosine of the document's chunks is far above the cosines of other
+  documents' chunks.
+- Grounding: the chunks of the document that are nearest to the query contain the query's words.
+  Rare words count most.
 
 The confidence does not depend on the scores from fusion.
 """
@@ -30,8 +31,8 @@ from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.query.understand import stop_weights
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
-"""Range of the confidence without vectors, from a section that contains hardly any of the query's
-words to a section that contains all of them.
+"""Without vectors, the confidence increases from the first value to the second with the fraction of
+the query's words in the section. If the section contains none of them, the confidence is 0.
 """
 
 _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
@@ -41,36 +42,44 @@ _MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 6.5
 """Standard deviations above the mean cosine at which the prominence is 0, and at which it is 1."""
 
 _ON_TOPIC_FACTOR = 1.5
-"""If a page's cosine is this factor times `_MAX_DEVIATIONS` above the mean, the page is on topic,
-even if all notes are similar.
+"""A document is on topic, even if all notes are similar, if its cosine is
+`_ON_TOPIC_FACTOR * _MAX_DEVIATIONS` standard deviations above the mean.
 """
 
-_PAGES_SCORED = 5
-"""The answer is refused only if this many of the best pages all score below `abstain_below`."""
+_DOCUMENTS_SCORED = 5
+"""All candidates are dropped only if this many of the best documents all score below
+`abstain_below`.
+"""
 
 _NEAREST_SHOWN = 3
-"""Maximum number of pages shown with a refusal, because the refusal may be wrong."""
+"""If all candidates are dropped, at most this many documents are shown as the closest, because they
+may answer the query after all.
+"""
 
 SAMPLE_SIZE = 512
 """Number of evenly spaced chunks that are sampled to represent all notes."""
 
 _MAX_DENSITY = 8
-"""Maximum factor by which the sample becomes denser if most chunks have no vector."""
+"""If most of the sampled chunks have no vector, up to this many times as many are sampled."""
 
 _PRIOR_COUNT, _PRIOR_SPREAD = 4, 0.08
-"""Pseudo-count and standard deviation of a prior with mean 0, which stabilizes small samples."""
+"""Pseudo-count and standard deviation of a prior with mean 0. `standard_deviations` adds the prior
+to the cosines, so that small samples give stable results.
+"""
 
 _PAIRWISE_SAMPLE, _MIN_PAIRWISE = 256, 8
-"""Maximum number of chunks that are compared with each other, and the minimum for a result."""
+"""At most the first number of chunks are compared with each other. If there are fewer than the
+second number, `_cosine_range` returns default values.
+"""
 
 _DEFAULT_NEAR, _MIN_SPAN = 0.5, 0.25
-"""The cosine `near` of `_cosine_range` if there are too few chunks, and the minimum difference of
-`near` and `far`.
+"""The cosine `near` that `_cosine_range` returns if there are too few chunks, and the minimum
+difference between `near` and `far`.
 """
 
 _OFF_TOPIC, _ON_TOPIC = 0.3, 0.6
-"""A page is off topic if its cosine is below the first position between `far` (0) and `near` (1),
-and on topic if its cosine is above the second.
+"""A document's cosine is rescaled, so that `far` becomes 0 and `near` becomes 1. Below the first
+value, the document is off topic. Above the second value, the document is on topic.
 """
 
 _HYPOTHETICAL = "passage"
@@ -82,13 +91,14 @@ _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 def confidence(search: Search, tools: Tools) -> Search:
     """Set the confidence of the answer, and drop irrelevant candidates.
 
-    If the confidence is too low, drop all candidates.
+    If none of the best documents is likely to answer the query, drop all candidates.
     """
     settings = tools.settings.confidence
-    pages: dict[DocumentId, Candidate] = {}
+    best_by_document: dict[DocumentId, Candidate] = {}
     for candidate in search.candidates:
-        pages.setdefault(candidate.document, candidate)
-    best, scorer = list(pages.values())[:_PAGES_SCORED], _PageScorer(search, tools)
+        best_by_document.setdefault(candidate.document, candidate)
+    best = list(best_by_document.values())[:_DOCUMENTS_SCORED]
+    scorer = _DocumentScorer(search, tools)
     is_named = any(candidate.name_kind for candidate in search.candidates)
     first = scorer.score(best[0]) if best and not is_named else 0.0
     certainty = 1.0 if is_named else first
@@ -106,7 +116,7 @@ def confidence(search: Search, tools: Tools) -> Search:
             f"confidence {certainty:.2f} is below {settings.abstain_below:.2f}: "
             "nothing in the index answers this"
         )
-        near = tuple(page for page, score in zip(best, scores, strict=False) if score)
+        near = tuple(each for each, score in zip(best, scores, strict=False) if score)
         return replace(
             _drop_candidates(search, search.candidates, reason, tools),
             answerable=False,
@@ -167,7 +177,7 @@ class _QueryTerm:
 
 
 class _WeighedPhrasing(NamedTuple):
-    """A phrasing with its terms. `known` and `codes` are shares of the terms, weighted by idf."""
+    """A phrasing with its terms. `known` and `codes` are idf-weighted fractions of the terms."""
 
     name: str
     vector: Vector | None
@@ -176,15 +186,13 @@ class _WeighedPhrasing(NamedTuple):
     codes: float  # codes, such as BL-52003, which a model splits into bl, -, 52, 00, 3
 
 
-class _PageScorer:
-    """Scores the pages of a search."""
-
+class _DocumentScorer:
     def __init__(self, search: Search, tools: Tools) -> None:
         self._search, self._tools = search, tools
         self._selections: dict[tuple[str, bool], Selection] = {}
 
     def score(self, best: Candidate) -> float:
-        """Score the page of a candidate: the mean of its scores for the query and the rewordings.
+        """Score a candidate's document: the mean of its scores for the query and the rewordings.
 
         Rewordings without a known word are ignored. A hypothetical answer can only lower the score.
         """
@@ -199,11 +207,12 @@ class _PageScorer:
         return min(sum(rewordings) / len(rewordings), sum(phrasings) / len(phrasings))
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
-        """Score the page of a candidate for one phrasing.
+        """Score a candidate's document for one phrasing.
 
-        The score combines both signals. For the share of codes in the phrasing, only words count.
-        If the candidate has no vector, or the model does not know the page's language, words alone
-        count.
+        The score combines prominence and grounding. The larger the fraction of codes in the
+        phrasing, the more the score depends on the words that the section contains. If the
+        candidate has no vector, or the model does not know the document's language, the score
+        depends on these words only.
         """
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         by_words = self._score_by_words(phrasing, best)
@@ -211,14 +220,14 @@ class _PageScorer:
             return by_words
         if not reads_language(catalog.documents[best.document].language, embedder.knows):
             return by_words
-        page = chunk_ids_of(best.document, self._tools)
-        cosines = np.round(self._tools.cosines(page, phrasing.vector), COSINE_DIGITS)
-        if math.isnan(cosines[page.index(best.id)]):
+        chunks = chunk_ids_of(best.document, self._tools)
+        cosines = np.round(self._tools.cosines(chunks, phrasing.vector), COSINE_DIGITS)
+        if math.isnan(cosines[chunks.index(best.id)]):
             return by_words
         nearest = float(np.nanmax(cosines))
-        prominence = self._sample.prominence(phrasing.vector, nearest, page) * phrasing.known
-        on_page = [(term.idf, term.chunks.among(page)) for term in phrasing.terms]
-        score = _VECTOR_WEIGHT * prominence + _GROUNDING_WEIGHT * grounding(cosines, on_page)
+        prominence = self._sample.prominence(phrasing.vector, nearest, chunks) * phrasing.known
+        masks = [(term.idf, term.chunks.among(chunks)) for term in phrasing.terms]
+        score = _VECTOR_WEIGHT * prominence + _GROUNDING_WEIGHT * grounding(cosines, masks)
         return score + phrasing.codes * (by_words - score) if phrasing.codes else score
 
     def _score_by_words(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
@@ -261,13 +270,13 @@ class _Sample:
                 self.chunks, self._vectors, _ = _draw_sample(denser, within, tools)
         self._range = _cosine_range(self._vectors[:: 1 + len(self.chunks) // _PAIRWISE_SAMPLE])
 
-    def prominence(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
-        """Return how far the cosine of a page is above the cosines of other pages, from 0 to 1.
+    def prominence(self, query: Vector, cosine: float, chunks: Collection[ChunkId]) -> float:
+        """Return how far a document's cosine is above those of chunks elsewhere, from 0 to 1.
 
-        The result is lower if the page is off topic.
+        `chunks` are the document's own chunks. The result is lower if the document is off topic.
         """
-        page_chunks = set(page)
-        elsewhere = np.array([n not in page_chunks for n in self.chunks], dtype=np.bool_)
+        own = set(chunks)
+        elsewhere = np.array([n not in own for n in self.chunks], dtype=np.bool_)
         others = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
         far, near = self._range
         above = standard_deviations(cosine, others)
@@ -283,7 +292,8 @@ def _draw_sample(
 ) -> tuple[Sequence[ChunkId], Matrix, float]:
     """Sample every `step`-th chunk.
 
-    Return the sampled chunks that have a vector, their vectors, and their share of the sample.
+    Return the sampled chunks that have a vector, the vectors, and the fraction of all sampled
+    chunks that have one.
     """
     chunks = tools.snapshot.catalog.every_nth(step, within)
     vectors = tools.snapshot.vector.vectors(chunks)
@@ -314,8 +324,8 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
 def _cosine_range(vectors: Matrix) -> tuple[float, float]:
     """Return two cosines, `far` and `near`.
 
-    `far` is the mean cosine of two chunks. `near` is the median cosine of a chunk and its
-    nearest chunk.
+    `far` is the mean cosine of all pairs of chunks. `near` is the median, over all chunks, of the
+    cosine of a chunk and its nearest chunk.
     """
     if len(vectors) < _MIN_PAIRWISE:
         return 0.0, _DEFAULT_NEAR
@@ -337,7 +347,7 @@ def _ramp(value: float, low: float, high: float) -> float:
 
 
 def _idf_share(terms: Sequence[_QueryTerm], counted: Sequence[bool]) -> float:
-    """Return the idf-weighted share of the counted terms, or 0 if there are no terms."""
+    """Return the idf-weighted fraction of terms that are True in `counted`; 0 without terms."""
     total = sum(term.idf for term in terms)
     if not total:
         return 0.0
@@ -349,8 +359,8 @@ def query_terms(
 ) -> tuple[_QueryTerm, ...]:
     """Return the words and the whole identifiers of a phrasing, with the chunks that contain them.
 
-    `cache` keeps the chunks of each text. Its keys also tell whether the text was looked up
-    verbatim.
+    `cache` stores the chunks that contain a text. Its keys are pairs of the text and whether the
+    text was looked up verbatim.
     """
     keyword, total = tools.snapshot.keyword, len(tools.snapshot.catalog)
     cache = {} if cache is None else cache
@@ -380,9 +390,10 @@ def query_terms(
 def grounding(cosines: Vector, terms: Sequence[tuple[float, Mask]]) -> float:
     """Return how close to the query the chunks with the query's words are, from 0 to 1.
 
-    If the nearest chunk of the page contains all words, the result is 1. `terms` has each term's
-    idf, and a mask of the page's chunks that contain the term. The weight of a term is its squared
-    idf. A chunk without a vector counts as nearest.
+    If the nearest chunk of a document contains all words, the result is 1. `cosines` has the cosine
+    of each of the document's chunks with the query. `terms` has each term's idf, and a mask of the
+    chunks that contain the term. The weight of a term is its squared idf. A chunk without a vector
+    counts as the nearest.
     """
     best, total = float(np.nanmax(cosines)), sum(idf**2 for idf, _ in terms)
     if best <= 0 or not total:

@@ -1,5 +1,5 @@
-"""The stages that merge copies: versions of a page, copies that indexing found, and candidates with
-the same text or field, or with similar 3-grams or vectors.
+"""The stages that merge copies: versions of a document, copies that indexing found, and candidates
+with the same text or field, or with similar 3-grams or vectors.
 """
 
 from __future__ import annotations
@@ -74,10 +74,11 @@ def merge_copies(
     copies: Mapping[int, CopyOf],
     shown: Mapping[int, Candidate] = MappingProxyType({}),
 ) -> Search:
-    """Remove the copies. Each survivor keeps its rank and score, and lists its copies' places.
+    """Remove the copies, and add their chunks to `also_in` of their survivors.
 
-    `shown` replaces survivors, by position. A candidate that the query names is removed only if
-    `shown` replaces its survivor.
+    `copies` maps the position of each copy to its survivor, which keeps its rank and score. `shown`
+    maps the positions of survivors to candidates that replace them. A candidate that the query
+    names is removed only if `shown` replaces its survivor.
     """
     candidates = search.candidates
     copies = {
@@ -184,7 +185,10 @@ def _merge_similar(
     why: Callable[[int, int], str],
     order: Sequence[int] = (),
 ) -> Search:
-    """Merge similar candidates, unless `_reason_apart` objects. The first in `order` survives."""
+    """Merge the pairs in `alike`, unless `_reason_apart` returns a reason.
+
+    The candidate that is first in `order` survives; by default, the first candidate.
+    """
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     order = order or range(len(candidates))
     copies = assign_survivors(
@@ -267,7 +271,7 @@ _FIELDS = {"path", "folder", "title", "author", "category", "type", "date"}
 def _field(document: Document, path: str) -> str | None:
     """Return a field of a document as JSON, or None.
 
-    A path such as `front_matter.book.id` leads to a field of the front matter.
+    A path such as `front_matter.book.id` names a field in front matter.
     """
     value: Any = getattr(document, path) if path in _FIELDS else None
     if path.startswith("front_matter."):
@@ -284,7 +288,7 @@ def _value_at(values: Mapping[str, Any], path: str) -> Any:
     return _value_at(inner, remaining) if remaining and isinstance(inner, Mapping) else None
 
 
-# ------------------------------------------------------------------ versions of a page
+# ------------------------------------------------------------------ versions of a document
 
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
 _DATE = re.compile(r"(?:19|20)\d\d([-._])\d{1,2}\1\d{1,2}")
@@ -326,9 +330,10 @@ def _merge_groups(
     groups: Sequence[tuple[Sequence[int], Candidate]],
     why: str,
 ) -> Search:
-    """Merge the candidates at each group of positions into the candidate given with the group.
+    """Merge each group of candidates into one candidate.
 
-    The merged candidate gets the rank and score of the first position.
+    Each of `groups` has the positions of the candidates, and the candidate that replaces them. The
+    replacement gets the rank and score of the candidate at the first position.
     """
     candidates = search.candidates
     copies = {at: CopyOf(group[0], why) for group, _ in groups for at in group}
@@ -342,7 +347,7 @@ def _merge_groups(
 def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate:
     """Return `shown` with the score of the first member.
 
-    In each retriever, it gets the best rank of all members.
+    For each retriever, `shown` gets the best rank of any member.
     """
     sources = {
         name: min(member.sources[name] for member in members if name in member.sources)
@@ -362,7 +367,7 @@ def _age_key(document: Document) -> tuple[int, float]:
 
 
 _MAX_DATED_COPIES = 500
-"""Maximum copies of one text whose dates are compared."""
+"""Maximum copies of a text whose dates are compared to find the newest copy."""
 
 
 def dedup_known(search: Search, tools: Tools) -> Search:
@@ -405,7 +410,7 @@ def _newest_copy(
     """Return the newest copy. If several are equally new, return the best-ranked of them.
 
     A copy in `others`, which no retriever found, can also be returned, if it passes the filters and
-    is not another version of the page.
+    its document is not another version of the document of the newest candidate.
     """
     catalog = tools.snapshot.catalog
     documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
@@ -429,7 +434,10 @@ in the folder `work`.
 
 
 def dedup_versions(search: Search, tools: Tools) -> Search:
-    """Merge the versions of a page, and show the version that `_choose_version` returns."""
+    """Merge the versions of a chunk in several versions of a document.
+
+    Of each group of versions, `_choose_version` returns the one to show.
+    """
     candidates = search.candidates
     groups: list[tuple[Sequence[int], Candidate]] = []
     for positions in _version_groups(candidates, tools):
@@ -448,7 +456,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
 
 
 def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
-    """Return groups of positions. Each group has the versions of one passage.
+    """Return groups of positions. Each group has the versions of one chunk.
 
     A group has at most one chunk of each document.
     """
@@ -474,10 +482,11 @@ def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple
 
 
 def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
-    """Return whether two near copies are one passage in two versions of a page.
+    """Return whether two near copies are from two versions of a document, such as `5.1/x.md` and
+    `5.2/x.md`.
 
-    If only the folders' versions differ, the texts may differ in any way. If the file names differ,
-    each note may be about one release, so the texts must agree except for the version.
+    If only the versions in folder names differ, the texts may differ in any way. If the file names
+    differ, each document may be about one release, so the texts must agree except for the version.
     """
     documents = tools.snapshot.catalog.documents
     paths = [_full_path(documents[candidate.document]) for candidate in (first, second)]
@@ -509,7 +518,8 @@ def _full_path(document: Document) -> str:
 def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
     """Return the version to show.
 
-    It is the version that the query names, or else the one with the most exact terms of the query.
+    It is the version that the query names, or else the one that contains the most exact terms of
+    the query.
     Ties go to the highest version, then to the newest document, then to the first candidate.
     """
     documents = [catalog.documents[candidate.document] for candidate in candidates]

@@ -24,13 +24,13 @@ _OTHER_FORM_WEIGHT = 0.25
 """Weight of another form of a word, relative to the form in the query."""
 
 _MAX_COMPOUND_LETTERS = 60
-"""Maximum letters of a word to split. The time grows with the square of the length."""
+"""Longer words are not split, because the time grows with the square of the length."""
 
 _MIN_PART_LETTERS = 3
-"""Minimum letters of both parts of a compound."""
+"""Minimum letters of each part of a compound that is split."""
 
 _MAX_FORM_WORDS = 8
-"""Maximum words of a term whose other forms are looked up."""
+"""Terms with up to this many words are looked up as abbreviations or long forms."""
 
 _MAX_QUERY_WORDS = 40
 """Only this many words of a query, from its beginning, get other forms."""
@@ -77,11 +77,11 @@ def abbreviation_forms(
     runs: Sequence[Sequence[str]],
     defined: Callable[[Collection[str]], Mapping[Abbreviation, int]],
 ) -> list[OtherForm]:
-    """Return the long forms of abbreviations in a query, and the abbreviations of long forms.
+    """Return the long form of each abbreviation in `runs`, and the abbreviation of each long form.
 
-    If documents define a form differently, the definition in most documents is used. `defined`
-    takes short forms and keys of long forms. It returns the matching abbreviations, and the number
-    of documents that define each.
+    If documents define an abbreviation differently, the definition in most documents is used.
+    `defined` takes short forms and keys of long forms. It returns the matching abbreviations, and
+    the number of documents that define each of them.
     """
     keys = {gram: form_key(gram) for run in runs for gram in _ngrams(run)}
     counts = defined({*keys, *keys.values()})
@@ -119,7 +119,7 @@ def spell_out_abbreviations(
 ) -> str:
     """Append the long forms of abbreviations that are not in the model's vocabulary.
 
-    Return "" if there are none.
+    Return "" if there are no such long forms.
     """
     short = (form for form in forms if " " not in form.term and len(form.form) > len(form.term))
     added = [form.form for form in short if embedder is not None and not embedder.knows(form.term)]

@@ -110,7 +110,7 @@ def _explanation(
 def _match_evidence(
     chunks: Sequence[ChunkId], search: Search, tools: Tools
 ) -> tuple[MatchEvidence, ...]:
-    """Return the best-ranked of the chunks in each retriever's list."""
+    """Return the rank and score of the best of the chunks in each retriever's list."""
     weights = retriever_weights(search, tools.settings)
     hits = {name: _best_hit(chunks, ranked) for name, ranked in search.lists.items()}
     return tuple(
@@ -334,7 +334,7 @@ def _outcome(
 def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
-    """Describe the filter that excludes the chunks. If no filter does, the chunks are repeats."""
+    """Describe the filter that excludes the chunks, or say that they repeat other chunks."""
     filters, tags = answer.query.filters, f"the note's tags: {', '.join(document.tags) or 'none'}"
     path, day = (
         f"the note's path: {document.path}",

@@ -24,7 +24,7 @@ from thumbindex.query.understand import stop_weights
 from thumbindex.text import fold_line, name_key, words
 
 _MAX_NOTES = 3
-"""Maximum notes with the same heading or date. A more common heading or date is ambiguous."""
+"""If more notes have a heading or date, the heading or date is too ambiguous to name them."""
 
 _DATE_MARGIN = 2
 """The notes of a date come first unless another note contains more than this many additional words
@@ -35,7 +35,7 @@ _PREFIX_DISTANCE = 2
 """`distance` of a note whose file name only begins with the date."""
 
 _MAX_WORDS_CHECKED = 12
-"""Maximum words of a query that are looked up."""
+"""Maximum words of a query that are looked up to decide whether the query is about its date."""
 
 _MAX_HEADING_CHUNKS = 2_000
 """Maximum chunks under headings with the query's words. If there are more, the words are too
@@ -43,10 +43,10 @@ common for a name.
 """
 
 _MAX_SYMBOLS = 6
-"""Maximum symbols that a query may omit from a short name."""
+"""A name may have this many more symbols than the typed name, plus one for every three letters."""
 
 _MIN_OPEN_NAME = 3
-"""Minimum letters of a name before a final `#`. In C#, the `#` is part of the name."""
+"""If the name before a final `#` has fewer letters, as in C#, the `#` is part of the name."""
 
 _MAX_SAME_NAME = 2_000
 """Maximum notes with the same file name, such as `index.md`, that are compared with a query."""
@@ -79,8 +79,8 @@ class _NameReference(NamedTuple):
 def match_names(search: Search, tools: Tools) -> Search:
     """Move the notes that the query names to the front, each with its best or first chunk.
 
-    If the query names no note, move the notes named after its day or month to the front. Only in
-    this case, the stage `confidence` computes the confidence as usual.
+    If the query names a note, the stage `confidence` sets the confidence to 1. If the query names
+    no note, move the notes named after its day or month to the front.
     """
     named = {**_find_by_heading(search, tools), **search.reference_matches}
     matches = named or _unambiguous(search.date_matches)
@@ -126,7 +126,7 @@ def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[Document
 def _asks_about_date(search: Search, tools: Tools) -> bool:
     """Return whether the query is about the notes of its date.
 
-    It is not if another note contains clearly more of the query's other words.
+    The query is not about them if another note contains clearly more of the query's other words.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(search.text, keyword.languages)

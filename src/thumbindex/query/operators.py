@@ -41,11 +41,11 @@ _MAX_OPERATORS = 16
 """Maximum operators in a query. Further operators are searched as plain words."""
 
 _MIN_PROSE_LETTERS = 4
-"""Minimum letters of `-word` for a filter, if no note contains the word."""
+"""If no note contains the word, `-word` is a filter only if the word has this many letters."""
 
 
 class _ParsedQuery(NamedTuple):
-    """The text of a query without operators, their conditions, and conditions without a match."""
+    """A query's text without operators, the conditions, and the conditions that no note matches."""
 
     text: str
     filters: tuple[TypedFilter, ...] = ()
@@ -63,7 +63,10 @@ class _Operator(NamedTuple):
 
 
 def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
-    """Parse the operators of a query. If it is a note's name or has several lines, it has none."""
+    """Parse the operators of a query.
+
+    A query that is a note's name or has several lines has no operators.
+    """
     operators = list(_operators(text)) if "\n" not in text.strip() else []
     conditions = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
     phrases = [each for each in conditions if each.field == "words" and not each.excludes]

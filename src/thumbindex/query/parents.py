@@ -92,9 +92,9 @@ def order_passages(
 ) -> list[tuple[list[Candidate], bool]]:
     """Return the groups in the order of their passages, each with True if the passage is full.
 
-    Contradicting passages are neighbors. A passage that contains only headings is not full and
-    comes last. It counts as full if the query names it, or if its `coverage` (the share of the
-    query's words in a chunk) is higher than that of every passage with text.
+    Contradicting passages are neighbors. Passages that are not full come last. A passage that
+    contains only headings is not full, unless the query names it, or it has a higher `coverage`
+    than every passage with text. `coverage` has the fraction of the query's words in each chunk.
     """
     section_of = {candidate.id: key for key, group in groups.items() for candidate in group}
 
@@ -264,7 +264,7 @@ def _best_ranks(group: Sequence[Candidate]) -> dict[str, int]:
 
 
 def is_inside(place: Place, around: Place) -> bool:
-    """Return whether one place is inside another."""
+    """Return whether all lines of `place` are in `around`."""
     return (
         (place.folder, place.path) == (around.folder, around.path)
         and around.start_line <= place.start_line

@@ -174,9 +174,10 @@ def fuse_lists(
 
 
 def _missing_vector_factor(weights: Mapping[str, float]) -> float:
-    """Return the factor for the score of a chunk without a vector, to compensate for search_vector.
+    """Return the factor for the score of a chunk without a vector.
 
-    If no retriever matched words, the factor is 1, because links alone must not outrank vectors.
+    The factor compensates for the missing score of search_vector. If no retriever matched words,
+    the factor is 1, because links alone must not outrank vectors.
     """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
     return (
@@ -198,9 +199,10 @@ def convex_combination(
     weights: Mapping[str, float],
     only: AbstractSet[_Item] | None = None,
 ) -> dict[_Item, float]:
-    """Return the weighted sum of each item's scores, divided by the highest score of each list.
+    """Return the weighted sum of each item's scores.
 
-    If `only` is given, other items are omitted.
+    Each score is first divided by the highest score in its list. If `only` is given, other items
+    are omitted.
     """
     fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
@@ -233,7 +235,7 @@ _CACHED_HEADINGS = 8192
 
 
 def headings(search: Search, tools: Tools) -> Search:
-    """Boost chunks by the share of the query's words in their headings.
+    """Boost chunks by the fraction of the query's words in their headings.
 
     The highest score of each document stays the same.
     """
@@ -280,7 +282,7 @@ def _boost_headings(
 
 
 def heading_coverage(headings: Collection[str], query_stems: frozenset[str]) -> float:
-    """Return the share of the query's stems that the headings contain."""
+    """Return the fraction of the query's stems that the headings contain."""
     stems = frozenset[str]().union(*map(_heading_stems, headings))
     return len(query_stems & stems) / len(query_stems)
 

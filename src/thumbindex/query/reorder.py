@@ -106,7 +106,10 @@ def group_partners(
     key: Callable[[_Item], _Key],
     partners: Callable[[_Item], AbstractSet[_Key]],
 ) -> list[_Item]:
-    """Return the items in order, but each directly followed by its partners. None is repeated."""
+    """Return the items in order, but each directly followed by its partners.
+
+    No item is repeated.
+    """
     by_key = {key(item): item for item in items}
     ordered: dict[_Key, _Item] = {}
     for item_key, item in by_key.items():
@@ -143,7 +146,7 @@ def discounted_order(
 ) -> list[int]:
     """Return the positions sorted by score · discount^n.
 
-    n is the number of earlier chunks of the same document. It starts with the number in `shown`.
+    n is the number of earlier chunks of the same document, including the number in `shown`.
     """
     counts, scores = Counter(shown), list[float]()
     for candidate in candidates:

@@ -159,7 +159,7 @@ def link_scores(
 def neighbors(
     seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
 ) -> tuple[DocumentId, ...]:
-    """Return the ids of documents that a document links to, ascending, up to the maximum."""
+    """Return the first `settings.neighbors` documents that a document links to, by id."""
     return graph.outgoing(seed)[: settings.neighbors]
 
 
@@ -206,7 +206,7 @@ _BEST_CHUNK_WEIGHTS = (4, 2, 1)
 """Weights of a document's best chunks in the score of the document, best first."""
 
 _MAX_UNPENALIZED_CHUNKS = 5
-"""Maximum chunks of a document that gets no length penalty."""
+"""A document with up to this many chunks gets no length penalty."""
 
 _LENGTH_PENALTY = 0.005
 """Length penalty per unit of ln(chunks).

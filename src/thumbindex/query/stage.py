@@ -35,7 +35,10 @@ from thumbindex.settings import QuerySettings
 
 
 class OtherForm(NamedTuple):
-    """A term and another form of it, both as folded words joined by one space."""
+    """A term and another form of it: its abbreviation, long form or split compound.
+
+    Both are folded words joined by one space.
+    """
 
     term: str
     form: str
@@ -76,7 +79,7 @@ class Search:
     # notes named after the day or month in the query
     date_matches: Mapping[DocumentId, ReferenceMatch] = field(default_factory=dict)
     kind: QueryKind = QueryKind.EXPLORATORY
-    # retriever -> factor of its weight for this kind of query
+    # retriever -> factor for its weight, which depends on `kind`
     weight_factors: Mapping[str, float] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
     identifiers: tuple[Term, ...] = ()  # identifiers, their parts and plain words for search_code

@@ -50,9 +50,9 @@ _ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
 """English function words, with weight 0."""
 
 _BARE_NOUN_WEIGHT = 0.5
-"""Weight of a syllable without its particle.
+"""Weight of a Korean syllable without its particle.
 
-It is low because the syllable after it may be no particle: 종이 is one word.
+The weight is low, because the second syllable may not be a particle: 종이 is one word.
 """
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
@@ -232,7 +232,7 @@ _WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['�
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _MIN_LETTERS = 4
-"""Minimum letters of a word to correct."""
+"""Minimum letters of a word that is corrected."""
 
 _MIN_LETTERS_TWO_EDITS = 8
 """Minimum letters of a word that may be corrected by two edits."""
@@ -241,13 +241,14 @@ _MIN_LETTERS_FIRST_WRONG = 6
 """Minimum letters of a word whose first letter may be corrected."""
 
 _SUFFIX_EDITS = 2
-"""Number of letters that may be a suffix.
+"""Number of letters at the end of a word that may be a suffix.
 
-A word is not corrected to one that only lacks these last letters: "strangers" to "strange".
+If a correction would only remove this many letters from the end, the word is not corrected:
+"strangers" does not become "strange".
 """
 
 _MAX_CORRECTIONS = 20
-"""Maximum words to correct in a query. Each is compared with the whole lexicon."""
+"""Maximum unknown words of a query that are corrected. Each is compared with the whole lexicon."""
 
 
 def correct(search: Search, tools: Tools) -> Search:
@@ -300,7 +301,7 @@ def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
 
 
 _MAX_CJK_RUN = 200
-"""Maximum characters of Chinese, Japanese or Korean without a space in a query."""
+"""A longer run of Chinese, Japanese or Korean without spaces in a query is cut to this length."""
 
 _LONG_RUN = re.compile(rf"(\w{{{_MAX_CJK_RUN}}})\w++")
 
@@ -333,7 +334,7 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
 
 
 def find_correction(word: str, tools: Tools) -> str | None:
-    """Return the correction of a word, or None. A word whose stem is in a note has none."""
+    """Return the correction of a word, or None. A word whose stem is in a note is not corrected."""
     keyword = tools.snapshot.keyword
     if keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
         return None
