@@ -45,7 +45,7 @@ class UnknownPathError(UsageError):
 
 
 class StorageError(ThumbindexError):
-    """The index on disk cannot be used as it is."""
+    """The index cannot be used."""
 
 
 class IndexBusyError(StorageError):
@@ -59,7 +59,7 @@ class IndexMissingError(StorageError):
 class IndexDamagedError(StorageError):
     """A file of the index is unreadable or of an earlier schema.
 
-    `reason` names the damage without the file and the remedy.
+    `reason` describes the damage, but names neither the file nor the remedy.
     """
 
     def __init__(self, message: str, reason: str = "") -> None:

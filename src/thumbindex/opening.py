@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 _ENGINE_URL = "engine.url="
-"""Prefix of the setting of the database address.
+"""Prefix of an override that sets the database address.
 
-It is never passed to a child process or printed, since the address may contain a password.
+Such an override is never passed to a child process or printed, since the address may contain a
+password.
 """
 
 
@@ -83,7 +84,7 @@ class OpenOptions:
         return cls(tuple(values.get("--folder", ())), index, config, tuple(values.get("--set", ())))
 
     def over(self, group: OpenOptions) -> OpenOptions:
-        """Return these options. Missing ones are taken from those of the command group."""
+        """Return these options. Missing ones are taken from `group`, those of the command group."""
         overrides = (*group.overrides, *self.overrides)
         engine = None if self.engine is None else self.engine or group.engine or ""
         return OpenOptions(

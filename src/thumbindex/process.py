@@ -136,8 +136,8 @@ def resume_garbage_collection() -> None:
 
 
 _TRIM_BYTES = 1 << 20
-"""Minimum size of free memory that glibc returns to the system, at the end of the heap or as one
-block.
+"""glibc returns freed memory to the system if it was one block of at least this many bytes, or if
+this many bytes are free at the end of the heap.
 """
 
 

@@ -29,7 +29,7 @@ _PERCENTILES = (2.5, 97.5)
 class MeasureDifference:
     """The change of a measure between two runs: both means, and a 95% interval of the difference.
 
-    `better` and `worse` count queries.
+    `better` and `worse` are the numbers of queries whose value rose or fell.
     """
 
     name: str
@@ -61,11 +61,12 @@ def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> 
 
 
 def interval_of(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean and the bounds of its 95% percentile bootstrap interval (Efron 1979).
+    """Return the mean of `values` and the bounds of its 95% interval.
 
-    `values` must not be empty. The result is deterministic.
+    The interval is from a percentile bootstrap (Efron 1979). `values` must not be empty. The result
+    is deterministic.
     """
-    # Imported here: a command's help does without numpy.
+    # Imported here, since a command's help does not need numpy.
     import numpy as np
 
     sample = np.asarray(values, dtype=np.float64)
@@ -126,7 +127,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError if a set is not in the baseline, or has changed since then."""
+    """Raise UsageError unless the baseline has each set with the same queries and labels."""
     for query_set in sets:
         name, queries = query_set.name, query_set.queries
         if name not in baseline.values:
@@ -148,7 +149,7 @@ def compare_with(
 ) -> tuple[MeasureDifference, ...]:
     """Compare each set with the baseline, query by query.
 
-    Several sets are also compared together, as `ALL`.
+    If there are several sets, their queries are also compared together, as `ALL`.
     """
     return tuple(
         compare_runs(

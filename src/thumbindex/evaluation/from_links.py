@@ -1,7 +1,7 @@
-"""Create labeled queries from a vault's own notes: from link texts and descriptions of pages.
+"""Create labeled queries from a vault's own notes: from link texts and front matter descriptions.
 
-These known-item queries need no manual labels. The relevant page is the link's target, or the page
-that the description is from.
+These known-item queries need no manual labels. The relevant note is the target of the link, or the
+note that has the description.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from thumbindex.library import Library, NoteText
 
 _QUERY_KINDS = ("title", "link", "description")
-"""Kinds of queries: link texts that are names of the page, other link texts, and descriptions.
+"""Kinds of queries: link texts that are names of the target, other link texts, and descriptions.
 
 If several kinds apply to a text, its query has the first of them.
 """
 
 _MAX_QUERIES = 400
-"""Maximum number of queries of all kinds: enough for an interval of ±0.02."""
+"""Default maximum number of queries over all kinds, enough for a 95% interval of ±0.02."""
 
 _MAX_TARGETS = 3
-"""Maximum number of target pages per text. A text with more targets is ambiguous."""
+"""Texts that refer to more notes than this are ambiguous, and are not used as queries."""
 
 _SHORTEST_DESCRIPTION, _LONGEST_TEXT = 4, 400
-"""Minimum number of words in a description, and maximum number of characters in a query."""
+"""Descriptions with fewer words and texts with more characters are not used as queries."""
 
 _POINTER_WORDS = frozenset(
     "here there click link links page pages note notes more read see learn also article section "
@@ -45,14 +45,15 @@ _POINTER_WORDS = frozenset(
     "source original version following first last one"
     " hier siehe mehr weiter zuruck ici voir plus suite aqui ver mas qui vedi".split()
 )
-"""Words that point to a page without naming its subject."""
+"""Words that point to a note without naming its subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mention:
-    """A link text or description, with its target page.
+    """A link text or description, and the relevant note's path.
 
-    `source` is the note that contains the link.
+    `heading` is the heading that the link names. `source` is the path of the note that contains the
+    link, or "" for a description.
     """
 
     kind: str
@@ -70,17 +71,17 @@ def queries_from_links(
     The selection is deterministic. If a query is a link text, its ranking ignores all notes that
     link with this text.
 
-    Leaves out texts that have no subject or too many targets, texts that are names of other pages,
-    and descriptions that are repeated in their page.
+    Leaves out texts that have no subject or too many targets, texts that are names of other notes,
+    and descriptions that are repeated in the text of their note.
     """
-    pages = _pages_by_name(notes)
+    paths = _paths_by_name(notes)
     mentions: dict[str, list[_Mention]] = defaultdict(list)
     for mention in (*_link_mentions(notes), *_descriptions(notes)):
         mentions[fold_words(mention.text)].append(mention)
     queries: dict[str, list[LabeledQuery]] = defaultdict(list)
     for text in sorted(mentions, key=_draw_key):
         query = _query(mentions[text])
-        if query is not None and not pages.get(text, set()) - {
+        if query is not None and not paths.get(text, set()) - {
             label.path for label in query.relevant
         }:
             queries[query.kind].append(query)
@@ -90,12 +91,12 @@ def queries_from_links(
     return tuple(sorted(selected, key=lambda query: _QUERY_KINDS.index(query.kind)))
 
 
-def _pages_by_name(notes: Sequence[NoteText]) -> Mapping[str, set[str]]:
-    pages: dict[str, set[str]] = defaultdict(set)
+def _paths_by_name(notes: Sequence[NoteText]) -> Mapping[str, set[str]]:
+    paths: dict[str, set[str]] = defaultdict(set)
     for document in (note.document for note in notes):
         for name in (document.title, *document.aliases):
-            pages[fold_words(name)].add(document.path)
-    return pages
+            paths[fold_words(name)].add(document.path)
+    return paths
 
 
 def has_subject(text: str) -> bool:
@@ -123,7 +124,7 @@ def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
 
 
 def _link_mentions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield the text and target of each link to another page. Embeds are skipped."""
+    """Yield the text and target of each link to another note. Embeds are skipped."""
     by_path = {(note.document.folder, note.document.path): note for note in notes}
     for note in notes:
         for link in note.links:
@@ -175,7 +176,7 @@ def _letters_only(text: str) -> str:
 
 
 def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
-    """Yield each front matter description that is not repeated in the text of its page."""
+    """Yield each front matter description that is not repeated in the text of its note."""
     for note in notes:
         text = " ".join(strip_markup(note.document.description).split())
         if len(words(text)) < _SHORTEST_DESCRIPTION:
@@ -215,9 +216,9 @@ def _draw_key(text: str) -> str:
 def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
     """Return a library and paths to exclude, which hide a query's source from the search.
 
-    The library does not search descriptions if the query is one. The excluded paths are those of
-    the notes with the link. Removing these notes from the ranking would not be enough, since some
-    stages follow their links.
+    If the query is a description, the library does not search descriptions. If the query is a link
+    text, the excluded paths are those of the notes with the link. Removing these notes from the
+    ranking would not be enough, since some stages follow their links.
     """
     if query.kind == "description":
         settings = library.config.query

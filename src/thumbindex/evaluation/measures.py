@@ -21,7 +21,7 @@ MAIN_MEASURE = MEASURES[0]
 """The measure by which configurations are compared."""
 
 Measured = Mapping[str, float]
-"""One query's measures by name. `sec@` measures are included only if its labels name headings."""
+"""One query's measures by name. The `sec@` measures are included if a label names a heading."""
 
 
 @dataclass(frozen=True, slots=True)

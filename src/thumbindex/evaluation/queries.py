@@ -13,7 +13,6 @@ from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_REWORDINGS
 
 _DIGEST_DIGITS = 16
-"""Number of hexadecimal digits in the digest of a query set."""
 
 _EXAMPLE = '{"id": "1", "query": "who decided?", "relevant": ["plans.md"]}'
 
@@ -43,7 +42,10 @@ _MAX_QUOTED = 40
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A note or section that is relevant to a query. Grade 2 answers it fully, grade 1 in part."""
+    """A note or section that is relevant to a query.
+
+    `grade` is 2 if the note or section answers the query fully, and 1 if it answers it in part.
+    """
 
     path: str
     heading: str | None
@@ -187,7 +189,7 @@ def _read_label(label: Any, position: str) -> Label:
 
 
 def _checked(row: Mapping[str, Any], position: str, kinds: Kinds) -> dict[str, Any]:
-    """Return the values that an object has for the keys of `kinds`.
+    """Return the items of `row` whose keys are in `kinds`. Null values are left out.
 
     Raises UsageError if a value has the wrong type.
     """

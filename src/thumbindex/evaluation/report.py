@@ -32,7 +32,7 @@ class Cost:
 
 def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
     """Return the cost over all queries of the evaluations."""
-    # Imported here: a command's help does without numpy.
+    # Imported here, since a command's help does not need numpy.
     import numpy as np
 
     results = [result for evaluation in evaluations for result in evaluation.results.values()]

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 
 _MIN_DOCUMENTS = 10
-"""Minimum number of documents in a ranking, if that many exist. Measures use the first ten."""
+"""If a ranking reaches its limit of passages with fewer documents, the query runs again with the
+limit `MAX_PASSAGES`. Measures use the first ten documents.
+"""
 
 RANKED_PASSAGES = 50
 """Default number of passages in a ranking, usually enough for ten documents."""
 
 _CUTOFF_SETTING = "query.confidence.minimum_relevance"
-"""Key of the cutoff for weak passages. An evaluation disables it unless the user has set it."""
+"""Key of the setting that cuts off weak passages.
+
+An evaluation disables the cutoff unless the user has set it.
+"""
 
 _ShowProgress = Callable[[Progress], None]
 
@@ -111,7 +116,10 @@ def evaluate_all(
 
 
 def group_by_set(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[Evaluation]]]:
-    """Return the evaluations by set name, after `ALL` if there are several."""
+    """Return the evaluations by set name.
+
+    If there are several, the first group is `ALL` and contains all evaluations.
+    """
     groups = [(evaluation.name, [evaluation]) for evaluation in evaluations]
     return [("ALL", list(evaluations)), *groups] if len(groups) > 1 else groups
 
@@ -142,7 +150,7 @@ def without_cutoff(library: Library) -> Library:
 def check_labels(source: QuerySource) -> int:
     """Return the number of labeled paths that are not in the library's folders.
 
-    Raises UsageError if none of them is.
+    Raises UsageError if no labeled path is in these folders.
     """
     indexed = {plain_path(entry.path) for entry in source.library.outline()}
     labeled = {plain_path(label.path) for query in source.queries for label in query.relevant}

@@ -40,15 +40,15 @@ except ImportError as error:
     ) from error
 
 MAX_CONNECTIONS = 8
-"""Maximum number of connections per process. Each query uses one."""
+"""Maximum number of open connections in a pool. Each running query uses one of them."""
 
 WAIT_SECONDS = 10
-"""Maximum wait for a free connection."""
+"""Seconds that `ConnectionPool.acquire` waits for a free connection before it raises an error."""
 
 MAX_AGE_SECONDS = 300.0
-"""Maximum age of a connection that is used again.
+"""Age in seconds after which a connection is closed instead of returned to the pool.
 
-Older ones are replaced, so that queries return to a standby that has recovered.
+A new connection may go to another server, so that queries return to a standby that has recovered.
 """
 
 DEFAULTS: Mapping[str, str | int] = {
@@ -104,7 +104,7 @@ _EARLIER_TABLES = (
 """Tables of earlier schema versions. A migration drops them, since some contain note texts."""
 
 STATEMENT_SECONDS = 30
-"""Timeout of each SQL statement in a query."""
+"""Seconds after which the server cancels an SQL statement of a read transaction."""
 
 LAG_QUERY = (
     "SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0"
@@ -120,7 +120,7 @@ of the last transaction that it replayed.
 """
 
 LAG_CHECK_SECONDS = 5.0
-"""Minimum interval between lag checks while queries run."""
+"""A read transaction measures the replication lag if the last value is older than this."""
 
 _LOCK_CLASS = 0x7468756D
 """First half of our advisory lock keys: "thum" in ASCII, unlikely to be used elsewhere."""
@@ -186,7 +186,7 @@ class DatabaseSession:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Run one statement at a time.
+        """Let one thread at a time run a statement.
 
         After the connection is lost, every further statement raises the same error.
         """
@@ -205,7 +205,10 @@ class DatabaseSession:
 
 
 class ConnectionPool:
-    """A thread-safe pool of at most `MAX_CONNECTIONS` connections. libpq chooses the server."""
+    """A thread-safe pool of at most `MAX_CONNECTIONS` connections.
+
+    If the database address names several servers, libpq chooses one for each connection.
+    """
 
     def __init__(self, url: str, prepare: Callable[[Connection], None], *, writes: bool) -> None:
         parameters: dict[str, Any] = conninfo_to_dict(url)
@@ -226,14 +229,13 @@ class ConnectionPool:
 
     @property
     def idle(self) -> int:
-        """Number of free connections."""
         return len(self._idle)
 
     def acquire(self) -> Connection:
         """Return a free connection, or open one. The caller must `release` it.
 
         Raises psycopg.Error if no connection can be opened, or EngineError if all connections stay
-        in use.
+        in use for `WAIT_SECONDS`.
         """
         with self._slots:
             self.waiting += 1
@@ -254,9 +256,10 @@ class ConnectionPool:
             raise
 
     def release(self, connection: Connection) -> None:
-        """Return a connection to the pool.
+        """Return a connection to the pool, or close it if it is old or broken.
 
-        If the connection broke, the others are closed too: they probably go to the same server.
+        If the connection is broken, the pool also closes its other connections, since they probably
+        go to the same server.
         """
         if connection.closed:
             self.close()
@@ -328,9 +331,9 @@ def _format_server(host: str, ip: str, port: str) -> str:
 
 
 def public_address(url: str) -> str:
-    """Return a database address without user and password, so that it can be shown.
+    """Return the servers and the database name in `url`, without user and password.
 
-    Raises EngineError if the address is invalid. The error message does not quote the address.
+    Raises EngineError if `url` is invalid. The error message does not quote `url`.
     """
     try:
         parameters = conninfo_to_dict(url)
@@ -370,8 +373,8 @@ class ServerState:
 class Engine:
     """A database that holds published folders.
 
-    Connects on first use. If the address names several servers, a writer connects to the primary
-    and a reader prefers a standby. Thread-safe.
+    Connects on first use. If `url` names several servers, an engine with `writes` connects to the
+    primary, and an engine without it prefers a standby. Thread-safe.
     """
 
     def __init__(self, url: str, *, writes: bool = False) -> None:
@@ -557,7 +560,6 @@ def _without_comments(sql: str) -> str:
 
 
 def _register_vector_type(connection: psycopg.Connection[Any]) -> None:
-    """Register the vector type on a connection if the database has it."""
     info = TypeInfo.fetch(connection, "halfvec")
     if info is not None:
         info.register(connection)

@@ -39,29 +39,30 @@ from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
 from thumbindex.text import text_digest
 
 STORE_ID = "store_id"
-"""Meta key of a store's id. A rebuilt store has a new id, since its row ids are reassigned."""
+"""Metadata key for the id of a store. A rebuilt store gets a new id, since its row ids are new."""
 
 CONFIRM_SECONDS = 1.0
 """Interval at which a builder confirms that its publication is up to date."""
 
 DROP_MILLISECONDS = 200
-"""Lock timeout for dropping a partition. While the statement waits for the lock, it blocks all
-partitions of the table.
+"""Maximum time that DROP TABLE waits for its lock on a partition.
+
+While DROP TABLE waits, it blocks queries on all partitions of the table.
 """
 
 ORIGIN = "origin"
 """Key of the fact that identifies the folder and machine that published the index."""
 
 EPOCH = "epoch"
-"""Key of the fact whose change makes servers drop their caches.
+"""Key of the fact that identifies the epoch. When the epoch changes, servers drop their caches.
 
-The fact changes if this builder did not write the last publication, as after a restore or a
-failover: row ids may then refer to other texts.
+A builder starts a new epoch if it rewrites all rows or did not write the last publication, such as
+after a restore or a failover. Row ids may then refer to other texts.
 """
 
 _VECTOR_BATCH = 4096
 DOCUMENT_BATCH = 200
-"""Number of documents whose texts are in memory at once."""
+"""Number of documents whose texts or links a publication reads and writes at a time."""
 
 ProgressListener = Callable[[Progress], None]
 """Receives the progress of a publication that writes all rows, such as the first one."""
@@ -70,7 +71,7 @@ _PhaseListener = Callable[[str, int, int], None]
 """Receives the phase, the number of items done, and their total number."""
 
 NoteReader = Callable[[str], str | None]
-"""Returns the text of the note at a path, or None if the note changed since indexing."""
+"""Returns the text of the note at a path, or None if it is private or changed since indexing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +129,11 @@ class IndexPublisher:
     def publish(
         self, opened: OpenIndex, store: Store, extra: Mapping[str, Any] | None = None
     ) -> Publication | None:
-        """Publish an open index. The caller has a read transaction of `store` open.
+        """Publish `opened`. The caller must have a read transaction of `store` open.
 
-        Returns None if nothing has changed since the last publication. `extra` adds facts for
-        servers. Raises EngineError, or IndexBusyError if another builder is publishing this folder.
+        `extra` contains additional facts that servers read. Returns None if nothing has changed
+        since the last publication. Raises EngineError, or IndexBusyError if another builder is
+        publishing this folder.
         """
         duplicates = _duplicates(opened, store)
         facts = {**_facts(opened, store, duplicates), **(extra or {})}
@@ -171,7 +173,7 @@ class IndexPublisher:
         return publication
 
     def confirm(self) -> bool:
-        """Update the time at which the last publication was confirmed.
+        """Record the current time as the time when the last publication was confirmed.
 
         Returns False if the database no longer has this publication. Another user may have deleted
         the folder, or a standby that lacks the last publications may have become the primary.
@@ -188,7 +190,7 @@ class IndexPublisher:
         self._facts_digest = ""
 
     def _state(self, session: DatabaseSession, store_id: str) -> tuple[FolderState, bool]:
-        """Return the folder's published state, and whether it was published from this store.
+        """Return the folder's published state, and whether it is from the store `store_id`.
 
         If the folder is new, it is registered.
         """
@@ -232,7 +234,8 @@ def _read_published(
 ) -> _PublishedRows | None:
     """Read the digests and ids of a folder's published rows.
 
-    Returns None if the rows contradict this store, as after a restore.
+    Returns None if a row id belongs to another document or version in `store`, such as after a
+    backup was restored.
     """
     catalog, states = opened.catalog, store.manifest()
     local = {
@@ -294,8 +297,9 @@ def forget_published(engine: Engine, name: str) -> bool:
 def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> list[int]:
     """Create an HNSW index for each folder that has more than `above` vectors and no index yet.
 
-    Returns the numbers of these folders. A folder is skipped until 90% of its chunks have a vector:
-    adding a vector later takes ten times as long as including it from the start.
+    Returns the numbers of these folders. A folder is skipped until 90% of its chunks have a vector,
+    since adding a vector to an index takes ten times as long as creating the index with the vector
+    in it.
     """
     indexed = []
     with engine.read_transaction() as session:
@@ -367,7 +371,6 @@ class _ChangeWriter:
             self._session.execute(sql, (self._folder, list(values)))
 
     def _copy(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Copy rows into the folder's partition."""
         columns = TABLES[table]
         self._session.copy(
             f"{table}_{self._folder}",
@@ -569,11 +572,9 @@ class PublishJob:
         return any(folder.holds_private for folder in self._folders)
 
     def create_vector_indexes(self) -> None:
-        """Create vector indexes for large folders."""
         create_vector_indexes(self.engine)
 
     def close(self) -> None:
-        """Close the files and connections."""
         for folder in self._folders:
             folder.close()
         self.engine.close()
@@ -592,7 +593,7 @@ class _FolderPublisher:
         self._confirm_at = 0.0
 
     def publish_changes(self) -> Publication | None:
-        """Publish the index if it has changed and is complete."""
+        """Publish the index if it has changed, is complete and cannot hold a private note."""
         index_paths = self._folder.index_paths.of_build()
         if not index_paths.store.exists():
             return None

@@ -26,7 +26,7 @@ MIN_REPORTED_LAG = 5.0
 """Minimum replication lag, in seconds, that an answer mentions."""
 
 LAG_VALID_SECONDS = 30.0
-"""Maximum age of a lag measurement. Older ones are ignored."""
+"""Age in seconds above which a measured replication lag is ignored."""
 
 OLDEST_SERVER = 15
 """Oldest supported PostgreSQL version."""
@@ -35,7 +35,7 @@ OLDEST_EXTENSION = (0, 8)
 """Oldest supported pgvector version: the first that has iterative index scans."""
 
 LONGEST_LAG_SECONDS = 60.0
-"""Maximum replication lag at which the diagnosis reports no problem."""
+"""Replication lag in seconds above which `diagnose_database` reports a problem."""
 
 _T = TypeVar("_T")
 
@@ -131,7 +131,7 @@ class PublishedFolders:
             return states
 
     def store(self, name: str) -> PublishedStore:
-        """Return the store of a folder in this snapshot.
+        """Return the store of the folder `name` in this snapshot.
 
         Raises UnknownFolderError if the folder is no longer published.
         """
@@ -193,7 +193,6 @@ class PublishedFolders:
         return session
 
     def close(self) -> None:
-        """Close the connections."""
         self.engine.close()
 
 
@@ -238,7 +237,7 @@ class PublishedReader:
         return self.store.state.publication
 
     def close(self) -> None:
-        """Close the connections to the database, which the readers of all its folders share."""
+        """Close the database connections. All readers of the same database share them."""
         self.database.close()
 
 
@@ -247,8 +246,10 @@ def open_published_folders(
 ) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
     """Open the published folders in `names`, or all published folders if `names` is empty.
 
-    Returns the opened folders, and the names of folders that are only on this machine (their paths
-    or configured names). Raises EngineError, or UnknownFolderError for any other name.
+    Returns a reader for each of these folders, and the items of `names` (paths or configured names)
+    that are on this machine but not published. Raises EngineError. Raises UnknownFolderError if an
+    item is neither published nor on this machine, or if `names` is empty and no folder is
+    published.
     """
     folders = PublishedFolders(url)
     try:

@@ -50,14 +50,13 @@ class PublishedIndex:
 
     @property
     def documents(self) -> int:
-        """Number of documents."""
         return len(self.catalog.paths)
 
 
 def open_published(
     store: PublishedStore, last: PublishedIndex | None = None, exact: int = MAX_EXACT_VECTORS
 ) -> PublishedIndex:
-    """Open a folder in the database snapshot of a query.
+    """Open the published folder of `store`, in the database snapshot that `store` reads.
 
     Reuses the unchanged parts of `last`, an earlier index of the same epoch. A vector search over
     at most `exact` chunks is exact. Over more chunks, it uses an HNSW index.
@@ -103,7 +102,7 @@ def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> Du
 
 
 def read_folders(session: DatabaseSession, last: Collection[FolderState] = ()) -> list[FolderState]:
-    """Return the published folders, sorted by name. Facts that `last` already has are not read."""
+    """Return the published folders, sorted by name. Unchanged facts are taken from `last`."""
     last_states = {(state.folder, state.facts_digest): state for state in last}
     columns = "folder, name, generation, extract(epoch FROM published)::float8, md5(facts)"
     rows = session.fetch(f"SELECT {columns} FROM folders ORDER BY name")

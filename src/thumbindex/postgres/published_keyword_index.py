@@ -16,7 +16,7 @@ from thumbindex.ports import IntArray
 from thumbindex.postgres.published_store import PublishedStore
 
 POSTING_BYTES = 128 << 20
-"""Bytes of cached postings per folder above which the cache is emptied."""
+"""A folder's cache of postings is emptied when it holds more bytes than this."""
 
 DELETED = "deleted"
 """Name of the part that holds a segment's tombstones."""
@@ -34,7 +34,7 @@ class ByteRange(NamedTuple):
 
 
 class PostingsCache:
-    """Reads byte ranges of segments, and caches them: a segment never changes."""
+    """Reads byte ranges of segments, and caches them, since segments never change."""
 
     def __init__(self, store: PublishedStore) -> None:
         self._store = store
@@ -86,7 +86,7 @@ class LazyPart:
 def read_segments(
     store: PublishedStore, postings: PostingsCache, last: Iterable[Segment] = ()
 ) -> OpenSegments:
-    """Open the published segments of a folder, and reuse those of `last`."""
+    """Open the published segments of a folder. Those that are in `last` are reused."""
     sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s AND segment <> ''"
     deleted: dict[str, bytes] = dict(store.fetch(f"{sql} ORDER BY segment", DELETED))
     opened = {segment.id: segment for segment in last}

@@ -89,7 +89,7 @@ class PublishedStore:
         return str(self.state.facts.get(key, default))
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the owner's decisions about duplicates."""
+        """Return the user's decisions about duplicates."""
         return tuple(Decision(*values) for values in self.state.facts["decisions"])
 
     def counts(self) -> tuple[int, int, int]:
@@ -146,7 +146,7 @@ class PublishedStore:
         return dict(self._documents("path, size", paths=paths))
 
     def flagged(self) -> list[Document]:
-        """Return the flagged documents, sorted by path."""
+        """Return the documents with flags, sorted by path."""
         rows = self.fetch("SELECT id FROM documents WHERE folder = %s AND flagged")
         return [
             document_from_row(path, title, times, attributes, folder="")
@@ -241,7 +241,10 @@ class PublishedStore:
         return {row: json.dumps(paths) for row, paths in self.fetch(sql)}
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
-        """Return the links in all documents, or in those at `paths`, with path and ordinal."""
+        """Return the links in all documents, or in those at `paths`.
+
+        Each item has the document's path, the link's ordinal in the document, and the link.
+        """
         return [
             (path, ordinal, link)
             for path, links in self._documents("path, links", paths=paths)
@@ -275,7 +278,7 @@ class PublishedDuplicates:
         return duplicates
 
     def pairs(self) -> list[DuplicatePair]:
-        """Return the pairs of chunks that are merged or await the owner's decision."""
+        """Return the pairs of chunks that are merged or await the user's decision."""
         return [tuple(row) for row in self.read()["alike"]]
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:

@@ -23,10 +23,11 @@ EXTRA_CANDIDATES = 64
 
 COSINE_MARGIN = 1e-3
 """Minimum difference between the cosines of the last result and the last candidate. If the
-difference is smaller, the database may have left out a better chunk.
+difference is smaller, more candidates are fetched, since the database may have left out a better
+chunk.
 
-Rounding a unit-length query to half precision changes each cosine by at most 2^-11: that of the
-last candidate, and those of the chunks ranked after it.
+The database rounds the query to half precision, which changes each cosine by at most 2^-11. It can
+therefore misorder two chunks only if their cosines differ by at most 2^-10.
 """
 
 EF_SEARCH = 800
