@@ -93,7 +93,7 @@ def address_values(query: Query) -> dict[str, Any]:
 
 
 def _hidden_fields(query: Query) -> list[tuple[str, str]]:
-    """Return the names and values that have no visible field in the form."""
+    """Return the names and values of parameters that have no visible field in the form."""
     values = address_values(query)
     fields = [(name, value) for name in ("tag", "path") for value in values[name][1:]]
     fields += [("also", rewording) for rewording in query.also]
@@ -101,7 +101,7 @@ def _hidden_fields(query: Query) -> list[tuple[str, str]]:
 
 
 def query_command(visit: Visit, query: Query) -> str:
-    """Return the command that prints the same answer."""
+    """Return the command that prints the answer to a query."""
     return shlex.join(
         ["thumbindex", "query", query.text or "QUESTION", *query_options(visit, query)]
     )
@@ -186,7 +186,10 @@ def _note_payload(note: OutlineEntry) -> dict[str, Any]:
 
 
 def _newest(library: Library) -> tuple[ListedNote, ...]:
-    """Return the newest notes with a date. Only their files are read."""
+    """Return the newest of the notes that have a date.
+
+    Only the files of the returned notes are read.
+    """
     days: dict[tuple[str, str], date] = {}
 
     def newest_first(documents: Iterable[Document]) -> list[Document]:
@@ -201,7 +204,7 @@ def _newest(library: Library) -> tuple[ListedNote, ...]:
 
 
 def names_screen(visit: Visit) -> Screen:
-    """List the notes whose path, or a word of whose name, starts with the typed text."""
+    """List the notes whose path, or any word of the name, starts with the typed text."""
     text = visit.text("q", MAX_QUERY_CHARS)
     notes = notes_named_like(visit.library, text)
     return Screen(
@@ -212,7 +215,7 @@ def names_screen(visit: Visit) -> Screen:
 
 
 def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return up to `_MAX_NAMES` notes whose path, or a word of whose name, starts with a text."""
+    """Return up to `_MAX_NAMES` notes whose path, or any word of the name, starts with `text`."""
     if not text.strip() or not library.indexed:
         return ()
     return library.suggest_notes(text, _MAX_NAMES)

@@ -94,7 +94,10 @@ def _judged_place(folder: str, place: RelevanceJudgment) -> Mapping[str, str]:
 
 
 def _command(visit: Visit, folder: str) -> str:
-    """Return the command that evaluates with the judgments. Only local visitors see paths."""
+    """Return the command that evaluates search with the judgments of a folder.
+
+    The command contains file paths only for local visitors.
+    """
     index_paths = {index.name: index.index_paths for index in visit.library.opened}
     if not visit.is_local or folder not in index_paths:
         return "thumbindex eval judged.jsonl"

@@ -130,7 +130,7 @@ def _heading_address(folder: str, path: str, heading: str) -> str:
 
 
 def _cited_lines(note: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the cited lines, cut to the note's length. Raises UsageError if no line exists."""
+    """Return the cited lines, cut to the note's length. Raises UsageError if none exists."""
     total = max(note.rendered.total_lines, 1)
     if lines and lines[0] > total:
         raise UsageError(f"{note.path} has {total:,} lines: line {lines[0]} no longer exists.")

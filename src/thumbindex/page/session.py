@@ -31,7 +31,7 @@ from thumbindex.web.access import EVERYONE, MAX_TOKEN_CHARS, FolderRights, token
 from thumbindex.web.limits import CHECK_SECONDS
 
 _MAX_SESSIONS = 1_000
-"""Maximum sessions of all visitors; the least recently used one ends first."""
+"""Maximum sessions of all visitors. A further session ends the least recently used one."""
 
 IDLE_SECONDS = 12 * 3600.0
 """Seconds without a request after which a session ends."""
@@ -51,7 +51,7 @@ class _Session:
 
 
 class SessionStore:
-    """Sessions of signed-in visitors. Signing in requires a valid token with all scopes."""
+    """Sessions of signed-in visitors. Signing in requires a valid token with all `scopes`."""
 
     def __init__(
         self,
@@ -109,7 +109,10 @@ class SessionStore:
 
 
 class OneTimeKey:
-    """The owner's access to the page. Each key works once; then the terminal shows a new key."""
+    """The key with which the user who started the page signs in.
+
+    Each key works once. Then `announce` gets a new key, to show it in the terminal.
+    """
 
     def __init__(self, announce: Callable[[str], object]) -> None:
         self._announce = announce
@@ -117,7 +120,10 @@ class OneTimeKey:
         self._used: set[str] = set()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Accept only keys that `use` has accepted, so that their sessions stay valid."""
+        """Accept a key only after `use` has accepted it.
+
+        `SessionStore` calls this repeatedly, to verify that a session's key is still valid.
+        """
         if token in self._used:
             return AccessToken(token="", client_id="owner", scopes=[], claims={"names": ["owner"]})
         return None
@@ -135,7 +141,7 @@ class OneTimeKey:
 def cookie_name(scope: Scope, *, is_secure: bool) -> str:
     """Return the cookie's name.
 
-    Without https, it contains the port, because browsers send cookies to all ports of a host.
+    Without https, the name contains the port, because browsers send cookies to all ports of a host.
     """
     port = (scope.get("server") or ("", 0))[1]
     return "__Host-thumbindex" if is_secure else f"thumbindex-{port}"
@@ -180,8 +186,8 @@ def is_same_origin_form(scope: Scope) -> bool:
 class SignIn:
     """Access rules of the page.
 
-    If `sessions` is None, everyone has access. If there is a `key`, only the owner has access.
-    Otherwise, all holders of a valid token have access.
+    If `sessions` is None, everyone has access. If `key` is given, only visitors who signed in with
+    a key have access. Otherwise, all holders of a valid token have access.
     """
 
     rights: FolderRights
@@ -201,7 +207,7 @@ class SignIn:
 async def signed_in_user(
     scope: Scope, sessions: SessionStore | None, settings: HttpSettings
 ) -> AuthenticatedUser | None:
-    """Return the user of a request's token, if it has all required scopes, or of its session."""
+    """Return the user of a request's token or session. A token must have all required scopes."""
     user: Any = scope.get("user")
     if isinstance(user, AuthenticatedUser) and set(settings.scopes) <= set(user.scopes):
         return user
@@ -224,7 +230,7 @@ def open_in_browser(address: str, redirect_files: list[Path]) -> None:
     """Open an address in a browser through a redirect file, and add the file to `redirect_files`.
 
     The address contains a key. All users of a machine can see the browser's command line, but only
-    the owner can read the redirect file.
+    the current user can read the redirect file.
     """
     folder = user_state_path("thumbindex", appauthor=False) / "page"
     try:

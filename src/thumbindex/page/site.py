@@ -104,7 +104,10 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Headers of every response, so that notes cannot run code, be framed or be cached."""
+"""Headers of every response.
+
+They prevent notes from running code, and screens from being framed or cached.
+"""
 
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
 
@@ -118,13 +121,13 @@ _MAX_FIELDS = 500
 """Maximum number of values in a query string or form."""
 
 _GZIP_BYTES, _GZIP_LEVEL = 1_000, 4
-"""Minimum size of a response that is compressed, and the compression level."""
+"""Responses of at least this many bytes are compressed, at this compression level."""
 
 _WAIT_SECONDS = 2.0
-"""Maximum seconds that a screen waits for the library before it shows the progress."""
+"""Maximum seconds that a screen waits for a first index. Then it shows the progress."""
 
 _HEARTBEAT_SECONDS = 15.0
-"""Seconds without changes after which a line is sent, to keep the stream open."""
+"""If nothing changes for this many seconds, a line is sent to keep the stream open."""
 
 _NOT_FOUND = "This note or page does not exist, or you may not see it."
 
@@ -204,7 +207,7 @@ def _message_screen(
 
 
 class Page:
-    """The routes of the page for some folders."""
+    """The routes of the page."""
 
     def __init__(
         self, library_host: LibraryHost, folders: Folders, settings: HttpSettings, sign_in: SignIn
@@ -299,7 +302,7 @@ class Page:
                 "This token has access to no folder. The server's administrator can add it to the "
                 "`tokens` of a folder."
             )
-        # compare with the configured folders: before opening, no folder is open yet
+        # compare with the configured folders, because the library may not be open yet
         sees_all = names == {name for name, _ in self._folders}
         return self._library_host if sees_all else self._library_host.only(names)
 
@@ -557,7 +560,7 @@ def _sign_in_response(scope: Scope) -> Response:
 
 
 def _path(request: Request) -> str:
-    """Return the path, with non-UTF-8 bytes as surrogates, as in file names."""
+    """Return the decoded path. Bytes that are not UTF-8 become surrogates, as in file names."""
     return unquote(_raw_path(request), errors="surrogateescape")
 
 
@@ -603,7 +606,7 @@ def _route(path: str, app: ASGIApp, *methods: str) -> Route:
 
 
 class _PageHeaders:
-    """Adds the page's headers to each response that does not set them itself."""
+    """Adds each of `SECURITY_HEADERS` to the responses that do not set the header themselves."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

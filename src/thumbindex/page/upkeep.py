@@ -36,7 +36,7 @@ _LINK_LISTS: Mapping[str, str] = {
 """Titles of the lists, by the command that prints the list."""
 
 _MAX_ROWS = 500
-"""Maximum rows shown."""
+"""Maximum rows shown of a list of links."""
 
 
 def links_screen(visit: Visit) -> Screen:
@@ -85,7 +85,7 @@ _PAGE_SIZE = 100
 _MAX_PLACES = 30
 
 _MAX_TEXT_CHARS = 20_000
-"""Maximum characters shown of a text."""
+"""Maximum characters shown of each of the two compared texts."""
 
 
 def review_screen(visit: Visit) -> Screen:
@@ -192,7 +192,7 @@ def _is_in_list(cluster: Cluster, kind: str) -> bool:
 
 
 def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> list[dict[str, Any]]:
-    """Return the two compared texts, each with the places where it appears."""
+    """Return the first text and the text number `against`, each with its locations."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [text.text.strip("\n")[:_MAX_TEXT_CHARS] for text in chosen]
     days = [
@@ -288,7 +288,7 @@ def state_screen(visit: Visit) -> Screen:
 
 
 def _without_local_paths(status: FolderStatus) -> FolderStatus:
-    """Return a status without absolute paths, which may contain the owner's name."""
+    """Return a status without absolute paths, which may contain the name of a user."""
     safe = tuple(
         problem
         for problem in status.skipped
@@ -343,7 +343,7 @@ def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
 
 
 def _problem_values(problem: Problem, folder: str = "") -> tuple[str, str, str]:
-    """Return a problem's address (empty without `folder`), place and reason."""
+    """Return a problem's address (empty without `folder`), location and reason."""
     line = problem.line
     place = f"{problem.path}, line {line}" if line else problem.path
     href = note_address(folder, problem.path, (line, line) if line else None) if folder else ""

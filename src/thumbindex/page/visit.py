@@ -89,7 +89,7 @@ class Visit:
         return [SEE_SERVER_LOG if any(path in note for path in paths) else note for note in notes]
 
     def options(self, folder: Sequence[str] = ()) -> list[str]:
-        """Return the command-line options that open these folders, or all folders of the server.
+        """Return the command-line options that open `folder`, by default all folders of the server.
 
         The options contain file paths only for visitors on this machine.
         """

@@ -40,7 +40,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 250, 40, 96
 """Margins of the chart in pixels: ranks on the left, labels on the right, stages below."""
 
 _LABEL_GAP = 15
-"""Minimum pixels between labels."""
+"""Minimum vertical distance of labels in pixels."""
 
 _MAX_LABEL_CHARS = 34
 """Maximum characters of a label."""
@@ -63,9 +63,9 @@ class _RankCurve:
 
     label: str
     href: str
-    ranks: Mapping[str, int]  # by stage; a stage that did not rank it is missing
+    ranks: Mapping[str, int]  # by stage, without stages that did not rank the passage
     kind: str  # "passage", "note", or "lost" for a note that is not in the answer
-    dropped_at: str = ""  # the stage that dropped it
+    dropped_at: str = ""  # the stage that dropped the note
 
 
 def why_screen(visit: Visit) -> Screen:
@@ -138,7 +138,7 @@ def why_screen(visit: Visit) -> Screen:
 
 
 def _nearest(library: Library, query: Query, name: str) -> list[tuple[str, str]]:
-    """Return notes that `name` may mean, by the start of a path or name, with Why addresses."""
+    """Return notes that `name` may mean, each with the address of its Why screen."""
     notes = notes_named_like(library, PurePosixPath(name.partition("#")[0]).stem)
     return [(note.path, _why_address(query, f"{note.folder}/{note.path}")) for note in notes]
 
@@ -236,7 +236,7 @@ def _stages(trace: Sequence[TraceStep], curves: Sequence[_RankCurve]) -> list[st
 
 
 def _picture(curves: Sequence[_RankCurve], stages: Sequence[str]) -> Mapping[str, Any] | None:
-    """Lay out the chart: one column per stage, rank 1 on top, on a logarithmic scale."""
+    """Lay out the chart: one column per stage, and ranks on a logarithmic scale, rank 1 on top."""
     if not curves or len(stages) < 2:
         return None
     deepest = max((rank for curve in curves for rank in curve.ranks.values()), default=1)

@@ -38,20 +38,26 @@ EVERYONE = "*"
 """Entry in a folder's `tokens` that gives every valid token access."""
 
 _ISSUER_CLAIMS = ("sub", "scope", "group")
-"""Prefixes of token names from an issuer, e.g. `group:finance`. Names in token files have none."""
+"""Prefixes of token names from an issuer, e.g. `group:finance`.
+
+Token names from a token file have no prefix.
+"""
 
 Folders = Sequence[tuple[str, Path]]
 
 
 @dataclass(frozen=True, slots=True)
 class FolderRights:
-    """The token names that may see each folder. Without `granted`, everyone sees all folders."""
+    """The token names that may see each folder.
+
+    If `granted` is empty, everyone sees all folders.
+    """
 
     folders: tuple[str, ...]
     granted: Mapping[str, Collection[str]]
 
     def visible_to(self, names: Collection[str]) -> frozenset[str]:
-        """Return the folders that a holder of these token names may see."""
+        """Return the folders that a holder of a token with these names may see."""
         if not self.granted:
             return frozenset(self.folders)
         return frozenset(
@@ -72,9 +78,9 @@ def check_rights(
 ) -> FolderRights:
     """Return the rights to `folders`.
 
-    `configured` holds the configured roots of the folders in `granted`. If a folder has the same
-    name but another root, nobody gets rights to it. Raises ConfigError if a folder seems to be open
-    or closed by mistake.
+    `configured` holds the configured roots of the folders in `granted`. If the root of one of
+    `folders` differs from the configured root of that name, nobody gets rights to the folder.
+    Raises ConfigError if a folder seems to be open or closed by mistake.
     """
     rights = {
         name: tuple(granted[name])
@@ -111,7 +117,10 @@ def check_rights(
 
 
 def nested_folder_warnings(folders: Folders, rights: FolderRights) -> list[str]:
-    """Return a warning for each folder inside another folder that more tokens may see."""
+    """Return warnings about folders inside other folders.
+
+    There is a warning if a token without access to the inner folder may see the outer folder.
+    """
     if not rights.granted:
         return []
     warnings = []
@@ -144,7 +153,7 @@ class _AnyVerifier:
         self._verifiers = tuple(verifiers)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the claims from the first verifier that accepts a token."""
+        """Return the result of the first verifier that accepts `token`, or None."""
         for verifier in self._verifiers:
             if access := await verifier.verify_token(token):
                 return access
@@ -199,7 +208,7 @@ def access_policy(config: Config, folders: Folders) -> AccessPolicy:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
+    """Return whether only this machine can reach `host`."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -219,7 +228,7 @@ class TokenFileVerifier:
         self.names = frozenset(self._read())
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return a token's name and scopes, or None if it is not in the file."""
+        """Return a token's name and scopes, or None if the token is not in the file."""
         try:
             hashes = self._read()
         except ConfigError as error:
@@ -273,7 +282,10 @@ _FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
 """Seconds after which keys are fetched again, and after which old keys are no longer used."""
 
 _COOLDOWN_SECONDS = 10.0
-"""Minimum seconds between fetches. Anyone can cause one by sending an unknown key id."""
+"""Minimum seconds between fetches of an issuer's keys.
+
+Without a minimum, anyone could cause many fetches by sending tokens with unknown key ids.
+"""
 
 _LEEWAY_SECONDS = 30.0
 """Tolerated difference between the clocks of the issuer and the server."""
@@ -302,7 +314,7 @@ class _IssuerVerifier:
         self._threads: CapacityLimiter | None = None  # created in the event loop
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return a token's claims, or None if it is invalid."""
+        """Return a token's claims, or None if the token is invalid."""
         if len(token) > MAX_TOKEN_CHARS or token.count(".") != 2:
             return None
         # separate threads: waiting for a silent issuer must not block other requests
@@ -360,7 +372,7 @@ class SigningKeys:
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Return the key `kid`, or None. Fetches the keys if `kid` is unknown or they are old."""
+        """Return the key `kid`, or None. If `kid` is unknown or the keys are old, fetches them."""
         if kid not in self._keys or self._age() > _FRESH_SECONDS:
             with self._lock:
                 if self._clock() > self._tried_at + _COOLDOWN_SECONDS:
@@ -414,7 +426,7 @@ def is_https_or_loopback(address: str) -> bool:
 
 
 def _claim_values(claim: Any) -> list[str]:
-    """Return the values of a claim, which is a list or a text with spaces between values."""
+    """Return the values of a claim, which is a list or a space-separated string."""
     if isinstance(claim, str):
         return claim.split()
     return [item for item in claim if isinstance(item, str)] if isinstance(claim, list) else []
@@ -440,7 +452,7 @@ _ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]+)?")
-"""A host (IPv6 in brackets) with an optional port."""
+"""Matches a Host header: a host (IPv6 in brackets) and an optional port."""
 
 
 _LOCAL_ORIGIN = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
@@ -450,14 +462,17 @@ _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip
 
 
 _OPEN_PATHS = ("/health", "/ready")
-"""Paths for monitoring, allowed for any host. They reveal nothing about the notes."""
+"""Paths for monitoring. `HostCheck` accepts requests for them with any Host header.
+
+Their responses reveal nothing about the notes.
+"""
 
 
 class HostCheck:
     """Refuses requests for unknown hosts and from other websites, against DNS rebinding.
 
-    Also refuses requests with both a length and a transfer encoding. If the server requires no
-    token, refuses requests that came through a proxy.
+    Also refuses requests with both a Content-Length and a Transfer-Encoding header. If the server
+    requires no token, refuses requests that came through a proxy.
     """
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, *, requires_token: bool) -> None:

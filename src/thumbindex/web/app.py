@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
 
 _OTHER_FILES = 2_000
-"""Open files besides connections: indexes, databases, pipes."""
+"""Number of files that the server may open besides connections, such as indexes and pipes."""
 
 
 class HttpServer(uvicorn.Server):
@@ -160,7 +160,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 _FRAMES = 5
-"""Maximum logged frames of an exception, counted from the innermost."""
+"""Maximum frames of an exception that are logged. These are the innermost frames."""
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
@@ -204,7 +204,7 @@ class ServerLog(logging.StreamHandler[TextIO]):
 
 
 _MAX_THREADS = 256
-"""Maximum requests of all clients that run at once."""
+"""Maximum worker threads, which the requests of all clients share."""
 
 
 class _SessionsByFolders:
@@ -266,7 +266,7 @@ class HttpApp:
         key: OneTimeKey | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        """Build the application. With a `key`, it serves neither MCP nor metrics."""
+        """Build the application. If `key` is given, serve neither MCP nor metrics."""
         self._library_host, self._folders, self._may_name = library_host, folders, may_name
         self._about = config.about
         self._settings = config.serve.http
@@ -291,7 +291,7 @@ class HttpApp:
         return nested_folder_warnings(self._folders, self._access.rights)
 
     def _sessions_for(self, names: frozenset[str]) -> StreamableHTTPSessionManager:
-        """Build the MCP sessions for some folders. Their server has no access to others."""
+        """Build the MCP sessions for the folders `names`. They have no access to other folders."""
         http, folders = self._settings, [folder for folder in self._folders if folder[0] in names]
         library_host = (
             self._library_host
@@ -528,7 +528,10 @@ def serve_http(
 
 
 PAGE_PORT = 8378
-"""Default port of `thumbindex page`, fixed for bookmarks. If it is in use, a free one is chosen."""
+"""Default port of `thumbindex page`. The port is fixed so that bookmarks keep working.
+
+If the port is in use, the system chooses another one.
+"""
 
 
 def serve_page(

@@ -96,7 +96,7 @@ def _network_of(scope: Scope) -> str:
 # ------------------------------------------------------------------ requests and streams
 
 CHECK_SECONDS = 15.0
-"""Seconds between checks of an open stream's token."""
+"""Seconds after which the token of an open stream or session is verified again."""
 
 _GRACE_SECONDS = 2.0
 """Seconds by which the time limit of an HTTP request exceeds that of its MCP request.
@@ -222,9 +222,9 @@ class RequestLimits:
         cancel_scope: anyio.CancelScope,
         fallback: Response,
     ) -> None:
-        """Answer within `cancel_scope`. If the scope is cancelled, end the response.
+        """Answer within `cancel_scope`.
 
-        If no response has started by then, send `fallback`.
+        If the scope is cancelled, end the response. If no response has started, send `fallback`.
         """
         has_started = has_ended = False
 

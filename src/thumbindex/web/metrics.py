@@ -16,7 +16,10 @@ from thumbindex.model import DatabaseStatus, IndexState
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Histogram buckets in seconds. A query with `wait_fresh` may take 60 s."""
+"""Upper limits of the buckets of the tool call histogram, in seconds.
+
+The last one is 60 because a query with `wait_fresh` may take that long.
+"""
 
 _TOOL_NAMES = frozenset(tool["name"] for tool in TOOLS)
 
@@ -58,7 +61,7 @@ class Metrics:
         registry.register(self._engine)
 
     def count_call(self, tool: str, outcome: str, seconds: float) -> None:
-        """Count a tool call."""
+        """Count a tool call and its duration."""
         # clients can make up tool names, which would add labels without limit
         self._calls.labels(tool if tool in _TOOL_NAMES else "unknown", outcome).observe(seconds)
 

@@ -19,13 +19,13 @@ from thumbindex.errors import ConfigError, UsageError
 from thumbindex.owner_file import write_owner_file
 
 TOKEN_PREFIX = "ti_"
-"""Prefix of every token, by which secret scanners recognize it."""
+"""Prefix of every token. Secret scanners recognize tokens by it."""
 
 _TOKEN_BYTES = 32
 """Random bytes of a token: too many to guess, so a fast hash is enough."""
 
 _LOCK_SECONDS = 10.0
-"""Maximum seconds to wait for another process that adds a token."""
+"""Maximum seconds that `add_token` waits while another process adds a token."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _LINE = re.compile(rf"({_NAME.pattern})\s+sha256:([0-9a-f]{{64}})", re.ASCII)
@@ -45,12 +45,12 @@ def default_token_file() -> Path:
 
 
 def hash_token(token: str) -> bytes:
-    """Return the stored hash of a token."""
+    """Return a token's hash, which is stored instead of the token."""
     return hashlib.sha256(token.encode("utf-8", errors="surrogatepass")).digest()
 
 
 def read_hashes(path: Path) -> dict[str, bytes]:
-    """Return the hashes in a token file by name.
+    """Return the hashes in a token file by token name.
 
     Raises ConfigError for an invalid line. The error does not quote the line: it may hold a token.
     """
@@ -75,7 +75,7 @@ def read_hashes(path: Path) -> dict[str, bytes]:
 
 
 def add_token(path: Path, name: str) -> str:
-    """Add a token to the file and return it; only its hash is stored. Raises UsageError."""
+    """Create a token, store its name and hash, and return the token. Raises UsageError."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a valid token name: use up to 64 letters, digits, dots, dashes and "
