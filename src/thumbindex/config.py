@@ -46,7 +46,9 @@ _PRIVATE_GLOBS = "corpus.private.globs"
 _WILDCARD = re.compile(r"[*?\[]")
 
 _EXCLUDING_KEYS = ("corpus.include", "corpus.exclude", "corpus.private.")
-"""Keys that exclude notes. If a folder's own file has an error in one, no new note is indexed."""
+"""Keys that exclude notes. If a folder's own file has an error in any of them, no new note is
+indexed.
+"""
 
 _ADDITIVE_KEYS = "corpus.private."
 """Keys that a folder's own file extends but never replaces, so private notes stay private."""
@@ -58,7 +60,7 @@ Parsing time grows with the square of key lengths, and each note is matched with
 """
 
 MAX_ABOUT_CHARS = 300
-"""Maximum characters of a folder's description. Clients read it in every session."""
+"""A folder's description is cut to this length, because clients read it in every session."""
 
 _OPEN_FLAGS = (
     os.O_RDONLY
@@ -70,7 +72,7 @@ _OPEN_FLAGS = (
 """Flags to open a file without following a symlink or waiting for a pipe."""
 
 _MAX_SHOWN = 60
-"""Maximum characters of a key or value in a message."""
+"""Longer keys and values are cut to this many characters in messages."""
 
 _ORDERED_KEYS = (
     ("corpus.chunk.child_max", "corpus.chunk.parent_max"),
@@ -212,7 +214,7 @@ def _with_folder_values(config: Config, folder_values: Mapping[str, Any]) -> Con
 def _read_folder_file(folder: Path) -> bytes:
     """Read a folder's own file, or return b"" if there is none.
 
-    Raises OSError. Raises ConfigError if it is too large or not a regular file in the folder.
+    Raises OSError. Raises ConfigError if the file is too large or not a regular file in the folder.
     """
     file_path = folder / FOLDER_FILE
     real = os.path.realpath(file_path)
@@ -271,7 +273,7 @@ def resolve_folders(
 def folder_names(configured: Mapping[str, Path], roots: Iterable[Path]) -> dict[str, Path]:
     """Return folders by name: the configured name, or else the name of the directory.
 
-    If several folders have the same name, parent directories are added to it (`work/notes`).
+    If several directories have the same name, parent directories are added: `work/notes`.
     """
     names: dict[str, Path] = {}
     others = []
@@ -309,7 +311,7 @@ def absolute_path(path: str | Path) -> Path:
 def real_folder(path: str | Path) -> Path:
     """Return the canonical path of a folder: absolute, without links, in the case used on disk.
 
-    With two paths, a folder could have two indexes and two sets of access rights.
+    If a folder had two paths, it could have two indexes and two sets of access rights.
     """
     real = absolute_path(path).resolve()
     try:
@@ -418,7 +420,7 @@ def _parse(place: str, data: bytes) -> dict[str, Any]:
 
 
 def _checked_value(key: str, value: Any, place: str, root: str = "") -> Any:
-    """Check and convert a value. `root` is the folder whose own file sets it, if any."""
+    """Check and convert a value. `root` is the folder whose own file sets the key, if any."""
     if key not in settings_by_key():
         raise ConfigError(f"{place}: {_unknown_key(key)}")
     if root and not key.startswith(FOLDER_FILE_KEYS):
@@ -665,7 +667,8 @@ def _check_tokens_kept(
 ) -> None:
     """Raise ConfigError if a later layer drops the tokens of a restricted folder.
 
-    It does so if it lists the folder, a folder inside it or a folder around it without tokens.
+    The later layer drops them if it lists any of these folders without tokens: the restricted
+    folder, a folder inside it, or a folder that contains it.
     """
     restricted_roots = {name: real_folder(path) for name, path in restricted.items()}
     for name, path in folders.items():

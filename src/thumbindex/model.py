@@ -380,7 +380,7 @@ class Query:
         limit: int | str | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Query:
-        """Build a query from a caller's arguments. Raises UsageError if one is not valid."""
+        """Build a query from a caller's arguments. Raises UsageError if they are not valid."""
         text, passage = replace_surrogates(text), replace_surrogates(passage or "")
         also = tuple(map(replace_surrogates, also or ()))
         if not text.strip():
@@ -425,7 +425,7 @@ class Hit:
     document: DocumentId
     rank: int
     score: float
-    coverage: float = 0.0  # share of the query's terms in the chunk, weighted by idf, 0 to 1
+    coverage: float = 0.0  # idf-weighted fraction of the query's terms in the chunk, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,7 +515,7 @@ class MatchEvidence:
     of: int  # number of chunks in the list
     score: float  # on the retriever's own scale
     line: int  # first line of the chunk
-    weight: float  # the retriever's share in fusion
+    weight: float  # the retriever's weight in fusion; all weights sum to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,7 +531,7 @@ class StageRank:
     """The rank of a passage's or note's best chunk after one stage."""
 
     stage: str
-    rank: int | None  # from 1; None if the stage removed all its chunks
+    rank: int | None  # from 1; None if the stage did not find or keep any of the chunks
     of: int  # number of ranked chunks or passages
     score: float | None = None
     line: int | None = None  # first line of that chunk
@@ -546,7 +546,7 @@ class Explanation:
     cosine: float | None  # of the matched chunk; None without vectors
     edges: tuple[Edge, ...]
     rank_by_stage: tuple[StageRank, ...]  # after fusion, and after each stage that changed the rank
-    copies: tuple[DroppedCopy, ...]  # its removed duplicates
+    copies: tuple[DroppedCopy, ...]  # duplicates that were removed from the candidates
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # as in `Candidate`
 
@@ -571,11 +571,11 @@ class Passage:
     also_in: tuple[Place, ...] = ()
     match: str = ""  # text of the matched chunk
     disagrees: tuple[Disagreement, ...] = ()
-    created: str = ""  # ISO day: the earliest of all places that contain it; empty if unknown
+    created: str = ""  # ISO day: the earliest of all notes that contain the text; empty if unknown
     updated: str = ""  # ISO day of the last update; empty if unknown or the day of creation
     file_time: str = ""  # ISO day of the file's modification time, only if no other day is known
-    status: str = ""  # from front matter: the most conservative of these places
-    owner: str = ""  # from front matter: of the most recently updated of these places
+    status: str = ""  # from front matter: the most conservative of these notes
+    owner: str = ""  # from front matter: of the most recently updated of these notes
     explanation: Explanation | None = None  # on request
     flags: tuple[str, ...] = ()  # as in `Document`
     marks: tuple[tuple[int, int], ...] = ()  # character spans of the query's words; on request
@@ -593,9 +593,9 @@ class Passage:
 
     @property
     def address(self) -> str:
-        """Return the address of the passage.
+        """Return the URI of the passage.
 
-        The address contains a digest of the text, which finds the passage after edits and moves.
+        The URI contains a digest of the text, so that the passage is found after edits and moves.
         """
         return format_address(self.folder, self.path, self.heading, text_digest(self.text))
 
@@ -694,7 +694,7 @@ class IndexReport:
 
 
 IdleTime = Literal["short", "long"]
-"""The expected time to the next change of an index.
+"""The expected time until an index changes again.
 
 short: less than the debounce time.
 long: at least a few seconds.
@@ -708,7 +708,7 @@ NoteOutcome = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_
 """The outcome of a query for one note.
 
 shown: in the answer.
-copy: listed as a further place of a passage in the answer.
+copy: a passage in the answer lists the note in `also_in`.
 dropped: found by a retriever, then removed by a later stage.
 not_found: found by no retriever.
 filtered: not searched, because of a filter, or because it only repeats other parts of the note.
@@ -813,7 +813,7 @@ class CitationCheck:
     citation: str  # as written
     quotation: str  # empty if nothing is quoted
     state: CitationState
-    reason: str = ""  # details
+    reason: str = ""  # details about `state`
     now: str = ""  # the citation of the current place; empty if there is none
     address: str = ""  # of the current passage; empty if the citation is correct
     folder: str = ""
@@ -841,8 +841,8 @@ class Progress:
     """The progress of an indexing run.
 
     `phase` is "words" (counted in files), "vectors", or "waiting" (for another process). When an
-    index is first published to a database, it is "publishing texts", "publishing words" (counted
-    in segments) or "publishing vectors".
+    index is first published to a database, `phase` is "publishing texts", "publishing words"
+    (counted in segments) or "publishing vectors".
     """
 
     folder: str
@@ -922,7 +922,7 @@ class BrokenLink:
 
 @dataclass(frozen=True, slots=True)
 class BrokenLinks:
-    """The broken links in the notes that pass filters, by folder, path and line."""
+    """The broken links in the notes that pass filters, sorted by folder, path and line."""
 
     links: tuple[BrokenLink, ...]
     unmet: tuple[UnmetFilter, ...] = ()
@@ -938,7 +938,7 @@ class SimilarNote:
 
 @dataclass(frozen=True, slots=True)
 class RelatedNotes:
-    """The notes related to a document: by links both ways, and by meaning."""
+    """The notes that a document links to, that link to it, or that are similar in meaning."""
 
     folder: str
     path: str
@@ -979,7 +979,7 @@ class NotePage:
     document: Document
     rendered: RenderedNote
     related: RelatedNotes
-    titles: Mapping[str, str]  # of the notes that `related` and the neighborhood name, by path
+    titles: Mapping[str, str]  # of the notes in `related` and `neighbors`, by path
     backlinks: tuple[Backlink, ...]
     broken: tuple[BrokenLink, ...]
     unlinked: tuple[SimilarNote, ...]  # similar notes without a link either way, best first
@@ -995,7 +995,7 @@ class DatabaseStatus:
     place: str  # its address, without user and password
     server: str  # host and port of the connected server; empty if none
     standby: bool
-    lag_seconds: float | None  # its maximum replication lag; None without a connected server
+    lag_seconds: float | None  # the server's maximum replication lag; None if not connected
     used: int  # connections in use
     idle: int  # free connections
     waiting: int  # queries that wait for a connection
@@ -1042,7 +1042,7 @@ class RelevanceJudgment:
 
     path: str
     heading: str  # empty for the whole note
-    grade: int  # 2 answers it, 1 helps, 0 does not
+    grade: int  # 2: answers the query; 1: helps; 0: does not help
 
 
 @dataclass(frozen=True, slots=True)
@@ -1060,7 +1060,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMember:
-    """A text of a cluster and its place."""
+    """A text of a cluster and its location."""
 
     folder: str
     path: str

@@ -75,7 +75,7 @@ class Selection:
         return self.mask[np.array(chunks, dtype=np.int64)]
 
     def first(self, count: int) -> Sequence[ChunkId]:
-        """Return the first `count` selected chunks, ascending."""
+        """Return the first `count` selected chunks, in the order of ids."""
         return [ChunkId(n) for n in np.flatnonzero(self.mask)[:count].tolist()]
 
     def of_documents(self) -> Selection:
@@ -133,7 +133,7 @@ class Embedder(Protocol):
         """Return whether a word is one token of the model's vocabulary."""
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the window. Only their beginning is embedded."""
+        """Count the texts that exceed the window. The model embeds only the beginning of these."""
 
 
 class Reranker(Protocol):
@@ -154,7 +154,7 @@ class KeywordWeights:
     fields: Mapping[str, float]  # boost by field name
     k1: float = 1.2  # saturation of repeated words
     b: float = 0.75  # length normalization
-    # 0: no effect; 1: the score is multiplied by the idf-weighted share of terms in the chunk
+    # 0: no effect; 1: the score is multiplied by the idf-weighted fraction of terms in the chunk
     coverage: float = 0.0
 
 
@@ -178,24 +178,27 @@ class KeywordIndex(Protocol):
         """
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
-        """Return the chunks that contain all words of a text in any of the fields, stemmed.
+        """Return the chunks that contain each word of a text in any of the fields, comparing stems.
 
         Fields of a chunk's document count as well. In the field "code", the whole text is one term.
         """
 
     def chunks_with_phrase(self, text: str) -> Selection:
-        """Return the chunks with a phrase in the text, or in the document's title or aliases."""
+        """Return the chunks that contain a phrase in their text, or in their document's names.
+
+        The names are the title and the aliases. Words are compared by their stems.
+        """
 
     def chunk_frequency(self, word: str) -> int:
-        """Return the number of chunks that contain a word, lower-cased, without stemming."""
+        """Return the number of chunks that contain a lower-cased word. Words are not stemmed."""
 
     def phrase_frequency(self, text: str) -> int:
-        """Return the number of chunks that contain a phrase in their text, stemmed."""
+        """Return the number of chunks that contain a phrase in their text, comparing stems."""
 
     def lexicon(self, lengths: range) -> Collection[str]:
         """Return the words that have these lengths and contain only letters, lower-cased.
 
-        They may include words of deleted chunks.
+        The result may include words of deleted chunks.
         """
 
 
@@ -216,10 +219,10 @@ class LinkGraph(Protocol):
     """The links between documents."""
 
     def outgoing(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that a document links to, each once, ascending."""
+        """Return the documents that a document links to, sorted by id, without repeats."""
 
     def incoming(self, document: DocumentId) -> tuple[DocumentId, ...]:
-        """Return the documents that link to a document, each once, ascending."""
+        """Return the documents that link to a document, sorted by id, without repeats."""
 
 
 class Documents(Protocol):
@@ -273,7 +276,7 @@ class Catalog(Protocol):
         """Return the given chunks as a selection."""
 
     def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every `step`-th selected chunk, from position `start`; None selects all."""
+        """Return every `step`-th chunk, from position `start`, of `within`, or of all if None."""
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
         """Return the chunks of the documents that match a condition, ignoring its `excludes`."""
@@ -285,7 +288,7 @@ class Catalog(Protocol):
         """Return the tags, or directories and paths, that are most similar to a value."""
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a file name, title or alias whose key is `letters`, ascending.
+        """Return the documents with a file name, title or alias whose key is `letters`, by id.
 
         `text.name_key` makes the key. ASCII names with more than `longest` characters are omitted.
         """
@@ -293,7 +296,8 @@ class Catalog(Protocol):
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations in `forms`, and the number of documents that define each.
 
-        An abbreviation is in `forms` by its short form, or by the `text.form_key` of its long form.
+        An abbreviation is returned if `forms` contains its short form, or the `text.form_key` of
+        its long form.
         """
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
@@ -303,7 +307,7 @@ class Catalog(Protocol):
         """
 
     def undated(self, within: Selection | None) -> int:
-        """Count the undated documents of a selection; None selects all."""
+        """Count the undated documents with a chunk in `within`, or in the catalog if None."""
 
 
 class FolderCatalog(Catalog, Protocol):
@@ -313,10 +317,10 @@ class FolderCatalog(Catalog, Protocol):
         """Return the document at a path, or None."""
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and path of every document, ascending. Too slow for queries."""
+        """Yield the id and path of every document, in the order of ids. Too slow for queries."""
 
     def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id, ascending. Too slow for queries."""
+        """Yield every document with its id, in the order of ids. Too slow for queries."""
 
 
 Salience = npt.NDArray[np.float64]
@@ -324,16 +328,16 @@ Salience = npt.NDArray[np.float64]
 
 
 class Duplicates(Protocol):
-    """The duplicate chunks, as indexing found them and the user decided."""
+    """The duplicate chunks that indexing found, and the user's decisions about them."""
 
     def repeats(self) -> Selection | None:
-        """Return the chunks that repeat another chunk of their document; None without any."""
+        """Return the chunks that repeat another chunk of their document; None if no chunk does."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return the salience of chunks, with the boosts for repeats."""
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunk's repeats in its document and its copies in others, ascending."""
+        """Return the chunk's repeats in its document and its copies in others, sorted by id."""
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         """Return the user's decision about the texts of two chunks, or None."""

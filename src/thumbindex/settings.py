@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MIN_BUDGET_TOKENS = 500
-"""Minimum token limit for an answer. A shorter answer is not useful."""
+"""Minimum value of `max_tokens` and `read_tokens`. Shorter answers are not useful."""
 
 MAX_QUERY_CHARS = 10_000
-"""Maximum characters of a query. A longer text is a document."""
+"""Maximum characters of a query. Longer texts are documents rather than questions."""
 
 MAX_PHRASING_CHARS = 1_000
-"""Maximum characters of a rewording or a hypothetical answer. Models embed even fewer."""
+"""Maximum characters of a rewording or a hypothetical answer. Models embed even fewer of them."""
 
 MAX_REWORDINGS = 4
 """Maximum rewordings of one query. The model has to embed each of them."""
 
 MAX_DRAFT_CHARS = 100_000
-"""Maximum characters of a text to verify."""
+"""Maximum characters of a text whose citations are verified in one call."""
 
 STAGE_NAMES = tuple(
     "classify correct synonyms expand search_vector search_keyword search_code search_graph "
@@ -112,7 +112,7 @@ class CorpusSettings:
 
 
 AUTO_MODEL = "auto"
-"""The bundled model, or the model that the index was built with."""
+"""Stands for the bundled model, or for the model that the index was built with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class SearchKeywordSettings:
     weight: float = setting(0.35, "weight in fusion", minimum=0, maximum=100)
     k1: float = 1.2  # saturation of repeated words
     b: float = 0.75  # length normalization, 0 to 1
-    coverage: float = 1.0  # weight of the share of the query's words in a chunk, 0 to 1
+    coverage: float = 1.0  # effect of the fraction of the query's words in a chunk, 0 to 1
     title: float = setting(3.0, "boost for the title", minimum=0, maximum=100)
     headings: float = setting(2.5, "boost for headings", minimum=0, maximum=100)
     keywords: float = setting(2.5, "boost for front matter `keywords`", minimum=0, maximum=100)
@@ -324,7 +324,7 @@ class RecencySettings:
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSettings:
-    """The confidence of an answer, and the limits below which it is refused or called low."""
+    """The confidence of an answer, and the limits for `not answerable` and for low confidence."""
 
     abstain_below: float = setting(
         0.1, "below this confidence, a query is `not answerable`", minimum=0, maximum=1
