@@ -68,7 +68,7 @@ class IndexFollower:
         return partial(self._listeners.pop, key, None)
 
     def revision(self, only: Collection[str] | None = None) -> str:
-        """Return an id that changes with every change of a folder in `only`, by default any folder.
+        """Return an id that changes whenever a folder in `only` changes, by default any folder.
 
         Each process has its own ids. Queries that start after this call see the changes that led
         to the id.
@@ -444,7 +444,7 @@ class LibraryHost:
             try:
                 library.load_models()
                 self._state.model_problem = ""
-            except StorageError as error:  # perhaps under repair
+            except StorageError as error:  # the index may be under repair
                 self._state.model_problem = str(error)
             if library.has_model or self._state.indexer is None:
                 return

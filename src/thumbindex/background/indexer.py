@@ -34,7 +34,7 @@ SLICE_SECONDS = 2.0
 """A job pauses after this time if another folder waits for the same job."""
 
 MERGE_SECONDS = 5.0
-"""Time without edits before segments are merged, so that edits need not wait for a merge."""
+"""Segments are merged after this time without edits. An edit would have to wait for a merge."""
 
 FIRST_VERIFY_SECONDS, VERIFY_SECONDS = 60.0, 24 * 3600.0
 """Delay of the first check for disk damage, and the interval of later ones.

@@ -241,7 +241,7 @@ class IndexerSupervisor:
             self._check()
 
     def _check(self) -> None:
-        """Restart the child if the held locks changed or the child died."""
+        """Start or restart the child if the held locks changed or the child died."""
         with self._lock:
             if self._stopping.is_set():
                 return

@@ -26,7 +26,7 @@ from thumbindex.present.best_lines import (
 from thumbindex.text import text_digest
 
 MIN_TEXT_TOKENS = 40
-"""Minimum tokens for a text. If the budget has fewer tokens left, the text is left out."""
+"""If the budget has fewer tokens left than this, a text is left out instead of being cut."""
 
 _MAX_TOKEN_CHARS = 6
 """Assumed maximum characters per token.
@@ -81,7 +81,7 @@ def fit_passages(
     it is called only for passages that must be cut.
     """
     line_size = line_counter(size)
-    fitting = list[tuple[Passage, ShownPassage, int]]()  # and the tokens reserved for its text
+    fitting = list[tuple[Passage, ShownPassage, int]]()  # with the tokens reserved for text
     for passage in passages:
         for bare, reserved in _fallback_forms(passage, seen, line_size):
             if cost(bare) + reserved <= tokens:
@@ -104,10 +104,10 @@ def fit_passages(
 
 
 def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: bool = False) -> str:
-    """Return the id of a passage's text, or of some of its lines.
+    """Return the id of a passage's text, or of a range of the text's lines.
 
-    `lines` are the first and last line, counted from 0. Identical texts have the same id. Set
-    `broken` if the text is cut inside a line.
+    `lines` are the first and last line of the range, counted from 0. Identical texts have
+    the same id. Set `broken` if the text is cut inside a line.
     """
     digest = text_digest(passage.text)
     return f"{digest}:{lines[0] + 1}-{lines[1] + 1}{'~' if broken else ''}" if lines else digest
@@ -158,7 +158,6 @@ def _tokens_of(chosen: ShownLines, line_size: CountTokens) -> int:
 
 
 def _shown_passage(passage: Passage, chosen: ShownLines, size: CountTokens) -> ShownPassage:
-    """Cut a passage to the chosen lines."""
     section, text = (passage.start_line, passage.end_line), chosen.text
     if text == passage.text:
         return ShownPassage(passage, passage_id(passage), section)

@@ -184,7 +184,7 @@ class AnswerFrame:
     def reply(
         self, shown: Sequence[ShownPassage], form: PassageFormat, room: int, size: CountTokens
     ) -> Reply:
-        """Return the shown passages with as much of the frame as fits into `room`."""
+        """Return the shown passages with as much of the frame as fits into `room` tokens."""
         first, *rest = self._head()
         first = fit_line(first, room, size)
         head = [first, *fit_rows(rest, room - size(first), size)]
@@ -355,7 +355,6 @@ def reply_tokens(reply: Reply, size: CountTokens) -> int:
 
 
 def _reply_why(library: Library, query: Query, arguments: Mapping[str, Any]) -> Reply:
-    """Explain why a note is, or is not, in an answer."""
     report = library.why(arguments["why"], query)
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAIN_FACTOR
     size = library.count_tokens

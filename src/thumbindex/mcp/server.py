@@ -328,7 +328,6 @@ class _Requests:
     async def list_resources(
         self, ctx: Any, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """List a page of documents."""
         page, cursor = await self._run(
             ctx,
             lambda: list_resources(self._library_host.library(), params.cursor if params else None),
@@ -398,7 +397,6 @@ class _Requests:
     async def listen(
         self, ctx: Any, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve a stream of changes."""
         self._library_host.start()
         return await _subscribers(ctx).listen(ctx, params.notifications)
 
@@ -483,7 +481,6 @@ class _Requests:
 
 @contextmanager
 def _as_protocol_errors() -> Iterator[None]:
-    """Raise our errors as MCP errors."""
     try:
         yield
     except UsageError as error:

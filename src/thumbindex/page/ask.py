@@ -53,7 +53,7 @@ _MAX_COPIES = 10
 
 
 def read_question(visit: Visit, path: str = "path") -> Query:
-    """Read the query from the address. Its text may be empty. Raises UsageError.
+    """Read the query from the address. The query's text may be empty. Raises UsageError.
 
     `path` is the name of the address parameter that holds the globs.
     """
@@ -270,7 +270,7 @@ def _disagreement(other: Disagreement) -> Mapping[str, str]:
 
 
 def _filter_chips(query: Query) -> list[tuple[str, str]]:
-    """Return each filter's text, and the address of the same question without it."""
+    """Return each filter as text, and the address of the question without that filter."""
     chips = []
     parameters = address_values(query)
     for name, value in query.filters.as_pairs():

@@ -24,7 +24,6 @@ from thumbindex.settings import MAX_QUERY_CHARS
 _LOG = logging.getLogger(__name__)
 
 _GRADE_LABELS = {"2": "answers", "1": "helps", "0": "does not"}
-"""Labels of a passage's grades."""
 
 _PAGE_SIZE = 100
 """Judged queries per page."""
@@ -109,7 +108,7 @@ def _command(visit: Visit, folder: str) -> str:
 
 
 def grade_passage(visit: Visit) -> FormResult:
-    """Store the grade of a passage for a query, or delete it."""
+    """Store or delete the grade of a passage for a query."""
     query, folder, path = (
         visit.text("query", MAX_QUERY_CHARS),
         visit.text("folder"),

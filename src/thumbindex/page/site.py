@@ -146,7 +146,10 @@ def static_files() -> Mapping[str, bytes]:
 
 @cache
 def _static_digest() -> str:
-    """Return a digest of all static files. Their addresses contain it, for caching."""
+    """Return a digest of all static files.
+
+    The files' addresses contain the digest, so that browsers can cache the files.
+    """
     return hashlib.sha256(
         b"".join(name.encode() + body for name, body in static_files().items())
     ).hexdigest()[:12]

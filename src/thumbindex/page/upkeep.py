@@ -228,7 +228,7 @@ def _place_values(member: ClusterMember) -> dict[str, str]:
 
 
 def save_decision(visit: Visit) -> FormResult:
-    """Store a decision about a cluster, and go to the next open cluster."""
+    """Store a decision about a cluster, and go to the next cluster of the list."""
     verdict: Verdict = "same" if visit.choice("verdict", ("same", "apart")) == "same" else "apart"
     decided = visit.library.decisions().decide(_cluster_id(visit), verdict, visit.text("note"))
     return FormResult(_next_address(visit, decided), as_json(decided))

@@ -119,7 +119,7 @@ class Screen:
 
     title: str
     values: Mapping[str, Any]
-    # called only if JSON is requested: it takes as long to build as the page
+    # called only if JSON is requested, because building the JSON takes as long as the page
     payload: Callable[[], Any]
     status: int = 200
 

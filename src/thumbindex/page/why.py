@@ -40,7 +40,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 250, 40, 96
 """Margins of the chart in pixels: ranks on the left, labels on the right, stages below."""
 
 _LABEL_GAP = 15
-"""Minimum vertical distance of labels in pixels."""
+"""Minimum vertical distance between labels in pixels."""
 
 _MAX_LABEL_CHARS = 34
 """Maximum characters of a label."""

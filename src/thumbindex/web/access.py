@@ -272,14 +272,17 @@ _ALGORITHMS = (
 """Accepted signature algorithms: asymmetric only, never `none` or a shared secret."""
 
 MAX_TOKEN_CHARS = 16_384
-"""Maximum characters of a token."""
+"""Tokens with more characters are refused without verification."""
 
 _VERIFY_THREADS = 8
 
 _FETCH_SECONDS = 5.0
 
 _FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""Seconds after which keys are fetched again, and after which old keys are no longer used."""
+"""Ages of an issuer's keys at which they are fetched again, and no longer used.
+
+Between these ages, old keys are used if the issuer cannot be reached.
+"""
 
 _COOLDOWN_SECONDS = 10.0
 """Minimum seconds between fetches of an issuer's keys.

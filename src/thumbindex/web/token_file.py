@@ -82,7 +82,7 @@ def add_token(path: Path, name: str) -> str:
             "underscores, starting with a letter or digit."
         )
     try:
-        file = path.resolve()  # keep symlinks
+        file = path.resolve()  # keep a symlink: write to its target
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_name(f".{file.name}.lock"), timeout=_LOCK_SECONDS, mode=0o660):
             if file.exists() and name in read_hashes(file):
