@@ -36,7 +36,7 @@ FOLDER_FILE_KEYS = (
     "corpus.private.",
     "query.",
 )
-"""Keys that a folder's own file may set, or their prefixes.
+"""Keys that a folder's own file may set, or prefixes of such keys.
 
 Models, paths and folders are not among them, because the file may come from anyone.
 """
@@ -538,7 +538,6 @@ def _is_on_disk(parts: Sequence[str]) -> bool:
 
 
 def _show_value(value: Any) -> str:
-    """Format a value for a message, shortened."""
     if isinstance(value, str):
         return repr(_shorten(value))
     if isinstance(value, (Mapping, list)):
@@ -588,7 +587,6 @@ def _coerce(kind: Any, value: Any) -> Any:
 
 
 def _check_consistency(config: Config) -> None:
-    """Raise ConfigError if settings contradict each other."""
     stage = config.query.deduplicate
     if config.query.runs("deduplicate") and stage.method == "exact_field" and not stage.field:
         raise ConfigError(

@@ -267,7 +267,7 @@ class Catalog(Protocol):
         """Load each chunk's section. A chunk that no longer exists is missing from the result."""
 
     def select(self, filters: Filters) -> Selection | None:
-        """Return the chunks that pass filters; None for all."""
+        """Return the chunks that pass filters, or None if no filter is set."""
 
     def everything(self) -> Selection:
         """Return all chunks."""

@@ -242,7 +242,6 @@ def _only_changes(ranks: Iterable[StageRank]) -> tuple[StageRank, ...]:
 def _first_passage_with(
     wanted: Collection[ChunkId], passages: Sequence[Passage], tools: Tools
 ) -> Passage | None:
-    """Return the first passage that contains one of the chunks."""
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     return next(
         (
@@ -463,7 +462,7 @@ _RETRIEVER_NAMES = {
 def _retriever_reason(
     wanted: Collection[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> str:
-    """Describe the result of each retriever, with the note's rank if it has one."""
+    """Describe the result of each retriever, with its rank of the note if there is one."""
     if answer.listed:
         notes = plural(answer.listed, "note")
         return f"the query has only filters, and {notes} match: raise `limit` to see more"

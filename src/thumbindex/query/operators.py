@@ -35,7 +35,7 @@ _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
 """A command-line flag. If a query contains one, any `-word` in the query may be a flag."""
 
 _TRAILING = ",;:!?)."
-"""Punctuation after an operator that is not part of it."""
+"""Punctuation that is not part of an operator if the operator ends with it."""
 
 _MAX_OPERATORS = 16
 """Maximum operators in a query. Further operators are searched as plain words."""
@@ -168,7 +168,6 @@ def _remove_operators(text: str, operators: Sequence[_Operator]) -> str:
 
 
 def _occurs(operator: _Operator, keyword: KeywordIndex) -> bool:
-    """Return whether any note contains the operator's word or phrase."""
     value = operator.condition.value
     if operator.is_quoted:
         return bool(keyword.chunks_with_phrase(value))

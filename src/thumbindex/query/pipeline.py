@@ -197,7 +197,6 @@ def _finish(search: Search, tools: Tools) -> Search:
 
 
 def _trace_step(stage: str, before: Search, after: Search, seconds: float) -> TraceStep:
-    """Return the effect of a stage, from the search before and after it."""
     dropped = after.dropped[len(before.dropped) :]
     moved = _count_moved(before, after)
     return TraceStep(stage, _count(before), _count(after), moved, seconds, dropped)

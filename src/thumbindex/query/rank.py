@@ -89,7 +89,7 @@ def _make_candidates(
 
 
 def _candidate_limit(search: Search, tools: Tools) -> int:
-    """Return the maximum number of candidates. It limits the pairs that later stages compare."""
+    """Return the maximum number of candidates, as later stages compare all pairs of candidates."""
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
 
 
@@ -118,7 +118,6 @@ def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, floa
 
 
 def _chunks_without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
-    """Return the found chunks without a vector."""
     vector = tools.snapshot.vector
     if "search_vector" not in search.lists or len(vector) == len(tools.snapshot.catalog):
         return frozenset()
@@ -188,7 +187,7 @@ def _missing_vector_factor(weights: Mapping[str, float]) -> float:
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
-    """Return the function for a fusion method. Reciprocal rank fusion ignores `only`."""
+    """Return the function for a fusion method. For `rrf`, the function ignores `only`."""
     if method == "convex":
         return convex_combination
     return lambda rankings, weights, only=None: reciprocal_rank_fusion(rankings, weights, k)
@@ -260,7 +259,8 @@ def _boost_headings(
 ) -> list[Candidate]:
     """Rescore the chunks of one document by their headings.
 
-    `fuse.spread` is undone first, and applied again after the boosts are added.
+    The effect of `fuse.spread` on the scores is undone first, and applied again after the boosts
+    are added.
     """
     best = max(candidate.score for candidate in candidates)
     coverages = [

@@ -167,7 +167,7 @@ def _is_number(token: str) -> bool:
 
 _NUMBER = re.compile(r"\d[\d.,:/'’-]*")
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
-"""A year. It does not make a query factual, because a year is mostly context."""
+"""A year. A year does not make a query factual, because it is mostly context."""
 
 _MIN_DIGITS = 3
 
@@ -178,10 +178,10 @@ _DOC_PART_WORDS = frozenset(
     "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
     "appendix".split()
 )
-"""Words for parts of documentation that count anywhere in a query."""
+"""Words that make a query navigational, unless the query is a question."""
 
 _DOC_PART_EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
-"""Words for parts of documentation that count only at the start or end of a query."""
+"""Words that make a query navigational only at the start or end of the query."""
 
 _WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
     QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
