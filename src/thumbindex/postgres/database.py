@@ -459,7 +459,10 @@ class Engine:
         self._server_state = ServerState(session.server, is_standby, float(lag), time.monotonic())
 
     def lag(self, within: float) -> float:
-        """Return the lag in seconds, or 0 if it was recorded more than `within` seconds ago."""
+        """Return the last measured replication lag in seconds.
+
+        Returns 0 if the lag was measured more than `within` seconds ago.
+        """
         return self._server_state.lag if time.monotonic() < self._server_state.at + within else 0.0
 
     def status(self, session: DatabaseSession | None = None) -> DatabaseStatus:

@@ -60,7 +60,7 @@ class FolderState:
 
 
 class PublishedStore:
-    """Reads one folder's rows. The first `%s` of each statement stands for the folder's number."""
+    """Reads one folder's rows. `fetch` replaces the first `%s` with the folder's number."""
 
     def __init__(self, fetch: Fetch, state: FolderState) -> None:
         self.run_query, self.state = fetch, state
