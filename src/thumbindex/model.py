@@ -72,7 +72,7 @@ class NameKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem in a file. Indexing reports it and continues."""
+    """A problem in a file. Indexing reports the problem and continues."""
 
     path: str
     line: int | None
@@ -135,8 +135,8 @@ def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
 def day_of(document: Document) -> date | None:
     """Return the day of a document's last update, or None if unknown.
 
-    The date in front matter comes first, then the later of the last commit and the last edit that
-    indexing saw, then the day of creation. The file's modification time does not count.
+    The date in front matter takes precedence, then the later of the last commit and the last edit
+    that indexing saw, then the day of creation. The file's modification time does not count.
     """
     edited = _day_at(document.edited) if document.edited else None
     return (

@@ -271,9 +271,10 @@ class _Sample:
         self._range = _cosine_range(self._vectors[:: 1 + len(self.chunks) // _PAIRWISE_SAMPLE])
 
     def prominence(self, query: Vector, cosine: float, chunks: Collection[ChunkId]) -> float:
-        """Return how far a document's cosine is above those of chunks elsewhere, from 0 to 1.
+        """Return how far `cosine` exceeds the cosines of other documents' chunks, from 0 to 1.
 
-        `chunks` are the document's own chunks. The result is lower if the document is off topic.
+        `cosine` is the highest cosine of a document, and `chunks` are the document's chunks. The
+        result is lower if the document is off topic.
         """
         own = set(chunks)
         elsewhere = np.array([n not in own for n in self.chunks], dtype=np.bool_)
@@ -293,7 +294,7 @@ def _draw_sample(
     """Sample every `step`-th chunk.
 
     Return the sampled chunks that have a vector, the vectors, and the fraction of all sampled
-    chunks that have one.
+    chunks that have a vector.
     """
     chunks = tools.snapshot.catalog.every_nth(step, within)
     vectors = tools.snapshot.vector.vectors(chunks)

@@ -511,7 +511,7 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
 
 
 def _full_path(document: Document) -> str:
-    """Return a document's folder and path. The same path may exist in two folders."""
+    """Return a document's folder and path, as the same path may exist in two folders."""
     return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 

@@ -61,7 +61,7 @@ def synonyms(search: Search, tools: Tools) -> Search:
 
 
 def word_runs(text: str) -> Iterator[list[str]]:
-    """Yield runs of folded words, separated by quoted phrases, code and punctuation."""
+    """Yield the runs of folded words between quoted phrases, code and punctuation."""
     plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
     parts = (
         "|" if is_identifier(token.strip(".,;:!?")) else token
@@ -117,7 +117,7 @@ def _majority(votes: Counter[str]) -> str | None:
 def spell_out_abbreviations(
     text: str, forms: Sequence[OtherForm], embedder: Embedder | None
 ) -> str:
-    """Append the long forms of abbreviations that are not in the model's vocabulary.
+    """Append to `text` the long forms of abbreviations that are not in the model's vocabulary.
 
     Return "" if there are no such long forms.
     """
@@ -127,7 +127,7 @@ def spell_out_abbreviations(
 
 
 def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[OtherForm]:
-    """Yield compounds that the notes only write as two words: "drop-down" for "dropdown"."""
+    """Yield compounds that the notes only write as two words: "dropdown" as "drop down"."""
     for word in dict.fromkeys(word for run in runs for word in run):
         if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.chunks_with_all_words(
             word, KEYWORD_FIELDS
@@ -157,7 +157,7 @@ def _add_forms(term: Term, forms: Sequence[OtherForm]) -> Term:
 
 
 def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
-    """Return the searched text with its other forms, or None if nothing was added or corrected.
+    """Return the searched text with other forms of its terms, or None if nothing was changed.
 
     If `passages` is given, only forms that matched one of these passages are added.
     """

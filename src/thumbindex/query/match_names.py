@@ -38,8 +38,8 @@ _MAX_WORDS_CHECKED = 12
 """Maximum words of a query that are looked up to decide whether the query is about its date."""
 
 _MAX_HEADING_CHUNKS = 2_000
-"""Maximum chunks under headings with the query's words. If there are more, the words are too
-common for a name.
+"""If more chunks are under headings with the query's words, the words are too common to name a
+note.
 """
 
 _MAX_SYMBOLS = 6
@@ -124,9 +124,9 @@ def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[Document
 
 
 def _asks_about_date(search: Search, tools: Tools) -> bool:
-    """Return whether the query is about the notes of its date.
+    """Return whether the query is about the notes that are named after its date.
 
-    The query is not about them if another note contains clearly more of the query's other words.
+    The query is about another note if that note contains clearly more of the query's other words.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(search.text, keyword.languages)

@@ -41,7 +41,7 @@ _MAX_OPERATORS = 16
 """Maximum operators in a query. Further operators are searched as plain words."""
 
 _MIN_PROSE_LETTERS = 4
-"""If no note contains the word, `-word` is a filter only if the word has this many letters."""
+"""If no note contains the word, `-word` is a filter only if it has at least this many letters."""
 
 
 class _ParsedQuery(NamedTuple):

@@ -344,7 +344,7 @@ def find_correction(word: str, tools: Tools) -> str | None:
 def closest_word(
     word: str, lexicon: Callable[[range], Collection[str]], frequency: _Frequency
 ) -> str | None:
-    """Return the nearest word by optimal string alignment (Damerau 1964).
+    """Return the nearest word by optimal string alignment (Damerau 1964), or None.
 
     Ties go to a word with the same first letter, then to the most frequent word, then to the first
     in the alphabet. `lexicon` returns the words of given lengths, possibly with words of deleted
