@@ -1,7 +1,9 @@
 """Export `Library`, and the names that callers need before they open a library.
 
-Modules are loaded when a name is first used, so that `--help` and a server's handshake load no
-numpy, FAISS or model runtime (`from thumbindex import library`, then `library.Library.open(...)`).
+A module is loaded when a name from it is first used. Therefore, `--help` and a server's handshake
+load no numpy, FAISS or model runtime.
+
+Callers write `from thumbindex import library`, then `library.Library.open(...)`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verify citations: find them and their quotations in a text, and check them against the notes."""
+"""Find the citations and quotations in a text, and check them against the current notes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MAX_CITATIONS = 200
 """Maximum citations checked in one call."""
 
 _READ_BUDGET = 5_000_000
-"""Maximum characters of notes read in one call. Reading and checking them takes a few seconds."""
+"""Maximum characters of notes read in one call: a few seconds of work."""
 
 _SEARCH_COST = 30_000
 """Characters that each keyword search deducts from `_READ_BUDGET`."""
@@ -66,10 +66,7 @@ A longer phrase may span several chunks, and a search matches only phrases insid
 """
 
 _MIN_WORDS = 3
-"""A text in quotation marks with fewer words is ignored, unless a citation is next to it.
-
-Also the minimum words of a phrase that is searched.
-"""
+"""Minimum words of a searched phrase, and of a quoted text without a citation beside it."""
 
 _MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
 """Minimum similarity between a quotation and its changed text.
@@ -85,7 +82,7 @@ _HEADING_WORDS = 20
 """Maximum words after `path#` that are tried as the heading, if nothing marks where it ends."""
 
 _TEXT_SHOWN = 300
-"""Maximum characters that a check shows of the text that replaced a quotation."""
+"""Maximum characters of the changed text in a CitationCheck."""
 
 
 # --------------------------------------------------------------- citations and quotations in a text
@@ -93,7 +90,7 @@ _TEXT_SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A citation in a text: its offsets, and the note, heading, lines or digest that it names."""
+    """A citation in a text: the offsets, and the cited note, heading, lines or digest."""
 
     start: int
     end: int
@@ -107,10 +104,7 @@ class Citation:
 
     @property
     def is_whole_note(self) -> bool:
-        """Whether the citation names no lines and no digest.
-
-        Inside a quotation, such a citation is part of the quoted text.
-        """
+        """Whether the citation names no lines and no digest."""
         return not self.lines and not self.digest
 
 
@@ -134,7 +128,7 @@ _ANCHOR = re.compile(
     r"|(?P<lines>[ \u00a0]\(lines? [1-9])"
 )
 _TERMINATORS = '`"“”„«»()[]<>*|\n'
-"""Characters that end a heading, unless line numbers follow the heading."""
+"""Characters that end the heading of a citation without line numbers."""
 
 _PATH_START = re.compile(r"\w|\.?\.?/|\.\w")
 _OTHER_FILE = re.compile(r"\.(?!md\Z|markdown\Z|mdx\Z)[a-z][a-z0-9]{1,4}\Z", re.I)
@@ -207,11 +201,7 @@ def find_citations(text: str, names: CachedNoteLookup) -> list[Citation]:
 def _parse_wikilink(
     match: re.Match[str], fences: Sequence[int], names: CachedNoteLookup
 ) -> Citation | None:
-    """Parse a wikilink; None if its path is empty.
-
-    If the wikilink is in code, is an embed or names a file of another type, return None unless its
-    path is the name of a note.
-    """
+    """Parse a wikilink; None if the wikilink is not a citation."""
     text, at = match.string, match.start()
     path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
     path = path.strip()
@@ -219,6 +209,7 @@ def _parse_wikilink(
         bisect_left(fences, at) % 2 == 1
         or text.count("`", text.rfind("\n", 0, at) + 1, at) % 2 == 1
     )
+    # an embed, a link in code or a link to another type of file cites only a note that exists
     is_shown = is_code or text.startswith("!", max(0, at - 1)) or _OTHER_FILE.search(path)
     if not path or (is_shown and not names.has_name(path)):
         return None
@@ -232,7 +223,7 @@ def _parse_wikilink(
 
 
 def _parse_markdown_link(match: re.Match[str], names: CachedNoteLookup) -> Citation | None:
-    """Parse a Markdown link; None unless its target is a note, an address or a Markdown file."""
+    """Parse a link to a note, a Markdown file or an address; None for other links."""
     target = match["target"].strip("<>")
     if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
         return _parse_address(match.start("target"), target, match.end())
@@ -285,12 +276,7 @@ def _parse_address(start: int, link: str, end: int | None = None) -> Citation | 
 def _parse_plain_citation(
     text: str, match: re.Match[str], done: int, names: CachedNoteLookup, is_file: bool
 ) -> Citation | None:
-    """Parse the longest path or name of a note that ends at `match`: a file suffix or line numbers.
-
-    If no note has such a path or name, the path is the text after an opening bracket or quotation
-    mark, else the last word. Before line numbers, this applies only if the last word contains a
-    heading after `#`. Otherwise, return None.
-    """
+    """Parse the citation with the file suffix or line numbers at `match`; None if there is none."""
     end = match.end() if is_file else match.start()
     low = max(done, end - _PATH_CHARACTERS, text.rfind("\n", 0, end) + 1)
     before = text[low:end]
@@ -301,12 +287,14 @@ def _parse_plain_citation(
         for start in starts
         for path, heading in ((before[start:], ""), before[start:].partition("#")[::2])
     ]
+    # the longest path of a note, else the longest name
     known_forms = (
         form for is_path in (True, False) for form in forms if names.has_name(form[1], is_path)
     )
     if form := next(known_forms, None):
         start, path, heading = form
-    elif forms and (is_file or forms[-1][2]):
+    elif forms and (is_file or forms[-1][2]):  # a suffix or heading marks an unknown note
+        # the text after an opening bracket or quotation mark, else the last word
         enclosed = max(map(before.rfind, '`("“[<')) + 1
         start, path, heading = next(
             (form for form in forms[1::2] if form[0] == enclosed > 0), forms[-1]
@@ -369,9 +357,9 @@ def _quote_spans(text: str) -> Iterator[_QuoteSpan]:
 
 
 def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation]:
-    """Drop whole-note citations inside quotations: they are part of the quoted text.
+    """Drop the citations of whole notes inside quotations, as part of the quoted text.
 
-    Keep a citation that is alone on a line of a block quote: it names the quotation's source.
+    A citation alone on a line of a block quote is kept, because it names the source.
     """
     quotes = list(_quote_spans(text))
     starts, remaining = [quote.first for quote in quotes], list[Citation]()
@@ -388,11 +376,7 @@ def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation
 
 
 def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]:
-    """Return the quotations in a text, with the citations inside, before and after them.
-
-    The citation before a quotation ranks above the citation after it, unless the citation after it
-    is in brackets, follows a dash, or directly follows a block quote.
-    """
+    """Return the quotations in a text, each with the citations inside and beside the quotation."""
     quotations, starts = list[Quotation](), [citation.start for citation in citations]
     for first, last, is_block, low, high in _quote_spans(text):
         at, end = bisect_left(starts, first), bisect_left(starts, last)
@@ -411,6 +395,8 @@ def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]
             citation for citation in before if citation.start >= low or (is_preceded and not after)
         ]
         quoted = _block_text(text, first, last, inside) if is_block else text[first + 1 : last - 1]
+        # in brackets, after a dash or directly after a block quote, the following citation ranks
+        # above the preceding one
         is_source = is_followed and (
             is_block or between.rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
         )
@@ -492,7 +478,8 @@ class _CurrentNote:
     def close_heading(self, cited: Citation) -> Citation:
         """Cut off the text that follows the heading of a citation.
 
-        Keep the longest heading that the note contains. If it contains none, keep the first word.
+        Keep the longest heading that the note contains. If the note contains none, keep the first
+        word.
         """
         words = cited.heading.split()[:_HEADING_WORDS]
         names = {name_key(name) for name in (self.document.title, *(h[1] for h in self.headings))}
@@ -508,10 +495,7 @@ class _CurrentNote:
     def check_at(
         self, state: CitationState, lines: tuple[int, int], reason: str = ""
     ) -> CitationCheck:
-        """Return a check with the note's current citation of `lines`.
-
-        Unless `state` is "there", add the address of the section that contains the first line.
-        """
+        """Return a CitationCheck that says how to cite `lines` in the note as it is now."""
         document = self.document
         heading = next(
             (
@@ -532,7 +516,7 @@ class _CurrentNote:
         return CitationCheck("", "", state, reason, current_citation, address, *place)
 
     def check_changed(self, parts: Sequence[Sequence[str]], span: WordSpan) -> CitationCheck:
-        """Return a check with the changed text, and the words that differ from the quotation."""
+        """Return a CitationCheck with the changed text and the words that differ."""
         lines = self.words.span_lines(span)
         text = "\n".join(self.text.split("\n")[lines[0] - 1 : lines[1]])
         text = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
@@ -556,13 +540,13 @@ class _Checker:
 
     @cached_property
     def _by_digests(self) -> dict[str, FoundNote]:
-        """The current passage with each cited digest, in any note. Scans all notes once."""
+        """The passages with the cited digests, by digest. Scans all current notes once."""
         return dict(self._names.notes.passages_with_digests(self._digests))
 
     def check(self, candidates: Sequence[Citation], quotation: str) -> CitationCheck:
-        """Check `quotation` against the first of `candidates` whose note contains it.
+        """Check the first candidate whose note contains `quotation`.
 
-        If no note contains it, or if `quotation` is empty, check the first candidate.
+        If no note contains `quotation`, check the first candidate.
         """
         parts = quotation_parts(quotation)
         cited, note = candidates[0], next(self._notes_of(candidates[0]), None)
@@ -646,7 +630,7 @@ class _Checker:
         if note:
             if spans := find_quotation(parts, note.words):
                 lines = [note.words.span_lines(span) for span in spans]
-                return self._check_place(cited, note, lines)
+                return self._check_found_quotation(cited, note, lines)
             nearest = nearest_match(parts, note.words)
             if nearest and nearest[1] >= _HIGH_SIMILARITY:
                 return note.check_changed(parts, nearest[0])
@@ -662,14 +646,10 @@ class _Checker:
             else "no note has this path, and no note contains the quotation",
         )
 
-    def _check_place(
+    def _check_found_quotation(
         self, cited: Citation, note: _CurrentNote, lines: Sequence[tuple[int, int]]
     ) -> CitationCheck:
-        """Check whether a quotation is still at the cited lines and under the cited heading.
-
-        A passage that spans several short sections is cited with one of their headings. If the
-        cited lines overlap the heading's lines, the quotation only has to be at the cited lines.
-        """
+        """Return a CitationCheck for a quotation found at `lines`: "there" or "moved"."""
         under = self._heading_ranges(cited, note) if cited.heading else [(1, note.total)]
         at_heading = [line for line in lines if any(_overlap(line, range_) for range_ in under)]
         at_lines, as_cited = lines, at_heading
@@ -679,6 +659,7 @@ class _Checker:
             if is_single and (section := note.section(cited_lines[0])):
                 cited_lines = section.start_line, section.end_line
             at_lines = [line for line in lines if _overlap(line, cited_lines)]
+            # cited lines may span several sections, but name the heading of only one
             as_cited = at_lines if any(_overlap(cited_lines, range_) for range_ in under) else []
         if as_cited:
             return note.check_at("there", as_cited[0])
@@ -735,10 +716,8 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
 
 
 def _not_found(cited: Citation, why: str) -> CitationCheck:
-    """Return a failed check: "gone" if the citation has a digest, else "never_there".
-
-    A digest proves that the text once existed.
-    """
+    """Return a CitationCheck: "gone" for a citation with a digest, else "never_there"."""
+    # a digest proves that the text once existed
     return CitationCheck("", "", "gone" if cited.digest else "never_there", why)
 
 

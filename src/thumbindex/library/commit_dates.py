@@ -25,10 +25,7 @@ def store_commit_dates(
     open_writer: Callable[[], AbstractContextManager[Writer]],
     interrupted: Callable[[], bool],
 ) -> None:
-    """Store the commit days of all notes.
-
-    Does nothing unless there is a new commit or a note without commit days.
-    """
+    """Store all notes' commit days, if there is a new commit or a note without commit days."""
     repository, git_folder = find_repository(folder.root), folder.index_paths.build_folder / "git"
     commit = repository.commit if repository else ""
     is_known, undated, failure = commit_dates_state(folder, repository)

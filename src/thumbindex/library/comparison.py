@@ -103,10 +103,10 @@ def compare_folder(
     verify: bool = False,
     may_be_empty: bool = False,
 ) -> Comparison:
-    """Walk the folder and compare it with the index; read files whose size or times differ.
+    """Walk the folder and compare the files with the index.
 
-    With `verify`, read all files. Raises UnknownFolderError if the folder is empty but the index
-    is not, unless `may_be_empty`.
+    Reads only files whose size or times differ; with `verify`, reads all files. Without
+    `may_be_empty`, raises UnknownFolderError for an empty folder with a non-empty index.
     """
     now = time.time_ns()
     states, problems = walk(folder.root, folder.config.corpus)
@@ -139,9 +139,8 @@ def effective_changes(
 ) -> Changes:
     """Return the changes to apply to the index.
 
-    If a file in `private` has changed, it counts as added. Files in an unreadable directory are not
-    removed. If the folder `is_closed` (its privacy rules cannot be read), nothing is added, and
-    changed files are removed.
+    Changed files in `private` count as added. Files in an unreadable directory are not removed. If
+    the privacy rules cannot be read (`is_closed`), nothing is added, and changed files are removed.
     """
     readded = tuple(path for path in changes.changed if path in private)
     changed = tuple(path for path in changes.changed if path not in private)

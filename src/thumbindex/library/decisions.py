@@ -310,7 +310,7 @@ def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster
 # ------------------------------------------------------------------ relevance judgments
 
 _GRADES = (0, 1, 2)
-"""Grades of a passage: it does not answer the query, helps, or answers it."""
+"""Grades of a passage: 0 (does not help), 1 (helps) and 2 (answers the query)."""
 
 
 class Judgments:
@@ -347,9 +347,9 @@ class Judgments:
     ) -> JudgedQuery:
         """Grade a passage for a query.
 
-        2: it answers the query. 1: it helps. 0: it does not help. None removes the grade. Returns
-        the query's judgments about visible notes. Raises UnknownPathError for a hidden or unknown
-        note.
+        `grade` is 2 (answers the query), 1 (helps) or 0 (does not help); None removes the grade.
+        Returns the query's judgments about visible notes. Raises UnknownPathError for a hidden or
+        unknown note.
         """
         reader = self._reader_of(folder)
         if grade is not None and grade not in _GRADES:
@@ -403,7 +403,7 @@ def _visible_judgments(reader: Reader, judged: Sequence[JudgedQuery]) -> tuple[J
 def _split_by_query(
     judged: Sequence[JudgedQuery], query: str, kind: str
 ) -> tuple[JudgedQuery, list[JudgedQuery]]:
-    """Separate one query's judgments from the others. Raises UsageError for an empty query."""
+    """Return a query's JudgedQuery, then all others. Raises UsageError for an empty query."""
     if not query.strip():
         raise UsageError("The question is empty: there is nothing to judge.")
     id_ = query_id(query)

@@ -22,8 +22,7 @@ OpenEmbedder = Callable[[str], Embedder]
 _PART, _PART_PER_THREAD = 8, 32
 """Texts embedded between two calls of `interrupted`: with one thread, and per thread with several.
 
-A server's child process has one thread and checks often. Several threads are started and joined for
-each part, so their parts are larger.
+With several threads, parts are larger, because each part starts and joins the threads.
 """
 
 Pending = Sequence[tuple[bytes, int]]
@@ -158,18 +157,18 @@ def _embed_vocabulary(folder: Folder, embedder: Embedder) -> int:
             writer.set_meta(
                 "vocabulary",
                 json.dumps(list(by_key.values()), ensure_ascii=False),
-                vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint),
+                vocabulary_of=_vocabulary_key(folder, writer, embedder.fingerprint),
             )
     return len(new)
 
 
 def _needs_vocabulary(folder: Folder, writer: Writer) -> bool:
-    current_key = _vocabulary_of(folder, writer, writer.store.meta("fingerprint"))
+    current_key = _vocabulary_key(folder, writer, writer.store.meta("fingerprint"))
     return folder.config.query.runs("expand") and writer.store.meta("vocabulary_of") != current_key
 
 
-def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
-    """Return a vocabulary's key: the generation of its words, its maximum size, and the model."""
+def _vocabulary_key(folder: Folder, writer: Writer, fingerprint: str) -> str:
+    """Return the key of a vocabulary: the words' generation, the maximum size and the model."""
     return f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {fingerprint}"
 
 

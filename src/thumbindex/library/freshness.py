@@ -37,7 +37,7 @@ _POLL_OTHERS_SECONDS = 0.1
 def is_folder_up_to_date(folder: Folder) -> bool:
     """Return whether a folder's indexed words and dates are current. Writes nothing.
 
-    Raises StorageError if the index cannot be read, UnknownFolderError if the folder is missing.
+    Raises StorageError for an unreadable index, UnknownFolderError for a missing folder.
     """
     comparison = compare_folder(folder, partial(read_indexed_files, folder.index_paths))
     if comparison.indexed.parser_key != current_parser_key(folder) or not comparison.is_empty:
@@ -111,12 +111,12 @@ class ChangeTracker:
     """Reports the indexed notes that were added, changed or removed since the last poll."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
-        self._folders = [_FolderChanges(reader) for reader in readers]
+        self._folders = [_TrackedFolder(reader) for reader in readers]
 
     def poll(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
-        """Return the changes since the last poll by folder, without unchanged folders.
+        """Return the changes since the last poll, for each changed folder.
 
-        If an index is missing or unreadable, its changes are returned once it is back.
+        If an index is missing or unreadable, a later poll returns the folder's changes.
         """
         changes_by_folder = {}
         for tracked in self._folders:
@@ -130,8 +130,8 @@ class ChangeTracker:
         }
 
 
-class _FolderChanges:
-    """The digests of one folder's notes at the last poll."""
+class _TrackedFolder:
+    """A folder, with the digests of the notes at the last poll."""
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name

@@ -53,9 +53,9 @@ class Folder:
 
 
 def with_current_privacy(folder: Folder) -> Folder:
-    """If the folder's own settings file has changed, add its privacy rules to the earlier ones.
+    """Add the privacy rules of the folder's own settings file, if the file has changed.
 
-    The earlier rules stay, because an editor may delete the file and then write it again.
+    Earlier rules stay, because an editor may delete the file before writing it again.
     """
     facts = _own_file_facts(folder.root)
     if folder.user_config is None or facts == folder.own_file:
@@ -104,8 +104,8 @@ def find_folders(
 ) -> tuple[tuple[str, Path], ...]:
     """Return the name and absolute root of each folder that exists or has an index.
 
-    Without `names`, missing folders are skipped with a warning. Raises UnknownFolderError if a
-    named folder is missing, or if no folder remains.
+    Without `names`, missing folders are skipped with a warning. Raises UnknownFolderError
+    for a missing named folder, or if no folder remains.
     """
 
     def is_indexed(root: Path) -> bool:

@@ -64,7 +64,7 @@ _LOCK_NOTICE_SECONDS = 1.0
 """Seconds to wait for a lock before the wait is reported as progress."""
 
 _MAX_PASSES = 3
-"""Maximum times that a run compares and commits while another process indexes the same files."""
+"""Maximum passes of a run while another process indexes the same files."""
 
 _MAX_REBUILD_PASSES = 10
 """Maximum passes of a rebuild; every pass after the first indexes only recent edits."""
@@ -162,12 +162,10 @@ def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
 def _rebuild(
     folder: Folder, options: IndexingOptions, comparison: Comparison, began: float
 ) -> IndexReport:
-    """Index all files into a new build, and switch to it when it is complete.
-
-    The next run continues an interrupted build, unless that run has the option `rebuild`.
-    """
+    """Index all files into a new build, and switch to the build once it is complete."""
     number = begin_build(
         folder.index_paths.folder,
+        # whether to continue an interrupted build
         lambda store: not options.rebuild and store.meta("corpus") == current_parser_key(folder),
     )
     new_build = replace(folder, index_paths=folder.index_paths.of_build(number))
@@ -350,16 +348,13 @@ def _deleted_error(index_paths: IndexPaths) -> IndexMissingError:
 
 
 def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[FileState]]:
-    """Return the files to read in growing batches: moved files, then newest first, then large ones.
-
-    Moved files come first because the first batch removes their old paths.
-    """
+    """Return growing batches of the files to read: moved files, newest first, then large files."""
     changes, indexed = comparison.changes, comparison.indexed.manifest
     to_read, added = {*changes.added, *changes.changed}, frozenset(changes.added)
     old_inodes = {indexed[path].inode for path in changes.removed if path in indexed}
 
     def sort_key(state: FileState) -> tuple[bool, float, str]:
-        return (
+        return (  # moved files come first: the first batch removes their old paths
             not (state.path in added and state.inode in old_inodes),
             -comparison.modified[state.path],
             state.path,
@@ -391,7 +386,7 @@ def _is_large(batch: Sequence[FileState]) -> bool:
 
 @contextmanager
 def _open_writer(folder: Folder, options: IndexingOptions) -> Iterator[Writer]:
-    """Open the writer for one commit; report a long wait for its lock as progress."""
+    """Open the writer for one commit; report a long wait for the lock as progress."""
     with Writer.open(
         folder.index_paths.folder, _on_lock_wait(folder, options), folder.index_paths.build
     ) as writer:

@@ -109,7 +109,7 @@ _Result = TypeVar("_Result")
 def consistent_read(
     method: Callable[Concatenate[Library, _Parameters], _Result],
 ) -> Callable[Concatenate[Library, _Parameters], _Result]:
-    """Decorate a read-only method: all its reads see one generation of each index.
+    """Decorate a read-only method to read one generation of each index.
 
     If a database connection is lost, the method is called again.
     """
@@ -161,9 +161,10 @@ class Library:
     ) -> Library:
         """Open folders by path or configured name.
 
-        The default is the configured folders, or the current directory if none are configured.
-        If `engine` is a PostgreSQL URL, names refer to folders published there (all of them by
-        default), and paths to folders on this machine. Raises EngineError.
+        By default, opens the configured folders; without any, the current directory.
+
+        If `engine` is a PostgreSQL URL, the default is all folders published in the database. Names
+        then refer to published folders, and paths to folders on this machine. Raises EngineError.
 
         By default, the first query loads the models and waits for them. If `wait_for_models` is
         False, queries search words only until you call `load_models`.
@@ -237,7 +238,7 @@ class Library:
         return other
 
     def in_one_snapshot(self, ask: Callable[[], _Result]) -> _Result:
-        """Call `ask`, so that all its reads see one generation of each index.
+        """Call `ask` in a snapshot: one generation of each index.
 
         If a database connection is lost, call `ask` once more. Raises EngineError.
         """
@@ -307,7 +308,7 @@ class Library:
         return "Passages are not reranked."
 
     def load_models(self) -> None:
-        """Load the indexes' model and the reranker, unless they are loaded.
+        """Load the indexes' model and the reranker, if not loaded yet.
 
         Without a model, queries search words only. Raises ModelError.
         """
@@ -361,10 +362,10 @@ class Library:
     # -------------------------------------------------------------- answering
 
     def with_query_settings(self, settings: QuerySettings) -> Library:
-        """Return a library with other query settings over the same indexes and models.
+        """Return a library with other query settings that shares the indexes and models.
 
-        Closing either library closes both. The stage `expand` works only if the original library's
-        settings run it, too: otherwise, its vocabulary is neither indexed nor loaded.
+        Closing either library closes both. The stage `expand` works only if the original library
+        also runs `expand`: otherwise, the vocabulary is neither indexed nor loaded.
         """
         self._ensure_models()
         other = copy(self)
@@ -389,15 +390,16 @@ class Library:
             library.query("who decided?", limit=3, path=["plans/**"], since="2026-01-31")
 
         `also` and `passage` are other phrasings; `folder`, `path`, `tag`, `since` and `until` are
-        filters. `without` excludes documents by path: they are not searched, and the links in them
-        are not followed. With `explain`, each passage explains its rank.
+        filters. `without` names documents by path: they are not searched, and their links are not
+        followed. With `explain`, each passage explains its rank.
 
         With `wait_fresh` (seconds, at most 60), the query first waits until every edit on disk is
-        searchable, until the time is up, or until `interrupted` returns True; `freshness` names the
-        folders that are behind. If neither a server nor another process updates a folder's index,
-        the query indexes the folder's words itself. A caller that starts its own indexer passes
-        `indexer_starting`, a function that returns True while the indexer is starting. The query
-        then indexes nothing itself.
+        searchable. The wait also ends when the time is up or `interrupted` returns True.
+        `freshness` names the folders that are behind.
+
+        If no server or other process updates a folder's index, the waiting query indexes the
+        folder's words. A caller with its own indexer passes `indexer_starting`, a function that
+        returns True while the indexer is starting. The query then indexes nothing.
 
         Without `wait_fresh`, an `interrupted` query returns an empty answer.
         """
@@ -593,9 +595,9 @@ class Library:
 
     @consistent_read
     def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
-        """Check every citation and its quotation in one or more drafts against the current notes.
+        """Check the citations and quotations in one or more drafts against the current notes.
 
-        The state of each check is `there`, `moved`, `changed`, `gone` or `never_there`.
+        The state of each CitationCheck is `there`, `moved`, `changed`, `gone` or `never_there`.
         """
         texts = [text] if isinstance(text, str) else text
         return verify_citations(texts, self._select_readers(folder), self.is_local)

@@ -40,7 +40,7 @@ from thumbindex.text import strip_markup, text_key, words
 _LOG = logging.getLogger(__name__)
 
 _EXTRA_NEIGHBORS = 251
-"""Extra neighbors requested per query: some neighbors are in the same document or deleted."""
+"""Extra neighbors per query, to replace deleted chunks and chunks of the same document."""
 
 _QUERY_BATCH = 128
 """Chunks per nearest-neighbor query."""
@@ -221,9 +221,9 @@ class _Comparison:
         plain: Mapping[int, bytes],
         rows_by_words: defaultdict[bytes, list[int]],
     ) -> Iterator[tuple[int, int]]:
-        """Yield pairs of a chunk and a chunk of another document with the same words, newest first.
+        """Yield pairs of chunks of different documents with the same words, newest first.
 
-        `rows_by_words` maps a digest of words to the chunks of this batch seen so far.
+        `rows_by_words` collects the chunks of this batch by the digest of their words.
         """
         limit = self.settings.duplicates.nearest
         for row in rows:
@@ -339,9 +339,6 @@ def _document_batches(rows: _ChunkDocuments) -> Iterator[_ChunkDocuments]:
 
 
 def _plain_digest(chunk: Chunk) -> bytes:
-    """Return a digest of a chunk's kind, language and words; empty if the chunk has no words.
-
-    Copies under different headings have the same digest.
-    """
+    """Return a digest of a chunk's kind, language and words; empty if the chunk has no words."""
     tokens = chunk.text.split() if chunk.kind is BlockKind.CODE else words(strip_markup(chunk.text))
     return text_key("\0".join((chunk.kind, chunk.language, *tokens))) if tokens else b""

@@ -1,6 +1,6 @@
 """Find the note that a path, a name, a citation, an address or an id refers to.
 
-Every command, tool and page uses it, so the same text means the same note everywhere.
+Every command, tool and page uses this module, so that a text means one note everywhere.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _MAX_SIMILAR = 50
 _QUOTES = "`\"'<>“”"
 
 _DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
-"""A path in an answer. A heading mark and a rank may precede it, and a similarity may follow it."""
+"""A path in an answer, with the heading mark, rank and similarity, if any: `## 1. x.md (0.83)`."""
 
 _ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
-"""A passage's id in an answer: the digest of its text, and the displayed lines."""
+"""A passage's id in an answer, with or without the displayed lines: `id 0a1b2c3d:11-14`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ class NoteLookup:
     # -------------------------------------------------------------- one note
 
     def find(self, text: str) -> FoundNote:
-        """Return the note for a path or a name, as answers print it or as a user types it.
+        """Return the note for a path, name, id or address, as printed in answers or as typed.
 
         Answers print paths as `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` or
         `x.md:11`. A name is a file name (`x`, `Ideas/x`), a title, an alias or a link, optionally
-        with headings: `x#Heading`, `Title > Heading > Subheading`. An id or address finds the
-        passage with its digest, even if it has moved.
+        with headings: `x#Heading`, `Title > Heading > Subheading`. An id or an address finds a
+        passage by digest, even if the passage has moved.
 
-        Raises UnknownPathError if no note matches, UsageError if several do.
+        Raises UnknownPathError if no note matches. Raises UsageError if several notes match.
         """
         if address := parse_address(text.strip(f"{_QUOTES} \t\n")):
             return self._at_address(address)
@@ -122,7 +122,7 @@ class NoteLookup:
     def find_exact(self, path: str) -> FoundNote:
         """Return the note at an exact path (or `path#heading`).
 
-        Raises UnknownPathError if no note matches, UsageError if several do.
+        Raises UnknownPathError if no note matches. Raises UsageError if several notes match.
         """
         for exact, fragment in ((path, None), *split_headings(path)):
             if namesakes := self._notes_at([(reader, exact) for reader in self.readers]):
@@ -145,7 +145,7 @@ class NoteLookup:
     # -------------------------------------------------------------- notes by name
 
     def notes_named(self, name: str) -> Iterator[list[FoundNote]]:
-        """Yield groups of notes: those at the path `name`, then those called `name`, best first."""
+        """Yield groups of notes, best first: notes at the path `name`, then notes called `name`."""
         yield from self._at_path(name)
         for reader, path in chain.from_iterable(self.resolve_path(name)):
             yield from self._notes_titled(path, [reader])
@@ -159,7 +159,7 @@ class NoteLookup:
     def resolve_path(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
         """Yield the ways to split a path into a folder and a path inside it, most likely first.
 
-        The path may begin with a folder's name (`notes: a.md`), be absolute, or begin with the last
+        The path may be absolute, or begin with a folder's name (`notes: a.md`) or with the last
         parts of a folder's path.
         """
         folder, _, inner_path = path.partition(": ")
@@ -446,7 +446,7 @@ def _heading_paths(headings: Headings) -> list[list[str]]:
 
 
 def heading_ranges(heading: str, headings: Headings, total: int) -> list[tuple[int, int]]:
-    """Return the lines under each matching heading, up to the next of the same or a higher level.
+    """Return the lines under each matching heading, including the subheadings.
 
     `total` is the number of lines in the note.
     """

@@ -26,7 +26,7 @@ class Reader(Protocol):
 
     @property
     def is_published(self) -> bool:
-        """Whether the folder is published in a database. If it is, its files cannot be read."""
+        """Whether the folder is published in a database, so that its files cannot be read."""
 
     @property
     def database(self) -> postgres.PublishedFolders | None:

@@ -1,4 +1,4 @@
-"""Read notes: list them, and return their lines, headings and estimated tokens."""
+"""List notes, and read the lines, headings and estimated tokens of notes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _notes_of(folder: Folder) -> Iterator[NoteText]:
 
 
 _COMMENTS_FLAGGED = 5
-"""Maximum comments flagged one by one; the others are only counted."""
+"""Maximum comments flagged one by one; further comments are only counted."""
 
 
 def list_notes(

@@ -46,7 +46,7 @@ _COPY_COSINE = 0.98
 _ROW_BATCH = 250
 
 _MAX_COPIES = 1_000
-"""Maximum texts per duplicate cluster that are used to find notes that are copies."""
+"""Maximum texts per duplicate cluster used to find copied notes."""
 
 _LOCK = threading.Lock()
 """Allows one search for unlinked pairs at a time: a search keeps a core busy for seconds."""
@@ -206,7 +206,7 @@ def _nearest_pairs(means: Matrix) -> dict[tuple[int, int], float]:
 
 
 _NUMBERS = re.compile(r"\d+(?:[._-]\d+)*")
-"""A number, version or date."""
+"""A number, version or date, such as `2026-01-31`."""
 
 
 def _is_worth_a_link(first: Document, second: Document) -> bool:

@@ -199,8 +199,8 @@ def render_note(
 ) -> RenderedNote:
     """Render a note's text, or the part of a long note around the cited lines (from 1).
 
-    Comments and front matter are left out; HTML is shown as source. Unless the note begins with
-    its own title, its top headings become level 2, below the page's title.
+    Comments and front matter are left out; HTML is shown as source. If the note does not begin
+    with `title`, the top headings become level 2, below the page's title.
     """
     text = strip_invisible(text)
     front = read_front_matter(path, text)
@@ -348,14 +348,13 @@ class _NoteRenderer(RendererHTML):
             return {"start": int(token.attrs["start"])}
         if side := _ALIGNMENTS.get(str(token.attrs.get("style", ""))):
             return {"class": side}
-        return self._place(token) if token.type == "tr_open" else {}
+        return self._block_attributes(token) if token.type == "tr_open" else {}
 
     def _lines(self, token: Token) -> range:
         start, end = token.map or (0, 0)
         return range(start + self._offset + 1, end + self._offset + 1)
 
-    def _place(self, token: Token) -> dict[str, str | int | float]:
-        """Return a block's attributes: its lines, and whether it is cited."""
+    def _block_attributes(self, token: Token) -> dict[str, str | int | float]:
         lines = self._lines(token)
         if not lines:
             return {}
@@ -369,7 +368,7 @@ class _NoteRenderer(RendererHTML):
 
     def _numbered(self, token: Token) -> str:
         """Return a block's opening tag and its line number."""
-        token.attrs = self._place(token)
+        token.attrs = self._block_attributes(token)
         return f"<{token.tag}{self.renderAttrs(token)}>{self._anchor(token)}"
 
     def _anchor(self, token: Token) -> str:
@@ -395,7 +394,7 @@ class _NoteRenderer(RendererHTML):
             for number, row in enumerate(rows, start=first)
         ]
         # cited lines are marked one by one
-        token.attrs = self._place(token) | {"class": "block", "tabindex": "0"}
+        token.attrs = self._block_attributes(token) | {"class": "block", "tabindex": "0"}
         text = "\n".join(marked_rows)
         return f"<pre{self.renderAttrs(token)}>{self._anchor(token)}<code>{text}</code></pre>\n"
 

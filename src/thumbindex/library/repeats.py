@@ -1,6 +1,6 @@
 """Find repeated chunks inside a document.
 
-Of each group, one chunk is kept, and its repeats raise its salience. The repeats are not searched.
+One chunk of each group is kept. The repeats are not searched, but raise the kept chunk's salience.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from thumbindex.text import plural, text_key
 _MAX_COMPARED = 2_000
 """Maximum chunks of one kind in a document that are compared by meaning, most salient first.
 
-Among the others, only identical texts are repeats.
+A further chunk is a repeat only of an identical text.
 """
 
 _CHUNK_BATCH = 32
@@ -34,13 +34,13 @@ _MAX_JUDGED = 5
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
 Repeat = tuple[int, int, bool]
-"""A chunk, the kept chunk that it repeats, and whether their texts are identical.
+"""A chunk, the kept chunk, and whether the two texts are identical.
 
-Identical texts are boilerplate: they do not raise the kept chunk's salience.
+An identical text is boilerplate, and does not raise the kept chunk's salience.
 """
 
 Boost = tuple[int, float, float]
-"""A chunk, its boost, and its boosted salience."""
+"""A kept chunk, the boost, and the boosted salience."""
 
 
 def find_repeats(
@@ -88,11 +88,7 @@ def _repeats(
     vectors: Mapping[int, Vector],
     similarity: float,
 ) -> Generator[None, None, list[Repeat]]:
-    """Find repeats among chunks of one kind, ordered by salience.
-
-    A chunk repeats the kept chunk with the same text. If there is none, it repeats the nearest kept
-    chunk with the same meaning.
-    """
+    """Find repeats among chunks of one kind, ordered by salience."""
     matrix = np.stack([vectors[n] for n in order[:_MAX_COMPARED]])
     cosines = matrix @ matrix.T
     repeats: list[Repeat] = []
@@ -103,7 +99,7 @@ def _repeats(
             yield
         same_text = by_text[chunks[n].text, *_numbers(chunks[n])]
         keeper = next((k for k in same_text if vectors[k] @ vectors[n] >= similarity), None)
-        if keeper is None and at < _MAX_COMPARED:
+        if keeper is None and at < _MAX_COMPARED:  # the nearest kept chunk with the same meaning
             to_kept = cosines[at, keepers]
             similar = np.flatnonzero(to_kept >= similarity)
             nearest = similar[np.argsort(-to_kept[similar], kind="stable")][:_MAX_JUDGED].tolist()

@@ -117,7 +117,7 @@ def _note_state(
 def read_visible(
     folder: Folder, path: str, store: Store | postgres.PublishedStore | None
 ) -> bytes | Problem | None:
-    """Read a note's file; None if the note is private now, a Problem if it cannot be read."""
+    """Read a note's file. Return None for a note that is private now, a Problem on failure."""
     indexed = None if store is None else store.manifest([path]).get(path)
     data = read_bytes(folder.root, path, folder.config.corpus)
     return None if _is_private_now(folder, path, data, _is_unchanged(data, indexed), {}) else data

@@ -44,8 +44,8 @@ def explain_note(
 ) -> WhyReport:
     """Return the outcome of a query for one note, or why the note is not indexed.
 
-    Prefers notes in the query's folders, and paths over names. Raises UnknownPathError if there is
-    no such file or note, UsageError if several notes match or the heading is unknown.
+    Prefers notes in the query's folders, and paths over names. Raises UnknownPathError for an
+    unknown file or note. Raises UsageError for an unknown heading, or if several notes match.
     """
     preferred = [r for r in readers if r.folder.name in query.filters.folder] or readers
     lookups = NoteLookup(preferred, is_local), NoteLookup(readers, is_local)
@@ -122,7 +122,7 @@ def _not_indexed(query: Query, folder: str, path: str, reason: str) -> WhyReport
 
 
 def _why_not_indexed(reader: Reader, path: str) -> str:
-    """Return why a file is not indexed: a rule excludes it, it cannot be read, or it is new."""
+    """Return why a file is not indexed: excluded, unreadable or new."""
     folder = reader.folder
     try:
         left_out = why_left_out(folder.root, path, folder.config.corpus)
@@ -193,9 +193,9 @@ def _in_index(
 
 
 def _chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
-    """Return a document's chunks, or only those under a heading.
+    """Return a document's chunks under a heading, or all chunks if `heading` is None.
 
-    Raises UsageError if there is no such heading.
+    Raises UsageError for an unknown heading.
     """
     ids = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
     if heading is None:
