@@ -351,7 +351,7 @@ def test_second_folder_with_a_published_name_is_refused(
         library.index()
         with (
             publishing(library, url) as stranger,
-            pytest.raises(EngineError, match="The name 'shed' is taken"),
+            pytest.raises(EngineError, match="A folder named 'shed' was already published"),
         ):
             stranger.publish_changes()
         assert forget_folder(url, "shed")
