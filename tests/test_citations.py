@@ -85,7 +85,7 @@ def test_address_of_a_private_or_deleted_note_is_unknown(
     else:
         write(vault / "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
     for _ in range(2):
-        with pytest.raises(UnknownPathError, match=r"No document 'plans\.md' in the index"):
+        with pytest.raises(UnknownPathError, match=r"No note 'plans\.md' in the index"):
             library.read(address)
         library.index()
 

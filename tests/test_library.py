@@ -324,7 +324,7 @@ def test_reading_a_skipped_note_gives_the_reason_unless_it_is_private(vault, tmp
             ):
                 library.read(name)
         write(vault / "huge.md", "---\nprivate: true\n---\n")
-        with pytest.raises(UnknownPathError, match=r"^No document 'huge\.md' in the index\."):
+        with pytest.raises(UnknownPathError, match=r"^No note 'huge\.md' in the index\."):
             library.read("huge.md")
 
 

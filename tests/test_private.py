@@ -242,7 +242,7 @@ def test_note_that_becomes_private_after_lookup_is_not_read(
         document = NoteLookup([reader]).find_exact(note.name)
         write(note, BY_KEY)
         for ask in (lambda: read_excerpt(document, None, None), lambda: outline_headings(document)):
-            with pytest.raises(UnknownPathError, match=r"^No document 'hidden.md' in the index\."):
+            with pytest.raises(UnknownPathError, match=r"^No note 'hidden.md' in the index\."):
                 ask()
 
 

@@ -47,9 +47,7 @@ def test_answer_shows_its_location_and_matching_lines(run: Run, vault: Path) -> 
     assert result.exit_code == 0
     assert f"1. {vault / 'sync.md'}:9" in result.stdout
     assert "\n   Press the green button to begin syncing your vault.\n" in result.stdout
-    assert (
-        "index: 3 documents; vectors: " in run("query", "press the green button", "--full").stdout
-    )
+    assert "index: 3 notes; vectors: " in run("query", "press the green button", "--full").stdout
 
 
 def test_query_json_fits_its_schema(run: Run) -> None:
@@ -128,7 +126,7 @@ def test_forget_is_refused_while_a_server_watches_the_folder(run: Run, tmp_path:
         "a server watches" in refused.stderr,
         "Stop it first" in refused.stderr,
     ) == (3, True, True)
-    assert run("forget", *elsewhere).stdout.startswith("forgotten: ")
+    assert run("forget", *elsewhere).stdout.startswith("Deleted the index of ")
 
 
 def test_forget_is_refused_while_another_process_indexes(run: Run, tmp_path: Path) -> None:
@@ -182,7 +180,7 @@ def test_forget_without_a_folder_requires_yes(vault: Path, ask_own: Run) -> None
     refused = ask_own("forget")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert f"`--folder {vault}`" in refused.stderr
-    assert ask_own("forget", "--yes").stdout.startswith("forgotten: mine ")
+    assert ask_own("forget", "--yes").stdout.startswith("Deleted the index of mine ")
 
 
 @pytest.fixture
@@ -213,10 +211,7 @@ def test_version_is_printed() -> None:
 
 def test_empty_answer_names_the_filters_that_exclude_everything(run: Run) -> None:
     output = run("query", "green button", "--tag", "nosuch", "--since", "2099-01-01").stdout
-    assert output.startswith(
-        "Nothing found: a filter excludes every note. Only notes that match --tag and "
-        "--since were searched.\n"
-    )
+    assert output.startswith("Nothing found: no note matches --tag and --since.\n")
 
 
 def test_file_given_as_a_folder_is_reported_as_a_file(run: Run, vault: Path) -> None:
@@ -226,9 +221,9 @@ def test_file_given_as_a_folder_is_reported_as_a_file(run: Run, vault: Path) -> 
 def test_folder_without_markdown_is_reported(tmp_path: Path, run_in: Run) -> None:
     (tmp_path / "empty").mkdir()
     result = run_in(tmp_path / "empty", "index")
-    assert (result.exit_code, "no Markdown files were found" in result.stdout) == (0, True)
+    assert (result.exit_code, "No Markdown files found." in result.stdout) == (0, True)
     assert run_in(tmp_path / "empty", "query", "tea").stdout.startswith(
-        "Nothing found: no note is indexed here.\nno Markdown files were found: check the folders"
+        "Nothing found: no note is indexed here.\nNo Markdown files found. Check the folder's path"
     )
 
 
@@ -236,7 +231,7 @@ def test_first_query_indexes_words_and_vectors_only_with_wait(run: Run, tmp_path
     elsewhere = ("--index", str(tmp_path / "other"), "--json")
     first = run("query", "green button", *elsewhere)
     assert checked(first, "query")["index"]["vectors"] == 0
-    assert "vault: indexed 3 of 3 files" in first.stderr
+    assert "vault: indexed 3 of 3 notes" in first.stderr
     assert (
         checked(run("query", "green button", "--wait", *elsewhere), "query")["index"]["pending"]
         == 0
@@ -265,10 +260,10 @@ def test_query_waits_for_a_running_writer_and_finds_new_notes(
     ("arguments", "says"),
     [
         (("query", " "), "The query is empty"),
-        (("query", "x", "--since", "soon"), "since is 'soon': write a date such as 2026-01-31"),
+        (("query", "x", "--since", "soon"), "'--since': 'soon': write a date such as 2026-01-31"),
         (("query", "x", "--set", "query.limt=3"), "did you mean `query.limit`"),
         (("query", "x", "--folder", "/nowhere"), "/nowhere"),
-        (("query", "x", "--limit", "0"), "limit is 0: choose a whole number from 1 to 100"),
+        (("query", "x", "--limit", "0"), "'--limit': Input should be greater than or equal to 1"),
         (("query",), "QUERY"),
     ],
 )
@@ -287,7 +282,7 @@ def test_wrong_usage_exits_with_code_2_and_a_sentence_on_stderr(
         (
             KeyboardInterrupt(),
             130,
-            "Interrupted. Committed work is kept; the next run continues from there.\n",
+            "Interrupted.\n",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),
@@ -443,7 +438,7 @@ def test_status_shows_the_progress_of_another_process(run: Run, library: Library
             "total": 9800,
         }
         assert (
-            f"process {os.getpid()} is indexing: embedded 1,240 of 9,800 texts"
+            f"process {os.getpid()} is indexing: embedded 1,240 of 9,800 passages"
             in run("status").stdout
         )
 
@@ -491,5 +486,5 @@ def test_status_of_a_missing_index_directory_is_an_error(
     nothing_yet = CliRunner().invoke(app, ["status"])
     assert (nothing_yet.exit_code, nothing_yet.stdout) == (
         0,
-        "no index yet: run `thumbindex index --folder DIR`\n",
+        "There is no index yet: run `thumbindex index --folder DIR`.\n",
     )

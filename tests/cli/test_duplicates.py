@@ -97,4 +97,4 @@ def test_outdated_decisions_are_listed_with_their_former_places(run: Run, tmp_pa
     assert {
         tuple(sorted(decision["places"])) for decision in listed(run)["outdated_decisions"]
     } == {("new.md:3", "old.md:3")}
-    assert "one of the texts no longer exists" in run().stdout
+    assert "One of these passages no longer exists." in run().stdout

@@ -115,7 +115,7 @@ def test_path_in_the_folder_wins_over_the_current_directory(
             ),
         ),
         (("read", "why"), "'why' is a directory: `outline` lists the documents in it."),
-        (("read", "tae.md"), "No document 'tae.md' in the index. Nearest: tea.md."),
+        (("read", "tae.md"), "No note 'tae.md' in the index. Nearest: tea.md."),
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (
             ("read", "tea.md", "--lines", "99"),
@@ -125,7 +125,7 @@ def test_path_in_the_folder_wins_over_the_current_directory(
             ("read", "tea.md", "--lines", "1", "--heading", "Tea"),
             "Use either `heading` or `lines`, not both.",
         ),
-        (("read", "../secret.md"), "No document '../secret.md' in the index."),
+        (("read", "../secret.md"), "No note '../secret.md' in the index."),
         (("outline", "how/*"), "For a glob, use `thumbindex list --path 'how/*'`."),
     ],
 )
@@ -170,8 +170,7 @@ def test_read_prints_several_notes_and_reports_missing_ones(
         "how/brewing.md (line 6 of 8)\n\n## Water\n"
     )
     assert (
-        result.stderr.splitlines()[-1]
-        == "tae.md: No document 'tae.md' in the index. Nearest: tea.md."
+        result.stderr.splitlines()[-1] == "tae.md: No note 'tae.md' in the index. Nearest: tea.md."
     )
     payload = checked(run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "--json"), "read")
     assert ([note["path"] for note in payload["notes"]], list(payload["errors"])) == (
@@ -303,7 +302,7 @@ def test_private_note_is_never_a_source_target_or_name(run: Run, kitchen: Path) 
         "cow > Far",
         "## 1. milk.md",
     ):
-        assert "No document" in run("read", command).stderr
+        assert "No note" in run("read", command).stderr
     assert "tea.md:3  [[milk]]" in run("broken").stdout
     assert "nowhere" not in run("broken").stdout
     assert "why/index.md" in run("orphans").stdout

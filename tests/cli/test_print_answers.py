@@ -177,7 +177,7 @@ def test_output_formats_exclude_each_other(ask: Ask) -> None:
     refused = ask("lantern", "--files", "--json")
     assert (refused.exit_code, refused.stderr) == (
         2,
-        "--full, --files and --json exclude each other: give one of them.\n",
+        "--full, --files and --json cannot be combined: use only one.\n",
     )
 
 

@@ -120,7 +120,7 @@ def test_query_tool_accepts_why(library: Library) -> None:
     )
     assert reply.structured["results"] == []
     assert reply.structured["why"]["path"] == "plugins/canvas.md"
-    with pytest.raises(UsageError, match=r"No document 'nowhere\.md' in the index"):
+    with pytest.raises(UsageError, match=r"No note 'nowhere\.md' in the index"):
         asked(library, query="x", why="nowhere.md")
 
 

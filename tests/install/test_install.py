@@ -140,7 +140,7 @@ def test_folder_that_contains_the_index_is_refused(install: Install, home: Path)
         install("claude-code", "--index", "elsewhere"),
     ):
         assert (inside.exit_code, files(home)) == (2, set())
-        assert "the folder to index" in inside.stderr
+        assert "is inside the folder" in inside.stderr
     assert (
         install(
             "claude-code", "--folder", str(home), "--index", str(home.parent / "indexes")

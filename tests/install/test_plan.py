@@ -248,7 +248,7 @@ def test_handwritten_entry_is_kept_in_a_backup(tmp_path: Path) -> None:
         (
             "cursor",
             '{"a": 1}'.encode("utf-16"),
-            "mcp.json: not UTF-8 (byte 0): nothing was changed. Save it as UTF-8",
+            "mcp.json is not UTF-8 (byte 0), so nothing was changed. Save it as UTF-8",
         ),
     ],
 )

@@ -92,7 +92,7 @@ async def test_question_is_answered_with_citations(server: Server) -> None:
     assert "sync.md" in result["citation"]
     assert f"## 1. {result['citation']}\n" in text
     assert "the newer note wins" in result["text"]
-    assert "index: 3 documents; vectors: " in text
+    assert "index: 3 notes; vectors: " in text
 
 
 async def test_passage_address_works_as_resource_and_as_tool_argument(
@@ -261,7 +261,7 @@ async def test_several_documents_are_read_in_order_within_the_budget(
 
 async def test_lone_surrogates_in_calls_are_replaced(server: Server) -> None:
     assert "green" in (await call(server, "query", query="press the green \udcff button"))[0]
-    assert "No document 'n\ufffd'" in await refused(server, "read", path="n\udcff")
+    assert "No note 'n\ufffd'" in await refused(server, "read", path="n\udcff")
 
 
 async def test_related_lists_links_backlinks_and_similar_notes(server: Server) -> None:
@@ -412,7 +412,7 @@ async def test_waiting_reports_growing_progress(
                 "query", {"query": "just written", "wait_fresh": 20}, progress_callback=on_progress
             )
     assert result.structured_content["index"]["fresh"] is True
-    assert reports[0][1:] == (None, "indexed 0 of 7 files")
+    assert reports[0][1:] == (None, "indexed 0 of 7 notes")
     times = [report[0] for report in reports]
     assert times == sorted(set(times))
 
@@ -429,13 +429,13 @@ async def test_answers_and_status_report_indexing_progress(
         AtWork(OpenOptions(), lambda opening: writer, command=[]), [("notes", root)]
     )
     text, answer = await call(server, "query", query="known for long")
-    assert text.endswith("; indexed 300 of 1,000 files so far")
+    assert text.endswith("; indexed 300 of 1,000 notes so far")
     assert answer["index"]["progress"] == [
         {"folder": "notes", "phase": "words", "done": 300, "total": 1000}
     ]
     assert (await refused(server, "read", path="new.md")).endswith(
-        " The note may not be indexed yet (indexed 300 of 1,000 files so far): try again soon."
+        " The note may not be indexed yet (indexed 300 of 1,000 notes so far): try again soon."
     )
     text, status = await call(server, "status")
-    assert "\nindexed 300 of 1,000 files so far" in text
+    assert "\nindexed 300 of 1,000 notes so far" in text
     assert status["progress"] == answer["index"]["progress"]

@@ -312,7 +312,7 @@ def test_every_reading_command_works_over_a_published_folder(
         run("engine", "publish", *options, "--engine", url, obj=open_it).stdout for _ in range(2)
     ]
     assert re.fullmatch(
-        r"notes: generation \d+ published, 2 documents, 2 chunks; 2 added, 0 removed\n",
+        r"notes: generation \d+ published, 2 notes, 2 passages; 2 added, 0 removed\n",
         published[0],
     )
     # a new file may be checked again, which makes a generation

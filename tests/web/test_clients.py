@@ -121,7 +121,7 @@ async def test_waiting_client_receives_progress(
         indexed("words", 0, 7)
         async with running.client("bob", "legacy") as client:
             await client.call_tool("query", {**WAIT, "wait_fresh": 1}, progress_callback=hear)
-    assert messages == ["indexed 0 of 7 files"]
+    assert messages == ["indexed 0 of 7 notes"]
 
 
 @pytest.mark.slow

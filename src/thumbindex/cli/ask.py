@@ -24,7 +24,7 @@ from thumbindex.cli.options import (
 from thumbindex.cli.print_answers import best_of_each_note, print_answer, print_files
 from thumbindex.cli.terminal import print_json, print_list, print_why
 from thumbindex.errors import IndexDamagedError, ModelError, UsageError
-from thumbindex.model import Answer, Filters, Query
+from thumbindex.model import MAX_PASSAGES, Answer, Filters, Query
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import answer_payload, list_payload
 from thumbindex.present.as_json import as_json as to_json
@@ -46,12 +46,15 @@ def why_note(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY", help="The question it should answer, with or without quotes."
+            metavar="QUERY",
+            help="The question to be answered, with or without quotes.",
         ),
     ],
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", help="Passages in the answer, 1 to 100."),
+        typer.Option(
+            "--limit", metavar="N", min=1, max=MAX_PASSAGES, help="Maximum passages in the answer."
+        ),
     ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
@@ -96,8 +99,8 @@ def _load_models(library: Library) -> None:
 
 
 _WAIT_FRESH = (
-    "Report whether the answer covers everything on disk. Earlier changes are always indexed "
-    "first; for later ones, wait up to SECONDS (at most 60) if a server is running to index them."
+    "Report whether the answer covers everything on disk. If a server is running, wait up to "
+    "SECONDS (at most 60) until it has indexed the latest changes."
 )
 
 
@@ -114,7 +117,10 @@ def query(
         ),
     ],
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="Passages to return, 1 to 100.")
+        int | None,
+        typer.Option(
+            "--limit", metavar="N", min=1, max=MAX_PASSAGES, help="Maximum passages to return."
+        ),
     ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
@@ -160,7 +166,7 @@ def query(
         until=until,
     )
     if sum((full, files, as_json)) > 1:
-        raise UsageError("--full, --files and --json exclude each other: give one of them.")
+        raise UsageError("--full, --files and --json cannot be combined: use only one.")
     with open_for(ctx, opening) as library:
         ask = partial(library.query, request, wait_fresh=wait_fresh, explain=explain)
         answer = _answer(library, ask, wait)
@@ -199,7 +205,7 @@ def list_command(
     until: UntilOption = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=1, help="Notes to list (default: all)."),
+        typer.Option("--limit", metavar="N", min=1, help="Maximum notes to list (default: all)."),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -49,15 +49,18 @@ def print_duplicates(report: DuplicateReport, grey: bool) -> None:
         print_cluster(cluster)
     for decision in report.outdated_decisions:
         print_line(
-            f"outdated in {decision.folder}: `{decision.verdict}` for "
-            f"{' and '.join(decision.places)}: one of the texts no longer exists",
+            f"Outdated decision in {decision.folder}: `{decision.verdict}` for "
+            f"{' and '.join(decision.places)}. One of these passages no longer exists.",
             "yellow",
         )
-    share = f"{(report.merged + report.flagged) / report.chunks:.0%}" if report.chunks else "none"
+    repeated = report.merged + report.flagged
+    share = f" ({repeated / report.chunks:.0%})" if report.chunks else ""
     hint = "" if grey or not report.flagged else " (--grey lists them)"
-    merged, flagged = f"{report.merged:,} merged", f"{report.flagged:,} for you to decide{hint}"
-    clusters = plural(len(report.clusters), "cluster")
-    print_line(f"{clusters}; of {plural(report.chunks, 'chunk')}, {merged}, {flagged} ({share})")
+    print_line(
+        f"{plural(len(report.clusters), 'cluster')}. Duplicates: {repeated:,} of "
+        f"{plural(report.chunks, 'passage')}{share}: {report.merged:,} merged, "
+        f"{report.flagged:,} for you to decide{hint}"
+    )
 
 
 def print_cluster(cluster: Cluster) -> None:
@@ -127,7 +130,7 @@ ClusterArgument = Annotated[
     str, typer.Argument(metavar="CLUSTER", help="A cluster's id, or its first characters.")
 ]
 GreyOption = Annotated[
-    bool, typer.Option("--grey", help="Also list similar passages that are not merged: you decide.")
+    bool, typer.Option("--grey", help="Also list similar passages that you have to decide about.")
 ]
 
 KEYS: dict[str, Verdict | None] = {"s": "same", "a": "apart", "k": None}
@@ -177,7 +180,7 @@ def decide_cluster(
     verdict: Annotated[
         str,
         typer.Argument(
-            metavar="same|apart", help="Show them once in an answer, or each on its own."
+            metavar="same|apart", help="Show them once in an answer, or show each of them."
         ),
     ],
     note: Annotated[
@@ -185,9 +188,9 @@ def decide_cluster(
     ] = "",
     as_json: JsonOption = False,
 ) -> int:
-    """Decide whether the texts of a cluster are the same.
+    """Decide whether the passages of a cluster are the same.
 
-    The decision holds until one of the texts changes.
+    The decision holds until one of the passages changes.
     """
     if verdict not in ("same", "apart"):
         raise UsageError(f"Unknown decision {verdict!r}: use `same` or `apart`.")
@@ -219,7 +222,7 @@ def review(
     ctx: typer.Context,
     opening: OpenOptions,
 ) -> int:
-    """Review undecided clusters, one key for each.
+    """Review undecided clusters one by one.
 
     Keys: s same, a apart, k keep for later, q quit.
     """
@@ -244,7 +247,7 @@ def _bring_up_to_date(library: Library) -> None:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
     except ModelError as error:
-        print_error(f"{error} Listing the duplicates found earlier.")
+        print_error(f"{error} Listing the duplicates that were found earlier.")
 
 
 def _print_decision(cluster: Cluster, in_json: bool) -> None:

@@ -41,8 +41,8 @@ def database_url(opening: OpenOptions) -> str:
     """Return the database's URL. Raises UsageError if none is given."""
     if not (url := opening.database):
         raise UsageError(
-            "Which database? Give --engine postgresql://host/name, or set `url` under [engine] in "
-            "your configuration."
+            "No database is configured: use --engine postgresql://host/name, or set `url` under "
+            "[engine] in your configuration."
         )
     return url
 
@@ -57,7 +57,7 @@ def migrate(
 ) -> int:
     """Create the tables in a database.
 
-    Tables of an earlier version are replaced; builders then publish again.
+    Replaces tables of an earlier version. Builders then publish their folders again.
     """
     url = database_url(opening)
     with closing(postgres.Engine(url, writes=True)) as database:
@@ -92,11 +92,11 @@ def publish(
 ) -> int:
     """Index folders on this machine and publish the changes.
 
-    Servers switch to a new generation at once, never to half of it.
+    Servers switch to each new generation as a whole.
     """
     url, local = database_url(opening), replace(opening, engine=None)
     if not (opening.folder or opening.load().folders):
-        raise UsageError("Which folders? Give --folder, or set [[folders]] in your configuration.")
+        raise UsageError("No folder is configured: use --folder, or run `thumbindex add DIR`.")
 
     with open_for(ctx, local) as library:
         if watch:
@@ -121,7 +121,7 @@ def publish(
 
 
 def _publication_line(published: Any) -> str:
-    size = f"{plural(published.documents, 'document')}, {plural(published.chunks, 'chunk')}"
+    size = f"{plural(published.documents, 'note')}, {plural(published.chunks, 'passage')}"
     return (
         f"{published.name}: generation {published.generation:,} published, {size}; "
         f"{published.added:,} added, {published.removed:,} removed"
@@ -230,7 +230,7 @@ def engine_folders(ctx: typer.Context, opening: OpenOptions, as_json: JsonOption
         print_json({"folders": facts})
     for folder in folders if not as_json else ():
         size = (
-            f"{plural(folder.documents, 'document')}, {plural(folder.chunks, 'chunk')}, "
+            f"{plural(folder.documents, 'note')}, {plural(folder.chunks, 'passage')}, "
             f"{plural(folder.vectors, 'vector')}"
         )
         print_line(f"{folder.name}: generation {folder.generation:,}, {size}, {folder.published}")
@@ -255,7 +255,7 @@ def engine_forget(
 ) -> int:
     """Remove a folder from the database.
 
-    Its notes, and its index on the builder's machine, stay.
+    The folder's notes and its index on the builder's machine stay.
     """
     url = database_url(opening)
     if not postgres.forget_folder(url, name):

@@ -42,7 +42,7 @@ def evaluate_queries(
         list[Path] | None,
         typer.Argument(
             metavar="QUERIES.jsonl",
-            help="Labeled queries; NAME.KIND.jsonl is for the folder NAME.",
+            help="Files of labeled queries. NAME.KIND.jsonl is for the folder NAME.",
         ),
     ] = None,
     from_links: Annotated[
@@ -62,17 +62,19 @@ def evaluate_queries(
         typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages to this file."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages for each query.")
+        int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages per query.")
     ] = RANKED_PASSAGES,
     baseline: Annotated[
         Path | None,
         typer.Option(
-            "--baseline", metavar="RUN.json", help="Compare with an earlier report (--json)."
+            "--baseline",
+            metavar="RUN.json",
+            help="Compare with an earlier --json report.",
         ),
     ] = None,
     as_typed: Annotated[
         bool,
-        typer.Option("--as-typed", help="Ignore `also` and `passage` of the queries."),
+        typer.Option("--as-typed", help="Ignore `also` and `passage` in the queries."),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:

@@ -61,7 +61,7 @@ in citations, and in URLs.
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="Another configuration file instead of the user's own."
+        "--config", metavar="FILE", help="Use this configuration file instead of your own."
     ),
 ]
 
@@ -73,14 +73,14 @@ def add(
     ],
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Its name (default: the directory's name)."),
+        typer.Option("--name", metavar="NAME", help="A name (default: the directory's name)."),
     ] = None,
     about: Annotated[
         str | None,
         typer.Option(
             "--about",
             metavar="SENTENCE",
-            help="What it contains, in one sentence; read by the client's model.",
+            help="A sentence about the folder's contents, for the client's model.",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -105,7 +105,7 @@ def add(
     if not _NAME.fullmatch(chosen):
         rejected = "its directory's name" if name is None else repr(one_line(name))
         raise UsageError(
-            f"Cannot use {rejected} as a name: give --name with letters, digits, spaces, dots, "
+            f"Cannot use {rejected} as a name: choose a --name of letters, digits, spaces, dots, "
             "dashes and underscores, at most 64 characters."
         )
     if about is not None and len(about) > MAX_ABOUT_CHARS:
@@ -211,7 +211,7 @@ def remove(
         elif roots:
             hint = f"the folders are {', '.join(sorted(roots))}."
         else:
-            hint = "no folder has a name."
+            hint = "no folder is configured. To add one, run `thumbindex add DIR`."
         raise UsageError(f"No folder is named {one_line(name)!r}: {hint}")
     _change(path, lambda text: _without_folder(text, chosen))
     if as_json:
@@ -326,9 +326,7 @@ def index(
     opening: OpenOptions,
     words_only: Annotated[
         bool,
-        typer.Option(
-            "--words-only", help="Skip the vectors for now; keyword search works at once."
-        ),
+        typer.Option("--words-only", help="Index keywords only, and skip the slower vectors."),
     ] = False,
     rebuild: Annotated[
         bool,
@@ -398,19 +396,20 @@ def forget(
         bool,
         typer.Option(
             "--yes",
-            help="Allow deletion without --folder (configured folders, else the current one).",
+            help="Without --folder, delete the indexes of all configured folders, or if there are "
+            "none, of the current folder.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Delete the index of a folder, never its notes.
 
-    Works for folders that no longer exist.
+    Also works for folders that no longer exist.
     """
     with _open_to_forget(ctx, opening) as opened:
         if not opening.folder and not yes:
             roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in opened.folders)
-            raise UsageError(f"Nothing was deleted: which index? Add `{roots}`, or --yes.")
+            raise UsageError(f"Nothing was deleted. To confirm, add `{roots}` or --yes.")
         if watched := opened.watched_folders():
             raise IndexBusyError(
                 f"Nothing was deleted: a server watches {', '.join(watched)} and would rebuild "
@@ -440,3 +439,10 @@ def _open_to_forget(ctx: typer.Context, opening: OpenOptions) -> AbstractContext
         if not opened.folders:
             raise
         return opened
+    except UsageError as error:
+        if opening.folder or opening.load().folders:
+            raise
+        raise UsageError(
+            "Nothing was deleted: name a folder with --folder. `thumbindex status` lists all "
+            "indexes."
+        ) from error

@@ -133,7 +133,7 @@ def open_result(
 ) -> int:
     """Open a result of your last `query` at its line.
 
-    After a query with --files, N is the Nth path. Queries with --json do not count.
+    After a query with --files, N is the Nth path. Queries with --json are not remembered.
     """
     path, line = _current_location(ctx, number)
     set_editor = _editor(environment())
@@ -163,11 +163,11 @@ def _current_location(ctx: typer.Context, number: int) -> tuple[Path, int]:
     if last is None:
         raise UsageError("There is no last answer: run `thumbindex query` first.")
     if not last.places:
-        raise UsageError("The last answer has no results: run `thumbindex query` again.")
+        raise UsageError("Your last query found nothing that can be opened.")
     if not 1 <= number <= len(last.places):
         raise UsageError(
             f"There is no result {number}: the last answer has "
-            f"{plural(len(last.places), 'result')}. Give 1 to {len(last.places)}."
+            f"{plural(len(last.places), 'result')}."
         )
     root, path, line = last.places[number - 1]
     try:

@@ -31,7 +31,7 @@ from thumbindex.cli.terminal import (
 )
 from thumbindex.config import absolute_path
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
-from thumbindex.model import Excerpt, read_limit
+from thumbindex.model import MAX_PASSAGES, Excerpt
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.as_json import (
@@ -189,7 +189,10 @@ def related(
     opening: OpenOptions,
     path: PathArgument,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="Maximum notes of each kind, 1 to 100.")
+        int,
+        typer.Option(
+            "--limit", metavar="N", min=1, max=MAX_PASSAGES, help="Maximum notes of each kind."
+        ),
     ] = _DEFAULT_RELATED,
     as_json: JsonOption = False,
 ) -> int:
@@ -197,7 +200,6 @@ def related(
 
     Changed notes are indexed first, words only.
     """
-    read_limit(limit)
     with open_for(ctx, opening) as library:
         update_index(library)
         neighbors = library.related(resolve_from_cwd(path, library), limit=limit)
@@ -234,9 +236,9 @@ def verify(
 ) -> int:
     """Check the citations in a text.
 
-    Each citation is there (as quoted), moved, changed, gone, or was never there.
+    Reports whether each citation is there (as quoted), moved, changed, gone, or was never there.
 
-    The exit code is 1 if one is changed, gone or was never there, or if there is none.
+    The exit code is 1 if any citation is changed, gone or was never there, or if there is none.
     """
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
@@ -270,13 +272,11 @@ _FAILED_STATES = {"changed", "gone", "never_there"}
 def _draft(text: str | None, file: Path | None) -> str:
     """Return the text from the argument, the file, or standard input."""
     if text is not None and file is not None:
-        raise UsageError("DRAFT and --file exclude each other: give one of them.")
+        raise UsageError("DRAFT and --file cannot be combined: use only one.")
     if text is not None and text != "-":
         return text
     if file is None and sys.stdin.isatty():
-        raise UsageError(
-            "There is no text: give it as an argument, with --file, or on standard input."
-        )
+        raise UsageError("There is no text: pass it as DRAFT, with --file, or on standard input.")
     try:
         data = absolute_path(file).read_bytes() if file is not None else sys.stdin.buffer.read()
     except OSError as error:

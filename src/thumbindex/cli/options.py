@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex.errors import UsageError
+from thumbindex.model import read_day
 from thumbindex.opening import OpenOptions, enclosing_folder, open_library
 from thumbindex.present.exit_codes import print_error
 
@@ -45,7 +46,7 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             "--config",
             metavar="FILE",
-            help="A configuration file that overrides the user's and the folder's own.",
+            help="A configuration file that overrides your own and the folder's.",
         ),
     ],
     "overrides": SetOption,
@@ -127,12 +128,28 @@ def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManag
     return opener(opening)
 
 
+def _check_day(value: str | None) -> str | None:
+    try:
+        read_day("", value)
+    except UsageError as error:
+        raise typer.BadParameter(f"{value!r}: write a date such as 2026-01-31.") from error
+    return value
+
+
 SinceOption = Annotated[
     str | None,
-    typer.Option("--since", metavar="DATE", help="Only notes of this date (YYYY-MM-DD) or later."),
+    typer.Option(
+        "--since",
+        metavar="DATE",
+        callback=_check_day,
+        help="Only notes of this date (YYYY-MM-DD) or later.",
+    ),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="DATE", help="Only notes of this date or earlier.")
+    str | None,
+    typer.Option(
+        "--until", metavar="DATE", callback=_check_day, help="Only notes of this date or earlier."
+    ),
 ]
 TagOption = Annotated[
     list[str] | None,

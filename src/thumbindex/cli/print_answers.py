@@ -159,8 +159,7 @@ def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: 
     """Print what the answer may lack, and if `is_detailed`, how much was searched."""
     if is_detailed and answer.answerable and answer.confidence_level == "low":
         print_line(
-            "Scores only compare the passages of this answer; confidence says how far to trust "
-            "them."
+            "Scores only compare the passages of this answer. The confidence rates the answer."
         )
     if lacking := freshness_sentence(answer.freshness):
         print_line(lacking, WARNING)

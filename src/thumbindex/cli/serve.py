@@ -158,7 +158,7 @@ def token(
     ctx: typer.Context,
     opening: OpenOptions,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The owner's name, as in `tokens` of a folder.")
+        str, typer.Argument(metavar="NAME", help="The token's owner, as in a folder's `tokens`.")
     ],
     token_file: Annotated[
         Path | None,
@@ -172,7 +172,7 @@ def token(
 ) -> int:
     """Create a token for a client of `serve --http`.
 
-    It is printed only once: the file stores just its hash.
+    The token is printed only once: the file stores just its hash.
     """
     configured = opening.load().serve.http.token_file
     path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()

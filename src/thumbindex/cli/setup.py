@@ -35,9 +35,9 @@ from thumbindex.install.plan import (
 )
 from thumbindex.opening import OpenOptions
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code
-from thumbindex.text import one_line, redact_passwords
+from thumbindex.text import one_line, plural, redact_passwords
 
-_CLIENT_HELP = f"One of {', '.join(client.name for client in CLIENTS)}."
+_CLIENT_HELP = f"The client: {', '.join(client.name for client in CLIENTS)}."
 
 
 @exits_with_code
@@ -62,13 +62,14 @@ def install(
     ] = False,
     no_instructions: Annotated[
         bool,
-        typer.Option("--no-instructions", help="Do not touch CLAUDE.md, AGENTS.md or the like."),
+        typer.Option("--no-instructions", help="Do not edit files such as CLAUDE.md."),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Set up an MCP client to start the server.
 
-    Without --folder, the server uses the configured folders, else the current one.
+    Without --folder, the server uses the configured folders, or if there are none, the current
+    folder.
 
     Without CLIENT, lists the clients on this machine; with --project, sets up Claude Code.
     """
@@ -203,7 +204,7 @@ def doctor(
 ) -> int:
     """Check the installation, the folders and the clients.
 
-    Checks the folders of --folder, else the configured ones, else those in clients' files.
+    Without --folder, checks the configured folders, or if there are none, those in clients' files.
 
     With --engine, checks only a database of published folders.
     """
@@ -224,5 +225,7 @@ def doctor(
             {"failed": failed, "warnings": doubtful, "checks": [asdict(check) for check in checks]}
         )
     else:
-        typer.echo(f"{failed} failed, {doubtful} warnings, {len(checks) - failed - doubtful} ok")
+        typer.echo(
+            f"{failed} failed, {plural(doubtful, 'warning')}, {len(checks) - failed - doubtful} ok"
+        )
     return NOT_FOUND if failed else FOUND

@@ -80,6 +80,7 @@ class ProgressDisplay:
         )
         self._tasks: dict[str, TaskID] = {}
         self._printed: dict[str, float] = {}
+        self._saves_work = False
 
     def __enter__(self) -> ProgressDisplay:
         return self
@@ -92,11 +93,14 @@ class ProgressDisplay:
     ) -> None:
         if self._bars and self._tasks:
             self._bars.stop()
+        if isinstance(error, KeyboardInterrupt) and self._saves_work:
+            error.add_note("Notes indexed so far are kept; the next run continues from there.")
 
     def __call__(self, progress: model.Progress) -> None:
         """Show one step."""
         folder = one_line(progress.folder)
         name = f"{folder}: {progress.phase}"
+        self._saves_work |= progress.phase not in ("waiting", "asking")
         if progress.phase == "waiting":
             if (
                 time.monotonic() - self._printed.get(name, -_LINE_INTERVAL_SECONDS)
@@ -157,7 +161,7 @@ def print_list(listing: NoteList, limit: int | None, several: bool = False) -> N
 def print_report(report: IndexReport, broken: str) -> None:
     """Print what an indexing run did; `broken` is the command that lists broken links."""
     print_line(
-        f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} "
+        f"notes: {report.added:,} added, {report.changed:,} changed, {report.removed:,} "
         f"removed, {report.unchanged:,} unchanged"
     )
     hint = f": `{broken}` lists them" if report.links.dangling else ""
@@ -167,12 +171,12 @@ def print_report(report: IndexReport, broken: str) -> None:
         vectors = (
             f"; vectors for search by meaning: {report.embedded:,} new, {report.reused:,} reused"
         )
-    print_line(f"chunks: {report.chunks:,} in all{vectors}")
+    print_line(f"passages: {report.chunks:,} in all{vectors}")
     if report.truncated:
-        are = "chunk is" if report.truncated == 1 else "chunks are"
+        are = "passage is" if report.truncated == 1 else "passages are"
         print_line(
             f"{report.truncated:,} {are} longer than the model reads: search by meaning covers "
-            "only the beginning"
+            "only their beginning"
         )
     if not report.chunks and not report.skipped:
         print_line(NO_MARKDOWN, WARNING)
@@ -184,17 +188,17 @@ def print_report(report: IndexReport, broken: str) -> None:
 def print_status(folders: Sequence[FolderStatus]) -> None:
     """Print a table of indexes, and below it their locations and warnings."""
     if not folders:
-        print_line("no index yet: run `thumbindex index --folder DIR`")
+        print_line("There is no index yet: run `thumbindex index --folder DIR`.")
         return
     rows = table(
         "folder",
-        "documents",
-        "chunks",
+        "notes",
+        "passages",
         "vectors",
         "model",
         "size",
         "state",
-        right=("documents", "chunks", "vectors", "size"),
+        right=("notes", "passages", "vectors", "size"),
     )
     for folder in folders:
         state = folder.index
@@ -241,9 +245,12 @@ def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
 def print_forgotten(folders: Sequence[FolderStatus]) -> None:
     """Print which indexes were deleted."""
     for folder in folders:
-        print_line(f"forgotten: {folder.folder} ({folder.root}), {folder.size_bytes / 1e6:,.1f} MB")
+        print_line(
+            f"Deleted the index of {folder.folder} ({folder.root}), "
+            f"{folder.size_bytes / 1e6:,.1f} MB."
+        )
     if not folders:
-        print_line("nothing to forget: this folder has no index")
+        print_line("Nothing to delete: this folder has no index.")
 
 
 def print_tables(tables: Sequence[ReportTable]) -> None:

@@ -265,7 +265,7 @@ def index_location(directory: str, root: Path) -> Path:
         )
     if parent == root or parent.is_relative_to(root):
         raise UsageError(
-            f"The index directory {parent} is inside {root}, the folder to index: choose another "
+            f"The index directory {parent} is inside the folder {root}: choose another "
             "index directory with --index, or another folder with --folder (default: the current "
             "directory)."
         )

@@ -68,7 +68,7 @@ def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
     hashes = (
         f"the hashes of {health.verified} files match"
         if health.verified
-        else "complete; no known hashes to compare"
+        else "complete (no known hashes to compare)"
     )
     return Check(
         "model",
@@ -101,10 +101,10 @@ def check_folder(status: FolderStatus, is_intact: Callable[[], bool]) -> Check:
     state_of_folder: State = "warn" if places else "ok"
     if not status.indexed:
         return Check(
-            subject, state_of_folder, description, f"A server builds it, or run `{again}`.", places
+            subject, state_of_folder, description, f"Run `{again}`, or start a server.", places
         )
-    vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
-    description += f", {plural(state.documents, 'document')}, {vectors}, intact ({status.location})"
+    vectors = f"vectors for {state.vectors:,} of {plural(state.chunks, 'passage')}"
+    description += f", {plural(state.documents, 'note')}, {vectors}, intact ({status.location})"
     if status.unfinished or (state.pending and not status.writing):
         return Check(
             subject, "warn", description, f"Run `{again}`, or leave it to the server.", places
@@ -162,7 +162,7 @@ def check_server_start(options: Sequence[str]) -> Check:
         command = " ".join(["thumbindex", "serve", *options])
         return Check("handshake", "fail", reason, f"Run `{command}` to see the reason.")
     seconds = time.perf_counter() - began
-    return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
+    return Check("handshake", "ok", f"answered in {seconds:.1f} s; tools: {', '.join(tools)}")
 
 
 async def _tools_of_server(options: Sequence[str]) -> list[str]:
@@ -208,7 +208,12 @@ def run_checks(
     try:
         config = opening.load()
     except ConfigError as error:
-        yield Check("configuration", "fail", str(error), "Correct it: every command needs it.")
+        yield Check(
+            "configuration",
+            "fail",
+            str(error),
+            "Correct it, since every command reads it.",
+        )
         return
     if url := opening.database_in(config):
         yield from check_database(url)
@@ -232,7 +237,7 @@ def run_checks(
         Check(
             "clients",
             "warn",
-            "no client starts thumbindex",
+            "no client is set up to start thumbindex",
             "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.",
         )
     ]

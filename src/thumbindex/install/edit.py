@@ -68,7 +68,7 @@ def read_text(path: Path) -> str | None:
         return None
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{path}: not UTF-8 (byte {error.start}): nothing was changed. Save it as UTF-8 "
+            f"{path} is not UTF-8 (byte {error.start}), so nothing was changed. Save it as UTF-8 "
             "and run this again."
         ) from error
     except OSError as error:

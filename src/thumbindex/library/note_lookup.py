@@ -324,9 +324,9 @@ def unknown_path_error(text: str, nearest: Sequence[str] = ()) -> UnknownPathErr
     hint = (
         f"Nearest: {', '.join(map(one_line, nearest))}."
         if nearest
-        else "`outline` without a path lists all documents."
+        else "`thumbindex outline` lists all notes."
     )
-    return UnknownPathError(f"No document {text!r} in the index. {hint}")
+    return UnknownPathError(f"No note {text!r} in the index. {hint}")
 
 
 # ------------------------------------------------------------------ typed references

@@ -178,7 +178,7 @@ def _in_index(
     folder = next(number for number, reader in enumerate(snapshots) if reader.folder.name == name)
     document = folder_snapshots[folder].catalog.document_at(path)
     if document is None:
-        raise UnknownPathError(f"No document {path!r} in the index.")
+        raise UnknownPathError(f"No note {path!r} in the index.")
     before = sum(folder_snapshot.documents for folder_snapshot in folder_snapshots[:folder])
     chunks = _chunks_under(note.fragment, DocumentId(before + document), tools)
     answer, _ = run_pipeline(

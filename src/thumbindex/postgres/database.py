@@ -596,7 +596,8 @@ def translating_errors(location: str) -> Iterator[None]:
 def translate_pg_error(error: psycopg.Error, location: str) -> StorageError:
     """Return our error for a PostgreSQL error, with advice for the user."""
     # the error's details are left out, since they may quote notes
-    message = redact_passwords(" ".join((error.diag.message_primary or str(error)).split()))
+    first_line = (error.diag.message_primary or str(error)).strip().partition("\n")[0]
+    message = redact_passwords(" ".join(first_line.split()))
     if isinstance(error, pg.QueryCanceled):
         return EngineError(
             f"{location} took more than {STATEMENT_SECONDS} s for one step: narrow the query, or "
@@ -643,8 +644,9 @@ def translate_pg_error(error: psycopg.Error, location: str) -> StorageError:
         )
     if isinstance(error, psycopg.OperationalError):
         kind = EngineConnectionError if is_retryable(error) else EngineError
+        cause = message.rpartition(" failed: ")[2]  # without the address, which `location` has
         return kind(
-            f"Cannot connect to {location} ({message}): check that PostgreSQL is running there, "
+            f"Cannot connect to {location} ({cause}): check that PostgreSQL is running there, "
             "and check the address, role and password."
         )
     return EngineError(

@@ -46,8 +46,8 @@ def run_command(command: Callable[[], int]) -> int:
     except ThumbindexError as error:
         print_error(str(error))
         return FAILURE
-    except KeyboardInterrupt:
-        print_error("Interrupted. Committed work is kept; the next run continues from there.")
+    except KeyboardInterrupt as error:
+        print_error(" ".join(("Interrupted.", *getattr(error, "__notes__", ()))))
         return INTERRUPTED
     except BrokenPipeError:
         # the reader has gone (`| head`): the interpreter must not flush into the closed pipe

@@ -85,8 +85,8 @@ _MIN_CANDIDATES = 10
 """Minimum candidates for a warning about the share of removed candidates."""
 
 _PHASES = {
-    "words": ("indexed", "files"),
-    "vectors": ("embedded", "texts"),
+    "words": ("indexed", "notes"),
+    "vectors": ("embedded", "passages"),
     "publishing texts": ("published", "notes"),
     "publishing words": ("published words of", "segments"),
     "publishing vectors": ("published", "vectors"),
@@ -106,10 +106,11 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     if not answer.index.documents:
         return "Nothing found: no note is indexed here."
     if not answer.answerable:
-        restriction = (
-            f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
-        )
+        conditions = " and ".join(narrowed)
         is_unmet = any(not unmet.as_words for unmet in answer.unmet)  # filter_lines names them
+        restriction = ""
+        if narrowed and not is_unmet:
+            restriction = f" Only notes that match {conditions} were searched."
         several = len({near.folder for near in answer.nearest}) > 1
         places = [f"{near.path}:{near.start_line}" for near in answer.nearest]
         if several:
@@ -117,7 +118,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         places_text = one_line(", ".join(places))
         nearest = f" Nearest, but probably no answer: {places_text}." if places_text else ""
         reason = (
-            "a filter excludes every note"
+            f"no note matches {conditions or 'the filters'}"
             if is_unmet
             else "no passage is close enough to this query"
         )
@@ -146,7 +147,7 @@ def _filter_as_typed(condition: TypedFilter) -> str:
 _UNMET = {
     "tag": "No note has the tag #{}",
     "path": "No path matches {}",
-    "file": "No file is called {}",
+    "file": "No note has the file name {}",
     "title": "No title contains {}",
     "words": 'No passage contains "{}"',
 }
@@ -221,25 +222,27 @@ def index_sentence(state: IndexState) -> str:
     """Return how many notes and vectors the index has."""
     if not state.documents:
         return "index: empty so far"
-    vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')}"
+    vectors = f"{state.vectors:,} of {plural(state.chunks, 'passage')}"
     limitation = ""
     if state.pending:
         limitation = ", keywords only until they are computed"
         if state.vectors:
             limitation = ", the rest by keywords only"
-    return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{limitation}"
+    return f"index: {plural(state.documents, 'note')}; vectors: {vectors}{limitation}"
 
 
 NO_MARKDOWN = (
-    "no Markdown files were found: check the folders, and whether globs or ignore files exclude "
-    "the notes"
+    "No Markdown files found. Check the folder's path, your globs (`corpus.include`, "
+    "`corpus.exclude`) and ignore files."
 )
 
 
 def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index") -> str:
     """Return advice to run `command`, which computes missing vectors; empty if none is missing."""
     missing = (
-        f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
+        f"{state.pending:,} of {plural(state.chunks, 'passage')}"
+        if state.vectors
+        else "these notes"
     )
     return f"To find {missing} by meaning too, run `{command}`." if state.pending else ""
 
@@ -301,15 +304,15 @@ def passage_flag_lines(passage: Passage) -> list[str]:
 def hidden_text_sentence(notes: int) -> str:
     """Return how many notes contain hidden text or instructions to a model."""
     return (
-        f"{'1 note contains' if notes == 1 else f'{notes:,} notes contain'} text that is hidden or "
-        "addresses a model"
+        f"{'1 note contains' if notes == 1 else f'{notes:,} notes contain'} hidden text or "
+        "instructions to a model"
     )
 
 
 def folder_state_sentence(status: FolderStatus) -> str:
     """Return the state of a folder's index in a few words."""
     pending = (
-        f"{plural(status.index.pending, 'chunk')} without vectors" if status.index.pending else ""
+        f"{plural(status.index.pending, 'passage')} without vectors" if status.index.pending else ""
     )
     if status.progress:
         return (
@@ -340,7 +343,8 @@ def folder_warning_lines(status: FolderStatus) -> list[str]:
         )
     lines += problem_lines(status.skipped)
     if status.flagged_count:
-        lines.append(f"{hidden_text_sentence(status.flagged_count)}: check before a model reads it")
+        them = "it" if status.flagged_count == 1 else "them"
+        lines.append(f"{hidden_text_sentence(status.flagged_count)}. Review {them}:")
         lines += problem_lines(status.flagged)
     return lines
 
@@ -414,7 +418,7 @@ def dedup_sentence(trace: Sequence[TraceStep]) -> str:
     """Return how many candidates deduplication removed, with a warning if these are too many."""
     before, after = dedup_counts(trace)
     warning = (
-        " - more than 30 %: many texts are repeated, `thumbindex duplicates` lists them"
+        " - more than 30 %: many passages are repeated; `thumbindex duplicates` lists them"
         if is_dedup_share_high(trace)
         else ""
     )
@@ -527,7 +531,7 @@ def explanation_details(explanation: Explanation) -> list[str]:
     name_match = (
         f"the query is its {explanation.name_kind}: it comes first" if explanation.name_kind else ""
     )
-    cosine = f"cosine {explanation.cosine:.2f}" if explanation.cosine is not None else ""
+    cosine = f"similarity {explanation.cosine:.2f}" if explanation.cosine is not None else ""
     reranked = f"reranker {explanation.reranked:.2f}" if explanation.reranked is not None else ""
     copies = [
         f"{copy.stage} removed {copy.path}:{copy.line}: {copy.reason}"
@@ -582,10 +586,10 @@ def outcome_sentence(report: WhyReport, several: bool = False) -> str:
 def why_details(report: WhyReport) -> list[str]:
     """Return lines about a note's terms, similarity, missing vectors and state on disk."""
     lacking = (
-        f"found by words only, without a vector yet: {report.without_vector:,} of "
-        f"{plural(report.chunks, 'chunk')}"
+        f"found by keywords only, since they have no vectors yet: {report.without_vector:,} of "
+        f"{plural(report.chunks, 'passage')}"
     )
-    cosine = f"best cosine {report.cosine:.2f}" if report.cosine is not None else ""
+    cosine = f"best similarity {report.cosine:.2f}" if report.cosine is not None else ""
     sentences = [
         f"searched for: {report.corrected}" if report.corrected else "",
         "; ".join(part for part in (_matched_terms_sentence(report.terms), cosine) if part),

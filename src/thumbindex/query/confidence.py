@@ -112,8 +112,9 @@ def confidence(search: Search, tools: Tools) -> Search:
     search = replace(search, confidence=certainty, confidence_level=level)
     scores = [first, *map(scorer.score, best[1:])] if certainty < settings.abstain_below else []
     if scores and all(score < settings.abstain_below for score in scores[1:]):
+        shown = math.floor(100 * certainty) / 100  # rounding must not reach the threshold
         reason = (
-            f"confidence {certainty:.2f} is below {settings.abstain_below:.2f}: "
+            f"confidence {shown:g} is below {settings.abstain_below:g}: "
             "nothing in the index answers this"
         )
         near = tuple(each for each, score in zip(best, scores, strict=False) if score)
