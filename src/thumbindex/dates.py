@@ -39,28 +39,22 @@ _MONTH_AND_YEAR = re.compile(
     r"(?<![\w./-])(?:"
     r"(?P<y1>\d{4})[-_](?P<m1>0[1-9]|1[0-2])(?![\w/-])"
     rf"|{_MONTH},?\s+(?:of\s+|de\s+|del\s+)?(?P<y2>\d{{4}})(?![\w/-])"
+    # `RFC 2026 may change` has no month
     rf"|(?P<y3>\d{{4}})[\s-](?!(?:{_AMBIGUOUS_MONTHS})\s+\w){_MONTH.replace('month', 'name')}(?!\w)"
     r")"
 )
-"""A month with its year.
-
-After a year, a month name that is also an ordinary word counts only if no other word follows:
-`RFC 2026 may change` has no month.
-"""
+"""A month with a year: `2026-01`, `January 2026`, `2026 January`."""
 
 _PAIRED = re.compile(
     r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$"
 )
-"""Matches the text before a date if that text ends with another day of the same month.
-
-Example: `between 5 and`, before `7 January 2026`.
-"""
+"""Another day of the month at the end of the text before a date: `5 and` before `7 May 2026`."""
 
 
 def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
-    """Yield the dates in a folded text with their matches.
+    """Yield the match and the date of each date in a folded text.
 
-    With `is_name`, a date that begins with the year is skipped, because it may be a release number.
+    With `is_name`, dates that begin with the year are skipped, because release numbers look alike.
     """
     for match in DATE.finditer(text):
         if (day := date_of_match(match)) and not (is_name and (match["y1"] or match["y2"])):
@@ -106,7 +100,7 @@ def find_months(text: str) -> Iterator[tuple[int, int]]:
 
 
 def single_day(text: str) -> tuple[date, str] | None:
-    """Return the date in a folded text, and how it is spelled there.
+    """Return the only date in a folded text, and the spelling of the date there.
 
     Returns None if the text has no date, more than one date, or a month without a day.
     """
@@ -248,11 +242,13 @@ def _date_in_path(path: str) -> date | None:
 
 
 def _dates_in_lines(body: str) -> tuple[date | None, date | None]:
-    """Return the date of the last update and the date of writing from the first lines of a note.
+    """Return the dates of the last update and of writing from the first lines of a note.
 
-    A date counts if it follows a label such as `Released on` or `Last updated:`, if it is alone on
-    the first line or on the line below a first heading, or if it is at either end of a first
-    heading. A date in a sentence never counts.
+    A date counts only in these positions:
+
+    - after a label such as `Released on` or `Last updated:`
+    - alone on the first line, or on the line below a first heading
+    - at the start or the end of a first heading
     """
     lines = [line for line in body[:_MAX_BODY].split("\n") if line.strip()][:_FIRST_LINES]
     updated = written = None

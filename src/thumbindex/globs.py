@@ -17,12 +17,12 @@ GlobRules = GitIgnoreSpec
 """Git's ignore rules in order. The last rule that matches a path decides."""
 
 _SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
-"""A backslash that escapes nothing, so it separates folders as on Windows."""
+"""A backslash before an ordinary character, which separates folders as on Windows."""
 
 _NEGATED = re.compile(r"(?<!\\)\[\^(\]?)(?!/\])")
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
 _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
-"""A star in a rule's regular expression, and the text up to the next star in the same name."""
+"""A compiled star (`[^/]*`), and the text up to the next star before a slash."""
 
 
 def read_rules(lines: Iterable[str]) -> GlobRules:

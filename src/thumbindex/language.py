@@ -107,11 +107,7 @@ INFLECTED_LANGUAGES = frozenset(_QUESTION_WORDS)
 """Languages besides English that have a stemmer and question words."""
 
 UNCERTAIN_WEIGHT = 0.25
-"""Weight of words that are probably function words.
-
-It applies to a query's only function word in a language other than English, and to character pairs
-with part of a Chinese function word.
-"""
+"""Weight of probable function words, such as a pair with part of a Chinese function word."""
 
 PARTICLE_WEIGHT = 0.5
 """Weight of a character pair with part of a Japanese particle or ending."""
@@ -139,10 +135,7 @@ _JAPANESE_ENDING = re.compile(
     "|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら"
     "|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])++"
 )
-"""A run of hiragana that is made only of particles, auxiliaries and verb endings.
-
-`++` prevents backtracking.
-"""
+"""A run of Japanese particles, auxiliaries and verb endings."""
 
 _OKURIGANA = 2
 """Maximum length of a hiragana run that always counts as an ending or a particle."""
@@ -153,10 +146,7 @@ _CHINESE_FUNCTION_WORDS = re.compile(
     "|的时候|一个|一些|这个|那个|这些|那些|我们|你们|他们|以及|或者|还是|而且|但是|因为|所以|如果"
     "|没有|不能|无法|已经|关于|对于|有什么|[的吗呢吧把给与與我你您太很]|和(?!平)|了(?!解)"
 )
-"""Chinese question words and function words.
-
-Words of one character are listed only if the character is rare in longer words.
-"""
+"""A Chinese question word or function word, except characters that are common in longer words."""
 
 _SPAN = re.compile(r"`[^`\n]*`")
 _MAX_CHARACTERS = 2000
@@ -183,7 +173,7 @@ _LONG_FUNCTION_WORDS = frozenset(word for word in _LANGUAGES_OF if len(word) > 1
 
 
 def language_of(text: str) -> str:
-    """Return the code of a text's language, such as "en", or an empty string if it is unclear."""
+    """Return the code of a text's language, such as "en", or an empty string if unclear."""
     if not text.isascii():
         letters = sum(c.isalpha() for c in text)
         scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
@@ -193,9 +183,9 @@ def language_of(text: str) -> str:
 
 
 def language_of_prose(texts: Iterable[str]) -> str:
-    """Return the language of prose without its code spans, or an empty string if it is unclear.
+    """Return the language of prose, ignoring code spans; an empty string if unclear.
 
-    Stricter than `language_of`: it requires several function words of two letters or more.
+    Stricter than `language_of`: several function words of two letters or more are required.
     """
     text = _SPAN.sub(" ", "\n".join(_truncated(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
@@ -249,16 +239,14 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
     """Return the weight of each function word in a query.
 
     Function words of English and of the query's language have the weight 0. The query's language is
-    the one of `languages` with the most function words in the query, if they outnumber the English
-    ones. If the query has only one function word of its language, the word keeps some weight,
-    because it may be another word: German `mit` may be the name MIT. A character pair with part of
-    a Chinese function word or a Japanese ending has a low weight, unless the query has no other
-    pairs.
+    the one of `languages` with the most function words in the query, if English has fewer.
+    Uncertain function words have a low weight.
     """
     query_words = dict.fromkeys(words(text))
     content_words = (
         frozenset(words(blank_function_words(text))) if has_cjk(text) else frozenset[str]()
     )
+    # pairs with part of a function word or an ending, if the query has other pairs
     pairs = (
         [word for word in query_words if has_cjk(word) and word not in content_words]
         if any(map(has_cjk, content_words))
@@ -275,6 +263,7 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
     pair_weight = PARTICLE_WEIGHT if _SCRIPTS[0][1].search(text) else UNCERTAIN_WEIGHT
     weights = {
         **dict.fromkeys(pairs, pair_weight),
+        # a query's only function word may be another word: German `mit`, or the name MIT
         **dict.fromkeys(function_words, 0.0 if most > 1 else UNCERTAIN_WEIGHT),
     }
     return {**weights, **dict.fromkeys(STOP_WORDS.intersection(query_words), 0.0)}

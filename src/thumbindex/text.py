@@ -23,7 +23,7 @@ WORD_CACHE_SIZE = 1 << 14
 """Entries in each cache that maps a word to a result. Four times as many would take 90 MB."""
 
 _LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-"""Control characters, Unicode line breaks and direction marks."""
+"""A run of control characters, Unicode line breaks and direction marks."""
 
 CJK = (
     # iteration marks, kana, the long vowel; no middle dot
@@ -37,7 +37,7 @@ _PASSWORDS = (
     re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),
     re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&'\"`]+)", re.I),
 )
-"""Matches the user and password in a connection string: before the host, or as a parameter."""
+"""Patterns of a password in a connection string: `postgres://me:secret@`, `password=secret`."""
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
 _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a separate character
@@ -232,12 +232,10 @@ def _split_raw_word(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:
-    """Return a word and, if it is a CJK pair, its characters.
-
-    The second character is left out if `following`, the next word, begins with it.
-    """
+    """Return a word and, if the word is a CJK pair, the characters of the pair."""
     if len(word) == 1 or not has_cjk(word):
         return (word,)
+    # if the next word begins with the second character, the character is returned there
     return (word, word[0], *(() if following.startswith(word[1]) else word[1]))
 
 
@@ -278,7 +276,7 @@ def looks_like_code(token: str) -> bool:
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the folded words and code-like tokens of a text in order, each with its parts.
 
-    A plain word has no parts, and it is the same as in the result of `words`.
+    A plain word has no parts, and is spelled as in the result of `words`.
     """
     return [identifier for token in code_tokens(text) for identifier in token_parts(token)]
 
@@ -369,7 +367,7 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
     "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
-"""Scripts such as Thai, Lao and Khmer, in which a zero-width space ends a word."""
+"""A letter of a script in which a zero-width space ends a word, such as Thai or Khmer."""
 
 _DIRECTION_CONTEXT = 100
 """Characters on each side of a direction mark that are searched for right-to-left letters."""

@@ -58,8 +58,7 @@ def language_difference(first: Chunk, second: Chunk) -> str | None:
 def text_difference(first: str, second: str) -> str | None:
     """Return the code, number, date, name, negation or word that differs between two texts.
 
-    Returns None if one text only has additional plain words. If the negations of the language are
-    unknown, additional words count too, because any of them may be a negation.
+    Additional plain words in one text count only if the language's negations are unknown.
     """
     if first == second:
         return None
@@ -122,7 +121,7 @@ def contradiction(first: str, second: str) -> str:
 def _value_contradiction(
     mine: Sequence[Token], yours: Sequence[Token], negations: frozenset[str]
 ) -> str | None:
-    """Return the values that differ between `mine` and `yours`, or a negation that only one has."""
+    """Return the different values of `mine` and `yours`, or a negation in only one of the two."""
     value_lists = [[token for kind, token in side if kind in _VALUES] for side in (mine, yours)]
     if all(value_lists):
         return " vs. ".join(map(_quoted, value_lists))
@@ -157,17 +156,14 @@ def _token_texts(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def _code_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return how the code blocks or spans of two texts differ, or None.
-
-    Blocks are compared if both texts have some. Spans differ if each text has one that the other
-    lacks.
-    """
+    """Return how the code blocks or spans of two texts differ, or None."""
     if first.blocks and second.blocks:
         languages = zip(first.blocks, second.blocks, strict=False)
         if any(mine and yours and mine != yours for (mine, _), (yours, _) in languages):
             return "code in different languages"
         if [code for _, code in first.blocks] != [code for _, code in second.blocks]:
             return "different code blocks"
+    # spans that only one text has in addition are no difference
     mine, yours = Counter(first.spans), Counter(second.spans)
     if mine - yours and yours - mine:
         return f"`{min(mine - yours)}` vs. `{min(yours - mine)}`"
@@ -189,14 +185,12 @@ def _exact_token_difference(first: TokenizedText, second: TokenizedText) -> str 
 
 
 def _word_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return a word from each text that the other lacks, or report a different order of words.
-
-    The order matters only if a text has a token that is not a plain word, such as a number.
-    """
+    """Return a word only in `first` and a word only in `second`, or report a changed order."""
     stems = [_token_texts(text.stems) for text in (first, second)]
     mine, yours = Counter(stems[0]), Counter(stems[1])
     if mine - yours and yours - mine:
         return f"`{min(mine - yours)}` vs. `{min(yours - mine)}`"
+    # the order matters only if a text has numbers, names or other tokens besides plain words
     is_plain = all(kind in _PLAIN for kind, _ in (*first.stems, *second.stems))
     if is_plain or _is_subsequence(*sorted(stems, key=len)):
         return None
@@ -230,10 +224,7 @@ _MAX_FORM_WORDS = 6
 """Each line of a form has fewer words than this ("Desk: 12", "Joined in 2019.")."""
 
 _MIN_OVERLAP = 0.5
-"""The wording of two texts is compared if they have at least this fraction of words in common.
-
-Below it, only the cosine decides.
-"""
+"""If two texts have a smaller fraction of words in common, only the cosine decides."""
 
 _MAX_SHORT_WORDS = 12
 """If a text has at most this many distinct words, its wording is always compared.
@@ -257,11 +248,10 @@ def _has_fewer_words(text: str, count: int) -> bool:
 def judge_pair(
     first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings
 ) -> PairJudgment:
-    """Judge whether two chunks are duplicates, by their texts and the cosine of their vectors.
+    """Judge whether two chunks are duplicates, by the texts and the cosine of the vectors.
 
-    `cosine` is None if a chunk has no vector. A vector also depends on the headings, and only on
-    as much text as fits into the model's window. So the full texts decide whether the chunks are
-    identical, and 3-grams reveal a copy under other headings.
+    `cosine` is None if a chunk has no vector. The cosine alone does not suffice: a vector also
+    depends on the headings, and covers only the beginning of a long text.
     """
     overlap = 1.0 if first.text == second.text else _word_overlap(first.text, second.text)
     if overlap < _MIN_OVERLAP and (cosine or 0.0) < settings.review_similarity:

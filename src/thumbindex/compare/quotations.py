@@ -13,8 +13,10 @@ from unicodedata import normalize
 
 from thumbindex.text import CJK, strip_markup
 
-_SIGN_VARIANTS = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
-_PLAIN_SIGNS = {ord(sign): plain for plain, signs in _SIGN_VARIANTS.items() for sign in signs}
+_CHARACTER_VARIANTS = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
+_PLAIN_CHARACTERS = {
+    ord(variant): plain for plain, variants in _CHARACTER_VARIANTS.items() for variant in variants
+}
 
 _WORD = re.compile(
     rf"[{CJK}]"  # one token per character: CJK has no spaces
@@ -22,7 +24,7 @@ _WORD = re.compile(
     rf"|(?:(?![{CJK}_])\w)+(?:'(?:(?![{CJK}_])\w)+)*"
     r"|[=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]|(?<=[\s\d])[<>](?=[\s\d=])"  # <name> is a placeholder
 )
-"""Tokens of a quotation: words, signed numbers and meaningful signs, but no punctuation."""
+"""A word, number or symbol, but no punctuation: `don't`, `-1.5`, `≤`."""
 
 _GAP = re.compile(r"\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|…|\.{3,}")
 _MAX_GAP_WORDS = 300
@@ -78,7 +80,7 @@ def quotation_parts(quotation: str) -> tuple[tuple[str, ...], ...]:
 def tokenize_note(text: str) -> NoteWords:
     """Return the visible words of a note with their lines."""
     written, lines = _words(_visible(text)), list[int]()
-    source = list(_words_of_lines(text.translate(_PLAIN_SIGNS)))
+    source = list(_words_of_lines(text.translate(_PLAIN_CHARACTERS)))
     runs = defaultdict[tuple[str, ...], list[int]](list)
     for n in range(len(source) - 2):
         runs[tuple(word for word, _ in source[n : n + 3])].append(n)
@@ -148,7 +150,7 @@ def nearest_match(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Word
 
 
 def word_differences(parts: Sequence[Sequence[str]], note: NoteWords, span: WordSpan) -> str:
-    """Describe the words that differ: first those of the quotation, then those of the note."""
+    """Describe each difference: the words of the quotation vs. the words of the note."""
     quoted = [word for part in parts for word in part][:_MAX_COMPARED_WORDS]
     first, last = span
     note_words = note.folded[first : last + 1]
@@ -209,7 +211,7 @@ def _quoted_words(words: Sequence[str]) -> str:
 
 
 def _visible(markdown: str) -> str:
-    return normalize("NFC", strip_markup(markdown).translate(_PLAIN_SIGNS))
+    return normalize("NFC", strip_markup(markdown).translate(_PLAIN_CHARACTERS))
 
 
 def _words_of_lines(text: str) -> Iterator[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Tokenize a text for comparison: words, numbers, dates, names, negations, code and signs."""
+"""Tokenize a text for comparison: words, numbers, dates, names, negations, code and symbols."""
 
 from __future__ import annotations
 
@@ -120,12 +120,12 @@ _FENCE_LANGUAGES = {
 _TEXT_CACHE_SIZE = 512
 """Entries in the cache of tokenized texts. A single query compares fewer texts."""
 
-NUMBER, DATE, NEGATION, CODE, NAME, SIGN, FUNCTION, WORD = "ndpcmsfw"
-"""Kinds of tokens, one letter each to save memory. A number includes its unit."""
+NUMBER, DATE, NEGATION, CODE, NAME, SYMBOL, FUNCTION, WORD = "ndpcmsfw"
+"""Kinds of tokens, one letter each to save memory. NUMBER includes the unit."""
 
 _TYPOGRAPHY = {
-    ord(sign): plain
-    for plain, signs in {
+    ord(variant): plain
+    for plain, variants in {
         "'": "‘’‚‛′",
         '"': "“”„‟″«»",
         "-": "‐‑‒–−",
@@ -133,7 +133,7 @@ _TYPOGRAPHY = {
         " - ": "—",
         "": "\u00ad\u200b\u2060\ufeff\r",
     }.items()
-    for sign in signs
+    for variant in variants
 }
 
 _FENCE = re.compile(
@@ -142,7 +142,7 @@ _FENCE = re.compile(
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 
 _CELL, _STRUCK_OUT, _DONE, _ITEM = "¦", "⊘", "☑", "№"
-"""Signs that replace the markup of table cells, struck-out text, done tasks and numbered items."""
+"""Symbols for the markup of table cells, struck-out text, done tasks and numbered items."""
 
 _MARKUP = (
     (re.compile(r"(?s)<!--(?:(?!<!--).)*?-->|%%.*?%%"), ""),
@@ -159,7 +159,7 @@ _ESCAPE = re.compile(r"\\(?=[_\W])")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 _TOKEN = re.compile(
-    r"(?P<sign>№\d+|[¦⊘☑✓✔✗✘✅❌☒☐⚠👍👎≤≥≠→←↔⇒⇐]"
+    r"(?P<symbol>№\d+|[¦⊘☑✓✔✗✘✅❌☒☐⚠👍👎≤≥≠→←↔⇒⇐]"
     r"|(?<!\S)(?:[<>]=?(?!\s*[$€£¥]?\d)|[=!]==?|<?->|<-)(?!\S))"
     r"|(?P<date>\d{4}-\d\d-\d\d)(?!\d)"
     r"|\bv(?P<version>\d+(?:\.\w+)*(?:[-+]\w+(?:\.\w+)*)?)"
@@ -221,7 +221,7 @@ def tokenize(markdown: str) -> TokenizedText:
 
 
 def without_code(markdown: str) -> str:
-    """Return a text without its code blocks and spans, to detect its natural language."""
+    """Return a text without code blocks and code spans."""
     return _SPAN.sub(" ", _FENCE.sub("", markdown))
 
 
@@ -241,7 +241,7 @@ def cut_suffix(word: str) -> str:
 
 
 def _visible_line(text: str) -> str:
-    """Return the visible text on one line, with signs in place of meaningful markup."""
+    """Return the visible text on one line, with symbols in place of meaningful markup."""
     # drop table separators and horizontal rules
     lines = (line for line in text.split("\n") if "-" not in line or line.strip(" \t>|:-"))
     text = "\n".join(lines)
@@ -264,8 +264,8 @@ def _normalize_numbers(text: str) -> str:
 def _tokens(text: str) -> Iterable[Token]:
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup
-        if kind == "sign":
-            yield SIGN, match[0]
+        if kind == "symbol":
+            yield SYMBOL, match[0]
         elif kind == "date":
             yield DATE, match[0]
         elif kind == "version":
@@ -280,15 +280,13 @@ def _tokens(text: str) -> Iterable[Token]:
 
 
 def _number(number: str, suffix: str) -> Iterable[Token]:
-    """Return the token of `number`, which includes `suffix` if that is a unit.
-
-    Any other `suffix` becomes tokens of its own. Short units keep their case (Mb, MB).
-    """
+    """Return the token of a number with a unit, or the tokens of a number and the next word."""
     unit = suffix.lstrip(" -")
     if not unit:
         return ((NUMBER, number),)
     if suffix[0] in " -" and fold(unit) not in _UNITS:
         return (NUMBER, number), *_word(unit, False)
+    # short units keep their case: Mb, MB
     return ((NUMBER, f"{number} {fold(unit).removesuffix('s') if len(unit) > 3 else unit}"),)
 
 

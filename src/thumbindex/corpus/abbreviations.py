@@ -16,11 +16,7 @@ _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()`|]")
 _SHORT_FORM = re.compile(r"[A-Za-z\d]{2,10}")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s$")
 _INITIAL = re.compile(r"(?<![^\W_])[^\W_]|[A-Z]")
-"""Matches each letter that counts as an initial.
-
-The first letter of a word, the first letter after a sign such as a hyphen (`Sign-On`), and a
-capital letter inside a word (`JavaScript`) count.
-"""
+"""An initial: a letter at the start of a word or after a hyphen, or a capital (`JavaScript`)."""
 
 _MAX_CHARS_BEFORE = 200
 """Maximum characters before a parenthesis that are searched for the long form."""

@@ -234,17 +234,14 @@ def _cut_gap(
 
 
 def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut a block at blank lines. If a part is still too long, cut it at every line.
-
-    If a closing fence would be a fragment of its own, it is dropped.
-    """
+    """Cut a block at blank lines. If a part is still too long, cut it at every line."""
     last = block.end
     if (
         block.kind is BlockKind.CODE
         and (tail := source.trim(last - 1, last))
         and _CLOSING_FENCE.match(source.text[slice(*tail)])
     ):
-        last -= 1
+        last -= 1  # a closing fence is no fragment of its own
     for first, end in _nonblank_runs(source, block.start, last):
         span = source.trim(first, end)
         fragment = Fragment(*span, block.kind, block.language) if span else None
@@ -264,11 +261,7 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
 def _end_with_fence(
     source: SourceText, fragment: Fragment, block: Block, end: int, last: int, maximum: int
 ) -> int:
-    """Return the end offset of `fragment`.
-
-    If `fragment` is the last of a code block and has room for the closing fence, return the end of
-    the fence.
-    """
+    """Return the end of `fragment`, or of the closing fence if the fence comes next and fits."""
     if end < last or last == block.end:
         return fragment.end
     closed = source.trim(last, block.end)

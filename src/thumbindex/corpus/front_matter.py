@@ -57,10 +57,9 @@ class Property(NamedTuple):
 def _read_yaml(
     block: str,
 ) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
-    """Parse a YAML block. Return its mapping, its texts, and its duplicate keys with their lines.
+    """Parse a YAML block into a mapping, Properties and duplicate keys (key, line in the file).
 
-    Scalars follow YAML 1.2's core schema, so `no` and `2024-01-05` stay text. A value that JSON
-    cannot represent becomes text. Line numbers are those of the file. The block begins at line 2.
+    Scalars follow YAML 1.2's core schema, so `no` and `2024-01-05` stay text.
     """
     # Imported here, because queries and index runs without changes need no YAML parser.
     import yaml
@@ -91,7 +90,7 @@ def _read_yaml(
     fields = reader.value(root, "", 0)
     lines = dict(reader.keys)
     counts = Counter(key for key, _ in reader.keys)
-    return fields, reader.texts, tuple((key, lines[key]) for key in counts if counts[key] > 1)
+    return fields, reader.properties, tuple((key, lines[key]) for key in counts if counts[key] > 1)
 
 
 def _limit_depth(events: Iterable[Any]) -> None:
@@ -114,15 +113,12 @@ class _YamlReader:
 
     def __init__(self, block: str) -> None:
         self.keys: list[tuple[str, int]] = []  # keys of the outermost mapping, with lines
-        self.texts: list[Property] = []
+        self.properties: list[Property] = []
         self._block = block
         self._values = self._characters = 0
 
     def value(self, node: Any, key: str | None, depth: int) -> Any:
-        """Return a node's value, and record its texts under `key`.
-
-        If `key` is None, no texts are recorded: the node is a key itself, or part of one.
-        """
+        """Return a node's value. If `key` is given, record each text of the node as a Property."""
         is_scalar = node.id == "scalar"
         self._values += 1
         self._characters += len(node.value) if is_scalar else 0
@@ -134,13 +130,13 @@ class _YamlReader:
             return read_children(node, key, depth)
         value = node.value if node.style else _scalar(node.value)
         if key is not None and node.value and value is not None:
-            self.texts.append(Property(key, node.value, _line(node)))
+            self.properties.append(Property(key, node.value, _line(node)))
         return value
 
     def _mapping(self, node: Any, key: str | None, depth: int) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for name_node, value_node in node.value:
-            value = self.value(name_node, None, depth + 1)
+            value = self.value(name_node, None, depth + 1)  # texts of a key are not recorded
             name = name_node.value if name_node.id == "scalar" else str(value)
             inner = name.lower()
             if depth == 0:
@@ -151,12 +147,12 @@ class _YamlReader:
         return fields
 
     def _sequence(self, node: Any, key: str | None, depth: int) -> list[Any]:
-        texts_before = len(self.texts)
+        count_before = len(self.properties)
         items = [self.value(item, key, depth + 1) for item in node.value]
         if key is not None and node.flow_style:
             source = self._block[node.start_mark.index : node.end_mark.index]
             if _UNQUOTED_LINK.fullmatch(source):
-                self.texts[texts_before:] = [Property(key, source, _line(node))]
+                self.properties[count_before:] = [Property(key, source, _line(node))]
         return items
 
 

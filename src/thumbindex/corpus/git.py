@@ -1,8 +1,8 @@
 """Read the dates of each file's first and last commit with git.
 
-Git reads only the repository's objects, never its configuration. It runs in a temporary bare
-repository that uses these objects but has no hooks, attributes or remotes. If a repository has an
-unusual layout or refers to files outside itself, its dates are unknown.
+Git runs in a temporary bare repository with the objects of the real repository. The configuration,
+hooks, attributes and remotes of the real repository are not used. A repository with an unusual
+layout, or with references to outside files, has no dates.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def read_commit_days(
 ) -> CommitDays | None:
     """Return the commit dates of the folder's files; None if interrupted.
 
-    Raises OSError if git is missing or fails. `work` is a temporary directory for git, which is
-    created and then deleted.
+    Git runs in the directory `work`, which is created and then deleted. Raises OSError if git is
+    missing or fails.
     """
     output = _run_git(
         repository,

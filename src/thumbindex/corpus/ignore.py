@@ -38,7 +38,7 @@ def is_private_by_glob(root: str, path: str, settings: CorpusSettings, cache: Pa
 
 
 def equivalent_paths(root: str, path: str, cache: PathCache, hops: int = 0) -> tuple[str, ...]:
-    """Return all paths in the folder `root` to the same file as `path`, with the real path last."""
+    """Return all paths in `root` that lead to the file at `path`. The real path comes last."""
     if path in cache:
         return cache[path]
     slash = "/" if path.endswith("/") else ""
@@ -68,11 +68,7 @@ _MAX_SYMLINK_HOPS = 40
 
 
 def _named_targets(root: str, link: str) -> list[str]:
-    """Return a symlink's target as written, and with the target's parent folder resolved.
-
-    Only paths inside the folder `root` are returned. If both are outside, the target may be another
-    symlink that points back inside, so the target is followed in turn.
-    """
+    """Return a symlink's target in `root`: as written, and with the parent folder resolved."""
     for _ in range(_MAX_SYMLINK_HOPS):
         try:
             target = os.path.join(os.path.dirname(link), os.readlink(link))  # noqa: PTH115, PTH118, PTH120
@@ -87,6 +83,7 @@ def _named_targets(root: str, link: str) -> list[str]:
             return sorted(
                 "" if candidate == "." else candidate for candidate in targets if candidate
             )
+        # a target outside may be another symlink, which points back inside
     return []
 
 
@@ -147,8 +144,8 @@ def read_ignore_files(
 ) -> tuple[ActiveIgnoreFiles, list[Problem]]:
     """Read a folder's ignore files.
 
-    `prefix` is the folder's path in the root, and `real` its real path. Both end with a slash.
-    `names` are the names of the files and folders in it.
+    `prefix` is the folder's path in `root`, and `real` is the folder's real path. Both end with a
+    slash. `names` are the names of the folder's files and subfolders.
     """
     lines: list[tuple[str, int, str]] = []
     problems: list[Problem] = []

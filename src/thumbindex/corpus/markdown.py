@@ -107,10 +107,9 @@ def read_inline(
 
 
 def split_inline(content: str) -> Iterator[tuple[str, bool]]:
-    """Split a paragraph into pieces that the inline parser can parse in bounded time.
+    """Split a paragraph into pieces that are short enough for the inline parser.
 
-    Each piece has a flag, which is True if the piece has too many brackets to be parsed and stays
-    plain text.
+    Each piece has a flag, which is True if the piece has too many brackets to be parsed.
     """
     for piece, _ in _inline_pieces(content, 0):
         yield piece, _has_too_many_brackets(piece)
@@ -211,9 +210,7 @@ A limit on bars is not enough, because the parser pads short rows to the width o
 """
 
 _TABLE_TOKENS, _FIRST_TABLE_OVER_LIMIT = "table_tokens", "first_table_over_limit"
-"""Keys of the parser's environment: the number of table tokens so far, and the line (from 0) of
-the first table over the limit.
-"""
+"""Keys of the parser's `env`: table tokens so far, and the first line (from 0) over the limit."""
 
 MAX_HEADINGS = 20_000
 """Maximum headings of a note, because each begins a chunk. Further headings are plain text."""
@@ -335,8 +332,8 @@ def _split_at_limits(text: str) -> tuple[str, str]:
     """Return the part of a text to parse as Markdown, and which limit the text exceeds, if any."""
     lines = f"{text}\n"
     end, too_many = len(text), ""
-    for sign, maximum, name in _LIMITS:
-        match = next(islice(re.finditer(re.escape(sign), lines), maximum, None), None)
+    for character, maximum, name in _LIMITS:
+        match = next(islice(re.finditer(re.escape(character), lines), maximum, None), None)
         cut = lines.rfind("\n", 0, match.start()) + 1 if match else end
         if cut < end:
             end, too_many = cut, f"more than {maximum:,} {name}"
@@ -344,8 +341,9 @@ def _split_at_limits(text: str) -> tuple[str, str]:
 
 
 def _is_closed(token: Token) -> bool:
-    """Return whether a fenced block is closed: it has two more lines than its content."""
+    """Return whether a fenced block has a closing fence."""
     first, last = _lines(token)
+    # the opening and the closing fence are not in the content
     return last - first == token.content.count("\n") + 2
 
 

@@ -32,10 +32,10 @@ _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()
 def parse_document(
     path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0
 ) -> ParsedDocument:
-    """Parse a file's bytes. Never fails: the result lists unreadable parts in its `problems`.
+    """Parse a file's bytes. Never fails: the `problems` of the result list unreadable parts.
 
-    If a file is not text, its document has no words. A private marker in such a file still makes
-    the document private.
+    A file that is not text becomes a document without words. A private marker in the file still
+    counts.
     """
     raw, decode_problems = decode(path, data)
     text = strip_invisible(raw)

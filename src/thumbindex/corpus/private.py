@@ -28,19 +28,16 @@ _INVISIBLE = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
 )
-"""Invisible and undecodable characters. UTF-16 decoded without its BOM has one per letter.
-
-If such characters precede a `#`, the `#` begins a tag, even directly after a word.
-"""
+"""A run of invisible or undecodable characters, and the `#` after the run, if any."""
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LOOKALIKES = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
 """(text, replacement) for a misread byte order mark, Turkish i and I, and other scripts' colons."""
 
-_SYMBOL_BEFORE_TAG = re.compile(
+_HASH_AFTER_SYMBOL = re.compile(
     "(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#"
 )
-"""A `#` after a symbol such as ™, which NFKC turns into letters. The `#` still begins a tag."""
+"""A `#` directly after a symbol that NFKC turns into letters, such as ™."""
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒": "-", "−": "-"})
@@ -50,10 +47,11 @@ _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒":
 def _plain(text: str) -> str:
     """Fold case and width, remove invisible characters, and end lines with line feeds only."""
     if not text.isascii():
-        text = _SYMBOL_BEFORE_TAG.sub(" #", text)
+        text = _HASH_AFTER_SYMBOL.sub(" #", text)  # still a tag after NFKC
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
         for lookalike, plain in _LOOKALIKES:
             text = text.replace(lookalike, plain)
+    # after invisible characters, a `#` begins a tag even inside a word
     text = _INVISIBLE.sub(lambda match: " #" if match[1] else "", text)
     return _LINE_END.sub("\n", text).casefold()
 
@@ -77,9 +75,8 @@ _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 def _head_blocks(text: str, below_title: bool) -> Iterator[tuple[str, bool]]:
     """Yield each block at the start of a text that may be meant as front matter.
 
-    The flag is True if the block is fenced. Comments and fenced blocks come first, then the first
-    paragraph. Below a title, a fence may be a horizontal rule, so it opens a block only if a key
-    follows. A fenced block that is not closed extends to the end of the text.
+    The blocks are comments and fenced blocks, then the first paragraph. The flag of a block is True
+    if the block is fenced.
     """
     lines = text.split("\n")
     position = 0
@@ -115,12 +112,12 @@ def _head_blocks(text: str, below_title: bool) -> Iterator[tuple[str, bool]]:
         elif below_title and not any(
             map(_KEY_LINE.match, (dashed[fence.end() :], _next_line(lines, position)))
         ):
-            last = position
+            last = position  # a fence below a title, without a key, is a horizontal rule
         else:
             indent = lines[position][: len(lines[position]) - len(lines[position].lstrip())]
             mark = fence[0].rstrip().replace("{", "}")
             last = position + 1
-            while last < len(lines):
+            while last < len(lines):  # a block without a closing fence extends to the end
                 if lines[last].rstrip().translate(_DASHES) in (mark, indent + mark):
                     break
                 last += 1
@@ -189,29 +186,29 @@ _KEY_AND_VALUE = re.compile(
     rf"|(?P<word>[^\S\n]*+{_QUOTE}*+[\w.-]++{_QUOTE}*+[^\S\n]*+(?:$|[,;}})\]\#])))?",
     re.M,
 )
-"""The key `private` with a colon or an equals sign, and the kind of value that follows."""
+"""The key with a `:` or `=`, and the value in a group for the kind: `no`, `empty` or `word`."""
 
 _KEY_ALONE = re.compile(
     r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M
 )
-"""The key alone on its line, or with a value that means yes but without a colon."""
+"""A line with only the key, or with the key and a yes: `private`, `private true`."""
 
 _KEY_IN_PROSE = re.compile(
     r"^(?:<!---*+|\{/\*|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+"
     rf"private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})",
     re.M,
 )
-"""The key at the start of a line of prose, possibly emphasized, but not in a list item."""
+"""A line of prose, but no list item, that begins with the key: `**private**: yes`."""
 
 _KEY_IN_BRACES = re.compile(
     r"^(?:export\b[^\n{]*+)?[ \t\[]*+\{(?:[^\n]*[{,])?"
     rf"[ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})",
     re.M,
 )
-"""The key in braces that begin a line, as the first or a later key: JSON or a JSX object."""
+"""A line that begins an object and has the key in it: `{"id": 1, "private": true}`."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
-"""The end of a key's line if the value is on the indented lines below (`key:`, `key: |`)."""
+"""The end of a line whose value is on the lines below: `key:`, `key: |`."""
 
 _NO_VALUES = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
@@ -223,7 +220,7 @@ def _has_key(block: str) -> bool:
         before = match["before"]
         begins = match.start() == 0 or block[match.start() - 1] == "\n"
         if not (match["no"] or re.search(r"#\s", before)) and (
-            begins or match["word"] or any(sign in before for sign in "{[(,;?&*!")
+            begins or match["word"] or any(character in before for character in "{[(,;?&*!")
         ):
             return True
     return _KEY_ALONE.search(block) is not None
@@ -278,31 +275,29 @@ _TAGS_KEY = re.compile(rf"(?<!\w)tags?(?:{_QUOTE}|[ \t])*+[:=]")
 _OTHER_KEY = re.compile(rf"{_QUOTE}*+\w[\w -]*+{_QUOTE}*+[ \t]*+[:=]")
 _NAME = re.compile(r"[\w/-]+")
 _HASH = re.compile(
+    # not after a letter or digit, except in scripts without spaces between words
     "(?<![^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])"
     r"(?<![/&\\])"
     r"#(?:\[\[([^\[\]\n|]++)|([\w/#-]++))"
 )
-"""A tag, which may not follow a letter, digit, slash, backslash or `&`.
+"""A tag that does not begin inside a word, path, escape or entity: `#private`, `#[[private]]`."""
 
-It may follow a letter of a script without spaces between words.
-"""
+# a backtick after a letter is an apostrophe
+_CODE_SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
 
-_SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
-"""A code span within one line. A backtick after a letter is an apostrophe."""
-
-_PLACE = re.compile(
+_LINK_OR_ANCHOR = re.compile(
     r"\[\[[^\s\[\]|#]*+#(?:[^\[\]\n|#]|(?<!\s)#)*+(?=\||\]\])"  # [[note#heading]]
     r"|(?<!\])\]\([^\s()]*+(?=\)|\s++[\"'(])"  # [text](page.md#heading)
     r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
     r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # an anchor: {#heading}
 )
-"""Text in which a `#` begins no tag: a link to a heading or an anchor, or an anchor itself."""
+"""A link to a heading or an anchor, or an anchor itself: in each, a `#` begins no tag."""
 
 
 def _tags_in(text: str) -> Iterator[str]:
     """Yield possible tags in `text`, outside code spans."""
-    text = _PLACE.sub(" ", _SPAN.sub(" ", text))
+    text = _LINK_OR_ANCHOR.sub(" ", _CODE_SPAN.sub(" ", text))
     for match in _HASH.finditer(text):
         yield from (match[1] or match[2]).split("#")
 
@@ -375,7 +370,7 @@ def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) 
 
 
 def _cut_after(text: str, count: int) -> tuple[str, str]:
-    """Split a text after `count` lines, without a slow split of the rest into lines."""
+    """Split a text after `count` lines."""
     first = text.split("\n", count)
     return "\n".join(first[:count]), "".join(first[count:])
 

@@ -97,14 +97,13 @@ _HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _OUTSIDE = "points outside the folder: not read"
 
 MAX_WINDOWS_PATH = 259
-"""Maximum characters of a path on Windows unless long paths are enabled."""
+"""Maximum characters of a path on Windows without long paths."""
 
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
-    """Read one file of a folder.
+    """Read a file of the folder `root`. Return a Problem if the file is not read.
 
-    Returns a Problem if the file cannot be read, is too large or not a regular file, or is a
-    symlink that points outside the folder.
+    Files that are too large, outside the folder or not regular are not read.
     """
     real = os.path.realpath(root)
     content = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
@@ -114,9 +113,10 @@ def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Probl
 
 
 def read_inside(root: str, path: str, max_bytes: int) -> bytes | str | int:
-    """Read a file if its real path is inside `root`, which is a real path itself.
+    """Read a file in the folder `root`, a real path.
 
-    Returns the reason if the file cannot be read, or its size if that exceeds `max_bytes`.
+    Returns the reason if the file cannot be read or its real path is outside `root`. Returns the
+    size of a file larger than `max_bytes`.
     """
     try:
         descriptor = _open_inside(root, os.path.realpath(path))
@@ -166,7 +166,7 @@ def _open_inside(root: str, real: str) -> int | None:
 
 
 def _open_steps(root: str, path: str) -> int:
-    """Open a path inside a folder, one folder after the other, without following symlinks."""
+    """Open a path in the folder `root` step by step, without following symlinks."""
     *folders, name = path.split("/")
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -229,21 +229,17 @@ _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\
 """Control characters that do not occur in text. ESC is not listed: terminal logs contain it."""
 
 _MAX_CONTROL_SHARE, _MAX_STRAY_CONTROLS = 1 / 20, 16
-"""A file is text if at most this fraction of its bytes, or at most this number of bytes, are
-control characters.
+"""Maximum control characters of a text: this fraction of its bytes, or this number if greater.
 
-In compressed files, images and random bytes, a tenth or more of the bytes are control characters.
+In compressed files, images and random bytes, the fraction is a tenth or more.
 """
 
 
 def is_text(data: bytes) -> bool:
-    """Return whether a file is text: it has a byte order mark, or hardly any control characters.
-
-    NULs at the end do not count, because a crash may leave them after the text.
-    """
+    """Return whether a file has a byte order mark, or hardly any control characters."""
     if data.startswith(tuple(mark for mark, _ in _BOMS)):
         return True
-    data = data.rstrip(b"\0")
+    data = data.rstrip(b"\0")  # a crash may leave NULs after the text
     return len(data) - len(data.translate(None, _CONTROLS)) <= max(
         _MAX_STRAY_CONTROLS, len(data) * _MAX_CONTROL_SHARE
     )

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from thumbindex.corpus.markdown import code_lines
 
-_COMMENT_SIGN = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
+_COMMENT_MARK = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
 _FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
 
 
@@ -99,27 +99,27 @@ def _without_code(text: str) -> str:
 
 
 def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
-    signs = list(_COMMENT_SIGN.finditer(text))
-    twins = _closing_offsets(signs)
+    marks = list(_COMMENT_MARK.finditer(text))
+    twins = _closing_offsets(marks)
     first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
-    # closing signs that do not occur again: another search would take quadratic time
+    # closing marks that do not occur again: another search would take quadratic time
     missing: set[str] = set()
     position = 0
-    for index, sign in enumerate(signs):
-        if sign.start() < position:
+    for index, mark in enumerate(marks):
+        if mark.start() < position:
             continue
         end = -1
-        if sign[0] == "<!--":
-            end = _find_close("-->", text, sign.start() + 2, missing)
-        elif sign[0] == "{/*" and mdx:
-            end = _find_close("*/}", text, sign.end(), missing)
+        if mark[0] == "<!--":
+            end = _find_close("-->", text, mark.start() + 2, missing)
+        elif mark[0] == "{/*" and mdx:
+            end = _find_close("*/}", text, mark.end(), missing)
         elif index in twins:
             paragraph, anywhere = twins[index]
-            end = anywhere if sign.start() in first_in_line else paragraph
-            if sign[0] != "%%":  # a code span is skipped
+            end = anywhere if mark.start() in first_in_line else paragraph
+            if mark[0] != "%%":  # a code span is skipped
                 position, end = max(position, end), -1
         if end >= 0:
-            yield sign.start(), end
+            yield mark.start(), end
             position = end
 
 
@@ -131,26 +131,26 @@ def _find_close(close: str, text: str, start: int, missing: set[str]) -> int:
     return offset + len(close)
 
 
-def _closing_offsets(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
-    """Map the index of each `%%` and each run of backticks in `signs` to two closing offsets.
+def _closing_offsets(marks: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
+    """Map the index of each `%%` and run of backticks in `marks` to two offsets.
 
-    The first offset is the end of the next identical sign in the same paragraph. The second is the
-    end of the next `%%` anywhere in the text; backticks have none. A missing offset is -1.
+    first: end of the next identical mark in the paragraph, or -1
+    second: end of the next `%%` in the text, or -1 (always -1 for backticks)
     """
     twins: dict[int, tuple[int, int]] = {}
     next_in_paragraph: dict[str, int] = {}
     next_anywhere = -1
-    for index in range(len(signs) - 1, -1, -1):
-        sign = signs[index]
-        if sign[0][0] == "\n":
+    for index in range(len(marks) - 1, -1, -1):
+        mark = marks[index]
+        if mark[0][0] == "\n":
             next_in_paragraph.clear()
-        elif sign[0][0] in "%`":
+        elif mark[0][0] in "%`":
             twins[index] = (
-                next_in_paragraph.get(sign[0], -1),
-                next_anywhere if sign[0] == "%%" else -1,
+                next_in_paragraph.get(mark[0], -1),
+                next_anywhere if mark[0] == "%%" else -1,
             )
-            next_in_paragraph[sign[0]] = sign.end()
-            next_anywhere = sign.end() if sign[0] == "%%" else next_anywhere
+            next_in_paragraph[mark[0]] = mark.end()
+            next_anywhere = mark.end() if mark[0] == "%%" else next_anywhere
     return twins
 
 
@@ -204,8 +204,8 @@ def cut_sentences(
 def split_sentences(text: str, size: int) -> list[str]:
     """Pack sentences into parts of at most `size` characters.
 
-    Longer sentences are split at phrases, words or letters. The result is the same as that of
-    LlamaIndex's SentenceSplitter, whose import is slow. A test compares the two.
+    Longer sentences are split at phrases, words or letters. The result is that of LlamaIndex's
+    SentenceSplitter, which is slow to import.
     """
     packed = [""]
     for unit in _split_units(text, size):

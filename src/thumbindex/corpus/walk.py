@@ -40,12 +40,12 @@ class FolderListing(NamedTuple):
 
 
 def walk(root: Path, settings: CorpusSettings) -> FolderListing:
-    """List the files to index, sorted by path. Their states do not have a digest yet.
+    """List the files to index, sorted by path and without digests.
 
     Paths are relative to `root` and spelled as on disk, with slashes. Ignore files and globs follow
-    git's rules. A symlink is followed if its target is inside the folder. If several paths lead to
-    a file, it is listed once, under its real path if that is not excluded. Raises
-    UnknownFolderError if there is no such folder.
+    git's rules. A symlink is followed if the target is inside the folder. A file with several paths
+    is listed once, under the real path if that path is not excluded. Raises UnknownFolderError if
+    there is no such folder.
     """
     listed = _Walk(_real_folder(root), settings)
     files = sorted(listed.files.values(), key=lambda file: file.path)
@@ -101,7 +101,7 @@ class _Walk:
     def _list_tree(self, prefix: str, real: str, ignore_files: ActiveIgnoreFiles) -> None:
         """List a folder and its subfolders.
 
-        `prefix` is the folder's path in the root, plus a slash. `real` is its real path.
+        `prefix` is the folder's path in the root, plus a slash. `real` is the folder's real path.
         """
         pending = [(prefix, real, ignore_files)]
         while pending:
@@ -254,16 +254,16 @@ def find_changes(
     now_ns: int,
     verify: bool = False,
 ) -> FolderChanges:
-    """Compare files with their stored states: by stat first, then by digest if the stat differs.
+    """Compare the files that are present with the stored states.
 
-    With `verify`, all digests are compared. `now_ns` is the time of the listing. If a file was
-    written just before that, its time is not stored, because a second write within the same clock
-    tick would go unnoticed (git calls such a file "racily clean").
+    A digest is compared only if the stat differs. With `verify`, all digests are compared.
+    `now_ns` is the time of the listing.
     """
     states: list[FileState] = []
     added, changed, metadata_only = [], [], []
     for state in present:
         before = stored.get(state.path)
+        # A second write within the clock tick would go unnoticed: git calls this "racily clean".
         to_store = (
             replace(state, mtime_ns=_UNKNOWN_TIME)
             if max(state.mtime_ns, state.ctime_ns) > now_ns - _RACY_NS
@@ -299,7 +299,7 @@ def stat_signature(state: FileState) -> tuple[int, int, int, int]:
 
 
 def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
-    """Return why `walk` does not list a path of the folder, or None if it lists the path.
+    """Return why `walk` does not list a path of the folder; None if the path is listed.
 
     Raises UnknownFolderError if there is no such folder.
     """

@@ -48,10 +48,7 @@ WordPiece makes even a long unknown word a single token.
 """
 
 _BUNDLED_WINDOW = 256
-"""Window of the bundled model in tokens.
-
-The token counter opens the tokenizer with the same window as the embedder, so that they share it.
-"""
+"""Window of the bundled model in tokens."""
 
 _MAX_CACHED_WORD = 100
 """Maximum characters of a word whose token count is cached."""
@@ -67,6 +64,7 @@ def token_counter() -> Callable[[str], int]:
     The count may be too high but is never too low. Raises ModelError if that model's tokenizer is
     not installed.
     """
+    # the window of the embedder, so that both share the tokenizer
     tokenizer = open_tokenizer(bundled_folder() / "tokenizer.json", _BUNDLED_WINDOW)
 
     def count_word_tokens(word: str) -> int:
@@ -185,7 +183,7 @@ def _open_session(path: Path, lean: bool = False) -> Any:
 class OnnxEmbedder(_Embedder):
     """Runs an ONNX graph on one text per call, with several calls in parallel.
 
-    Texts are not batched, because the int8 scales of a text would depend on the rest of its batch.
+    Texts are not batched, because the int8 scales of a text would depend on the other texts.
     """
 
     def __init__(self, card: ModelCard, workers: int, lean: bool = False) -> None:
@@ -309,12 +307,9 @@ _UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
 
 
 def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
-    """Return whether the only token is the word itself, with or without a space before it.
-
-    Byte-level vocabularies encode CJK characters differently. So for a CJK character, any single
-    token counts, unless it is a token for unknown words.
-    """
+    """Return whether `tokens` is a single known token for the whole word."""
     bare_tokens = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]
+    # byte-level vocabularies spell the token of a CJK character differently
     return bare_tokens == [word.casefold()] or (
         len(word) == 1
         and has_cjk(word)

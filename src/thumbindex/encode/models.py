@@ -311,11 +311,10 @@ def require_extra(subject: str) -> None:
 
 
 def fetch(repository: str, *, torch: bool) -> None:
-    """Download a model: its ONNX graph if it ships one, or else its torch weights.
+    """Download a model: an ONNX graph if the repository has one, or else torch weights.
 
-    With `torch`, torch weights are preferred. Weights are downloaded last, so a model with weights
-    is complete. If the model needs the extra `models` and the extra is not installed, raises
-    ModelError before any large download.
+    With `torch`, torch weights are preferred. Raises ModelError if torch weights are needed
+    and the extra `models` is not installed.
     """
     from huggingface_hub import hf_hub_download, list_repo_files
     from huggingface_hub.errors import EntryNotFoundError
@@ -336,7 +335,7 @@ def fetch(repository: str, *, torch: bool) -> None:
     with contextlib.suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
     metadata = [name for name in torch_names if name.endswith((".json", ".txt", ".model"))]
-    for name in (*metadata, *weights):
+    for name in (*metadata, *weights):  # weights last: a model with weights is complete
         hf_hub_download(repository, name)
 
 
@@ -383,10 +382,10 @@ def bundled_folder(folder: Path = BUNDLED_FOLDER, *, check_digests: bool = False
 def locate_model(
     name: str, *, offline: bool, remedy: str, proof: str = "modules.json", torch: bool = False
 ) -> Path:
-    """Return the folder of a model, given by its path or its name on the hub.
+    """Return the folder of a model. `name` is a path or a name on the hub.
 
-    The model is downloaded if necessary, unless `offline` is set. `proof` and `torch` have the same
-    meaning as in `cached_model`. `remedy` is the advice at the end of an error message.
+    If `offline` is False, a missing model is downloaded. `proof` and `torch` are passed to
+    `cached_model`. `remedy` is the advice at the end of an error message.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
