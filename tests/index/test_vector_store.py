@@ -235,7 +235,9 @@ def test_corrupted_vector_is_ignored_and_repair_embeds_all_again(change, build, 
         db.commit()
     with closing(Store(paths.store, read_only=True)) as store:
         assert len(load_vectors(store).rows()) == 899
-    assert "a vector is corrupted). Its texts will be embedded again" in repair_index(paths)
+    assert (
+        "a vector is corrupted). The file was deleted, and its chunks will be embedded again."
+    ) in repair_index(paths)
     assert (
         embed(paths.folder),
         len(load_vectors(Store(paths.store, read_only=True)).rows()),

@@ -57,7 +57,7 @@ _ELIDED = re.compile(
     r"^(?:[cdjlmnstv]|qu|un|jusqu|lorsqu|puisqu|quelqu|(?:de|a|ne|su|da|que|be)ll|sant|tutt|quest)"
     r"'(?=[a-z])"
 )
-"""Matches elided French and Italian articles and pronouns at the start of a word."""
+"""An elided word before a French or Italian word, such as "l'" in "l'eau"."""
 
 # endings that the stemmers recognize only with accents, and plurals that they miss
 _ACCENTED_ENDINGS = {
@@ -148,7 +148,7 @@ def analyze_document(document: Document) -> AnalyzedFields:
 
 
 def _code_terms(value: str) -> list[str]:
-    """Return the folded identifiers of a text with their parts, and its words except stop words."""
+    """Return the folded words and identifiers in a text, and the parts of identifiers."""
     return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 

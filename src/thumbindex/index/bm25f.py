@@ -52,11 +52,7 @@ class FieldLengths:
 
 
 def weighted_union(lists: Sequence[tuple[PostingList, float]]) -> PostingList:
-    """Merge weighted posting lists of one field.
-
-    Frequencies are multiplied by the weights and added up, so that all forms of a word count as one
-    word.
-    """
+    """Merge posting lists of one field by adding up the weighted frequencies of each id."""
     ids = np.concatenate([postings.ids for postings, _ in lists])
     frequencies = np.concatenate(
         [postings.frequencies * np.float32(weight) for postings, weight in lists]
@@ -111,7 +107,7 @@ class Scorer:
         for by_document in (True, False):
             for field, postings in lists.items():
                 if postings.by_document is by_document and len(postings.ids):
-                    self._merge(
+                    self._add_field(
                         self._lengths(field), postings, self._weights.fields[field], chunk, document
                     )
             if by_document and document.any():
@@ -123,7 +119,7 @@ class Scorer:
         self._matched_idf += weight * rarity * (chunk > 0)
         self._total_idf += weight * rarity
 
-    def _merge(
+    def _add_field(
         self,
         lengths: FieldLengths,
         postings: PostingList,
@@ -131,10 +127,7 @@ class Scorer:
         chunk: Floats,
         document: Floats,
     ) -> None:
-        """Add a field's length-normalized frequencies to `document`.
-
-        If it is a chunk field, also add them to `chunk`.
-        """
+        """Add a field's normalized frequencies to `document` and, for a chunk field, to `chunk`."""
         b = self._weights.b
         if postings.by_document:
             document[postings.ids] += (

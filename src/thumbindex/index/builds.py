@@ -89,11 +89,10 @@ def repair_index(paths: IndexPaths) -> str:
 
 
 def begin_build(folder: Path, keep: Callable[[Store], bool]) -> int:
-    """Create the build after the current one, and return its number.
+    """Create an empty build after the current build, and return the number of the new build.
 
-    If an earlier run has left an unfinished build, `keep` is called with the store of that build.
-    If `keep` returns True, the unfinished build is continued. In all other cases, the new build
-    starts empty. The caller holds the `rebuild` lock.
+    If an earlier run left an unfinished build, `keep` decides whether to continue with that build
+    instead. The caller holds the `rebuild` lock.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()
@@ -126,10 +125,11 @@ def words_generation(folder: Path) -> str:
 
 
 def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
-    """Make a build the current one, and delete the others. The caller holds the `rebuild` lock.
+    """Make `build` the current build, and delete all other builds.
 
-    Changes nothing and returns False if the build does not exist, or if `words` is given and
-    differs from the result of `words_generation`.
+    Changes nothing and returns False if `build` does not exist or `words` is outdated. `words` is
+    an earlier result of `words_generation`; None skips this test. The caller holds the `rebuild`
+    lock.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()

@@ -1,6 +1,6 @@
 """The catalog of a snapshot: all documents and chunks by id.
 
-The other parts of the snapshot use the same ids.
+All parts of the snapshot use these ids.
 """
 
 from __future__ import annotations
@@ -67,11 +67,10 @@ class RowSource(Protocol):
 
 
 class StoreCatalog(CatalogLayout):
-    """Catalog of one folder, read from its store at one generation.
+    """Catalog of one folder, read from the folder's store at one generation.
 
-    Create the catalog and load its texts in the same `Store.read_transaction`. For rows that are in
-    `last`, only times are read again: the rest of a row cannot change, and no row id is assigned
-    twice.
+    Create the catalog and load texts in the same `Store.read_transaction`. Rows in `last` are not
+    read again, except for their times.
     """
 
     def __init__(self, store: RowSource, folder: str, last: StoreCatalog | None = None) -> None:
@@ -190,11 +189,12 @@ class StoreCatalog(CatalogLayout):
 def _documents(
     folder: str, store: RowSource, last: StoreCatalog | None
 ) -> list[tuple[int, Document]]:
-    """Return all documents with their row ids, sorted by path. Reads only those not in `last`."""
+    """Return all documents with their row ids, sorted by path."""
     reused = []
     if last is None:
         new = store.documents()
     else:
+        # only the times of a row can change, and no row id is assigned twice
         times, before = store.document_times(), last.document_rows.tolist()
         reused = [
             (row, _dated(document, times[row]))
@@ -237,9 +237,9 @@ def _columns(
 
 
 def ids_of_rows(rows: IntArray, wanted: IntArray, order: IntArray | None = None) -> IntArray:
-    """Return the position in `rows` of each row id in `wanted`, or -1 if it is missing.
+    """Return the position of each `wanted` row id in `rows`, or -1 for a missing row id.
 
-    `order` is `np.argsort(rows)`, if already computed.
+    `order` may be a precomputed `np.argsort(rows)`.
     """
     if not len(rows):
         return np.full(len(wanted), -1, dtype=np.int64)

@@ -11,10 +11,10 @@ from thumbindex.ports import IntArray, Mask, Selection
 
 
 class CatalogLayout:
-    """The part of a catalog that is computed from the sizes and dates of its documents.
+    """The part of a catalog that is computed from the sizes and dates of documents.
 
-    Each document has a row id in `document_rows`, a number of chunks in `sizes`, and a date in
-    `ordinal_days` (0 if undated). Each chunk has its document's id in `document_ids`.
+    `document_rows`, `sizes` and `ordinal_days` contain each document's row id, number of chunks and
+    date (0 if undated). `document_ids` contains the document id of each chunk.
     """
 
     def __init__(self, document_rows: IntArray, sizes: IntArray, days: IntArray) -> None:

@@ -27,18 +27,17 @@ def newest_time(store: Store) -> float:
 def with_history(
     document: Document, digest: str, version: tuple[str, DocumentTimes] | None, newest: float
 ) -> Document:
-    """Return a document with the edit and commit dates of `version`, its stored version.
+    """Return a document with an edit date, and with the commit dates of its stored `version`.
 
-    If the text has changed, the edit date is the file's modification time, or 0 if that time is not
-    later than the stored one. A new document has an edit date only if its file is newer than
-    `newest`, the latest time in the index. So the first run sets no edit dates, and a copied file
-    with an old time gets no edit date either.
+    `newest` is the latest modification time in the index. An unknown edit date is 0.
     """
     if version is None:
+        # no edit dates in the first run (`newest` is 0) or for copied files with old times
         if 0 < newest < document.modified:
             return replace(document, edited=document.modified)
         return document
     before, times = version
+    # a changed text without a later file time was edited at an unknown time
     last = document.modified if document.modified > times.modified else 0.0
     edited = times.edited if digest == before else last
     return replace(

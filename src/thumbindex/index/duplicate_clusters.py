@@ -28,9 +28,9 @@ def clusters(
 ) -> dict[int, list[int]]:
     """Merge pairs into clusters, and return the sorted cluster of each member.
 
-    Pairs are merged in the given order, strongest first. If a merged cluster would contain two
-    texts that the user marked as distinct, the pair is skipped. `texts` maps members to the number
-    of their text, if the user has made a decision about it.
+    `pairs` are merged in the given order. A pair is skipped if the merged cluster would contain two
+    texts that the user marked as distinct. `texts` contains the numbers of the texts with a
+    decision, keyed by member.
     """
     # each member's cluster, and the texts in this cluster that have a decision
     of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in chain.from_iterable(pairs)}
@@ -119,15 +119,15 @@ class StoreDuplicates(Duplicates):
         self._decided: dict[tuple[str, str], Verdict] = {
             (decision.first, decision.second): decision.verdict for decision in records.decisions
         }
-        self._clusters = self._clustered()
+        self._clusters = self._merge_copies()
 
     def _positions(self, texts: Mapping[int, str]) -> dict[int, str]:
         at = self.catalog.chunks_of_rows(np.array(list(texts), dtype=np.int64)).tolist()
         return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
 
-    def _clustered(self) -> dict[int, list[int]]:
-        """Return the cluster of each chunk that has one. A repeat is represented by its keeper."""
+    def _merge_copies(self) -> dict[int, list[int]]:
         at = self.catalog.chunks_of_rows(self.records.same.ravel()).reshape(-1, 2)
+        # without repeats: the keeper of a repeat represents it
         valid = np.flatnonzero(
             (at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1)
         )
@@ -143,10 +143,10 @@ class StoreDuplicates(Duplicates):
             for one, other in (pair, reversed(pair)):
                 apart[number[one]] = apart.get(number[one], frozenset()) | {number[other]}
         texts = {n: number[digest] for n, digest in self._texts.items()}
-        return clusters((*self._decided_same(), *pairs.tolist()), apart, texts)
+        return clusters((*self._pairs_marked_same(), *pairs.tolist()), apart, texts)
 
-    def _decided_same(self) -> Iterable[tuple[int, int]]:
-        """Yield pairs that connect the chunks of two texts, if the user marked them as the same."""
+    def _pairs_marked_same(self) -> Iterable[tuple[int, int]]:
+        """Yield pairs that connect the chunks whose texts the user marked as the same."""
         chunks: dict[str, list[int]] = {}
         for n, digest in sorted(self._texts.items()):
             if n not in self._keeper:

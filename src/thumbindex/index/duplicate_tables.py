@@ -90,7 +90,10 @@ class DuplicateFindings:
 
 
 class DuplicateTables:
-    """The tables of duplicates in one store. If a chunk is deleted, so are its rows here."""
+    """The tables of duplicates in one store.
+
+    Deleting a chunk also deletes the chunk's rows in these tables.
+    """
 
     def __init__(self, db: SqliteFile) -> None:
         self._db = db
@@ -174,8 +177,8 @@ class DuplicateTables:
     def save_findings(self, findings: DuplicateFindings, decided: Collection[str] = ()) -> None:
         """Store all findings except pairs (see `add_pairs`). Skips chunks that no longer exist.
 
-        `decided` are the digests of the texts that the user has made a decision about. If a new
-        chunk has such a text, readers reload the duplicates.
+        `decided` are the digests of texts with a decision of the user. If a new chunk has a decided
+        text, readers reload the duplicates.
         """
         rows = [row for row, *_ in findings.digests]
         present = {
@@ -228,5 +231,5 @@ class DuplicateTables:
         return tuple(IngestionCounts(*row) for row in rows)
 
     def record_change(self) -> None:
-        """Record that duplicates change in this transaction, so that readers reload them."""
+        """Make readers reload the duplicates once this transaction is committed."""
         self._db.set_meta("duplicates", str(self._db.generation + 1))

@@ -1,8 +1,8 @@
 """Files of an index: paths, atomic and durable writes, and disk errors.
 
 Everything derived from the notes is in a build, a numbered folder. A rebuild writes the next build
-and then switches to it. Open readers keep using the old build, which is deleted as soon as the
-operating system allows that.
+and makes it the current build. Open readers keep using the old build. The old build is deleted as
+soon as the operating system allows the deletion.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents, private to the user, and fsync their directory entries."""
+    """Durably create a folder and any missing parents, private to the user."""
     if path.is_dir():
         return
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]

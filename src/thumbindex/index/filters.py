@@ -19,8 +19,9 @@ _SUFFIX = re.compile(r"\.\w+$")
 _WILD = re.compile(r"\*\.\w+$|[*?]")
 
 _MAX_SUGGESTIONS, _MIN_SIMILARITY = 20, 60.0
-"""Maximum number of names that are suggested, before private notes are removed, and their minimum
-similarity to the value of the filter in %.
+"""Maximum number of suggested names, and minimum similarity of each to the filter's value in %.
+
+Names of private notes are removed later.
 """
 
 
@@ -181,17 +182,14 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 
 
 def matches_filters(document: Document, filters: Filters) -> bool:
-    """Return whether a document passes all filters.
-
-    It must match any of the path globs, have every tag or a tag nested in it, and be in the range
-    of dates.
-    """
+    """Return whether a document passes all filters. A match of any path glob suffices."""
     if document.path in filters.without:
         return False
     if filters.path and not any(matches_glob(glob, document.path) for glob in filters.path):
         return False
     tags = {fold(tag) for tag in document.tags} if filters.tag else ()
     for required in (fold(tag.lstrip("#")) for tag in filters.tag):
+        # the tag, or a tag nested in it
         if not any(tag == required or tag.startswith(f"{required}/") for tag in tags):
             return False
     if filters.since is None and filters.until is None:

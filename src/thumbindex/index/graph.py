@@ -10,11 +10,10 @@ from thumbindex.model import DocumentId
 
 
 class NetworkxLinkGraph:
-    """Link graph over one snapshot's documents. Reuses the graph of `last` if no link has changed.
+    """Link graph over a snapshot's documents. Reuses the graph of `last` if no link has changed.
 
-    `links` maps a document's path to the target paths of its links, as JSON. Nodes are paths, since
-    document ids differ between snapshots. Between two batches of a run, `paths` may lack the
-    target of a link.
+    `links` maps each document's path to the target paths of the document's links, as JSON. Nodes
+    are paths, because document ids differ between snapshots.
     """
 
     def __init__(
@@ -36,6 +35,7 @@ class NetworkxLinkGraph:
         return self._positions(self._graph.predecessors(path)) if path in self._graph else ()
 
     def _positions(self, paths: Iterable[str]) -> tuple[DocumentId, ...]:
+        # between two batches of a run, the target of a link may not be in `paths` yet
         return tuple(sorted(self._at[path] for path in paths if path in self._at))
 
 

@@ -123,11 +123,8 @@ class TermPostings:
         return self.posting_list(field, word)
 
     def _phrase_ids(self, field: str, phrase: Sequence[Stems]) -> IntArray:
-        """Return the ids of the chunks or documents that contain a phrase in a field.
-
-        In each match, all words have stems of the same language.
-        """
         most = max(map(len, phrase), default=0)
+        # one variant of the phrase per language
         variants = {
             tuple(word[n] if n < len(word) else word[0] for word in phrase) for n in range(most)
         }
@@ -320,9 +317,9 @@ class KeywordWriter:
         documents: Iterable[tuple[int, Document]],
         chunks: Iterable[tuple[int, Chunk, str]],
     ) -> None:
-        """Remove and add rows. Row ids of documents are negated, to tell them from those of chunks.
+        """Remove and add rows. Each chunk comes with its language.
 
-        Each chunk comes with the language of its document.
+        Row ids of documents are negative, and row ids of chunks are positive.
         """
         segments = self._store.segments()
         if removed:
@@ -359,7 +356,7 @@ class KeywordWriter:
     def _write(
         self, writer: SegmentWriter, segments: list[SegmentFile], to_merge: list[SegmentFile]
     ) -> None:
-        """Write new rows and the segments to merge as one segment, and list it in the store."""
+        """Write the rows of `writer` and of `to_merge` as one new segment."""
         with as_storage_errors(self._folder):
             self._folder.mkdir(exist_ok=True)
             for segment in to_merge:
@@ -385,14 +382,12 @@ def _joined(arrays: Sequence[Any], dtype: Any) -> Any:
 
 
 def _segments_to_merge(segments: list[SegmentFile], rows: int) -> list[SegmentFile]:
-    """Return the smallest segments, with up to `rows` live rows in total.
-
-    The largest of them has at most as many rows as the others together. So each merge at least
-    doubles the size of the segment that a row is in, and rows are rewritten rarely.
-    """
+    """Return the smallest segments, with up to `rows` live rows in total."""
     by_size = sorted(segments, key=lambda segment: segment.live_rows)
     sums = list(accumulate((segment.live_rows for segment in by_size), initial=0))
     count = sum(size <= rows for size in sums[1:])
+    # omit a segment that is larger than all smaller ones together: so each merge at least doubles
+    # the size of the segment that a row is in, and rows are rewritten rarely
     while count > 1 and sums[count] > 2 * sums[count - 1]:
         count -= 1
     return by_size[:count] if count > 1 else []

@@ -80,11 +80,10 @@ class WatchLock:
         self._inode = self._times = 0
 
     def try_lock(self) -> int:
-        """Try to take the lock, unless this process already has it.
+        """Take or keep the lock. Return 0 if another process has the lock.
 
-        Returns 0 if another process has the lock. Otherwise, returns a number that grows each time
-        this process takes the lock. If the lock's file was deleted with the index, this locks a new
-        file. Raises StorageError.
+        Otherwise, return how often this process has taken the lock. If the lock's file was deleted
+        with the index, lock a new file. Raises StorageError.
         """
         if self._lock.is_locked and _inode(self._path) != self._inode:
             self._lock.release()

@@ -71,9 +71,8 @@ def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
 def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
     """Remove documents in a transaction, with the user's decisions and judgments about them.
 
-    The texts of the documents remain in the index's files, so this marks an erasure as due. If
-    `is_new` is True, an erasure is marked as due even if there are no documents at `paths`: a file
-    has become private, and its document may have been removed before.
+    Marks an erasure as due, because the index's files still contain the texts. `is_new` means that
+    a file has become private. Then an erasure is due even if the document was removed before.
     """
     indexed = store.manifest(paths)
     if not (indexed or is_new):

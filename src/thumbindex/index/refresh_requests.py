@@ -1,7 +1,7 @@
 """Requests by readers to index a folder's current files.
 
-A reader creates an empty file in the index's folder. The indexing process deletes the file when a
-run that started after the request has committed all documents to the keyword index.
+To make a request, a reader creates an empty file in the index's folder. The next run that starts
+deletes this file after committing all documents to the keyword index.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from uuid import uuid4
 from thumbindex.index.files import as_storage_errors, make_folder
 
 MAX_WAIT_SECONDS = 60.0
-"""A reader waits at most this long for its request to be completed, because MCP clients give up
-after 30 to 60 seconds.
-"""
+"""A reader waits at most this long, because MCP clients give up after 30 to 60 seconds."""
 
 REQUESTS = "refresh"
 """Name of the folder of request files, in the index's folder."""
@@ -46,7 +44,7 @@ def pending_requests(folder: Path) -> list[Path]:
 
 
 def complete_requests(requests: Iterable[Path]) -> None:
-    """Delete requests, which tells their readers that the folder is indexed."""
+    """Delete request files, to tell the waiting readers that the folder is indexed."""
     for path in requests:
         with suppress(OSError):  # already deleted
             path.unlink()

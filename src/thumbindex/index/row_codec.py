@@ -22,8 +22,7 @@ from thumbindex.text import embedded_text, text_key
 def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:
     """Return the vector key of every chunk.
 
-    This takes half of the time needed to store a document, so callers do it before they lock the
-    store.
+    Call this before locking the store, because it takes half of the time of storing a document.
     """
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
@@ -61,9 +60,9 @@ def signed_inode(inode: int) -> int:
 
 
 def text_span(text: str, section: str) -> tuple[int | None, int | None, str | None]:
-    """Return the offset and length of a text in its section's text.
+    """Return the offset and length of `text` in `section`, the text of a section.
 
-    If the section's text does not contain it, return the text itself as the third value.
+    If `section` does not contain `text`, return `text` as the third value instead.
     """
     # SQLite counts no characters after a NUL
     offset = section.find(text) if "\0" not in section else -1

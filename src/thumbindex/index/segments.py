@@ -1,14 +1,13 @@
 """Segments of the keyword index: row ids, field lengths, terms and postings in a Whoosh compound
 file.
 
-A segment's rows are chunks and documents. As in other search engines, the position of a row in its
-segment is called its document id, even if the row is a chunk. `row_ids` maps document ids to row
-ids of the store.
+A segment's rows are chunks and documents. The document id of a row is the row's position in the
+segment, even if the row is a chunk. `row_ids` maps document ids to row ids of the store.
 
-A posting list stores each document id as twice the gap to the previous id, plus 1 if the term
-occurs more than once in the row. All ids are followed by the frequencies above 1, each minus 2.
-Positions are stored separately, because only phrases need them. They are stored as gaps within a
-row. All numbers are varints: seven bits per byte, lowest first, the last byte below 128.
+A posting list starts with the document ids. Each id is stored as twice the gap to the previous id,
+plus 1 if the term occurs more than once in the row. The frequencies above 1 follow, each minus 2.
+Positions are stored separately, as gaps within a row, because only phrases need positions. All
+numbers are varints: seven bits per byte, lowest bits first, and the last byte is below 128.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ class Segment:
 
 
 class SegmentField:
-    """A field of a segment: its sorted terms and their postings, which include deleted rows."""
+    """A field of a segment: the sorted terms, and the postings of all rows, even deleted rows."""
 
     PARTS = ("terms", "stats", "postings", "positions")
 
@@ -452,8 +451,8 @@ def verify_segments(
 ) -> None:
     """Check the sizes and checksums of listed files. Raises IndexDamagedError.
 
-    Unless `from_disk` is True, skips files that this process has already verified and that have not
-    changed since.
+    Skips files that have not changed since this process verified them. If `from_disk` is True,
+    checks all files.
     """
     before, verified = _verified.get(folder, {}), dict[str, tuple[int, int, int]]()
     with _damage(folder):

@@ -39,7 +39,7 @@ class OpenIndex:
         return len(self.catalog.paths)
 
     def is_current(self, store: Store) -> bool:
-        """Return whether `store` is the opened store and still at the same generation."""
+        """Return whether `store` is the opened store and its generation has not changed."""
         return self.catalog.store is store and self.snapshot.generation == store.generation
 
 

@@ -83,10 +83,7 @@ class SqliteFile:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection that an enclosing block uses in this thread.
-
-        Without such a block, take an idle connection or open one.
-        """
+        """Yield the connection of this thread's enclosing block, or else an idle or new one."""
         current: sqlite3.Connection | None = getattr(self._thread, "db", None)
         if current is not None:
             yield current
@@ -184,7 +181,7 @@ class SqliteFile:
             return 0
 
     def _create(self, db: sqlite3.Connection) -> None:
-        """Create the tables. Another process may do so at the same time."""
+        # another process may create the tables at the same time
         tables = (
             resources.files("thumbindex.index").joinpath(self.schema).read_text(encoding="utf-8")
         )

@@ -161,7 +161,7 @@ class Store(SqliteFile):
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
 
     def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
-        """Insert a document, or replace the one at its path."""
+        """Insert or replace the document at `state.path`."""
         self.remove_documents([state.path])
         document = parsed.document
         attributes = json.dumps(
@@ -204,11 +204,6 @@ class Store(SqliteFile):
         self.add_problems(parsed.problems)
 
     def _insert_texts(self, sections: Sequence[SqlRow], chunks: Sequence[SqlRow]) -> None:
-        """Insert a document's sections and chunks.
-
-        If a chunk's text is part of its section's text, only its offset and length are stored. A
-        chunk's heading path is stored only if it differs from the section's.
-        """
         texts = {row[1]: row[4] for row in sections}
         heading_paths = {row[3]: row[5] for row in reversed(chunks)}
         self.execute_many(
@@ -221,7 +216,7 @@ class Store(SqliteFile):
             rows.append(
                 (
                     *row[:5],
-                    None if is_of_section else row[5],
+                    None if is_of_section else row[5],  # heading path, if it differs
                     *row[6:8],
                     *text_span(row[8], texts.get(row[3], "")),
                     *row[9:],

@@ -76,11 +76,11 @@ class UnionDocuments:
 
 
 class UnionCatalog(CatalogLayout):
-    """Catalog of several folders. It loads texts and names from the folders' own catalogs.
+    """Catalog of several folders, which are identified by their positions in `parts`.
 
-    A folder is identified by its position in `parts`. A local id is the id of a chunk or document
-    in its folder's catalog. To get the id in the union, add the folder's `chunks_before` or
-    `documents_before`.
+    Texts and names are loaded from each folder's own catalog. A local id is the id of a chunk or
+    document in that catalog. The id in the union is the local id plus the folder's `chunks_before`
+    or `documents_before`.
     """
 
     def __init__(self, parts: Sequence[Catalog]) -> None:
@@ -212,8 +212,8 @@ class UnionKeywordIndex:
     ) -> RankedList:
         """Search each folder, and merge the hits by score.
 
-        Each folder's idf of a term is corrected to the idf over the chunks of all folders. Document
-        scores are corrected by the same factor. Lengths are normalized within each folder.
+        The idf of a term is computed over the chunks of all folders. Lengths are normalized within
+        each folder.
         """
         frequencies = [
             [len(self._containing_any(part, term, weights.fields)) for term in terms]
@@ -225,6 +225,7 @@ class UnionKeywordIndex:
         hits, documents = list[Hit](), dict[DocumentId, float]()
         pieces = self._catalog.pieces(within)
         for n, (part, piece) in enumerate(zip(self._parts, pieces, strict=True)):
+            # cancels the folder's own idf of chunks; document scores are scaled by the same factor
             weighted = [
                 replace(term, weight=term.weight * rarity / idf(count, len(self._catalog.parts[n])))
                 for term, rarity, count in zip(terms, global_idfs, frequencies[n], strict=True)
@@ -268,7 +269,7 @@ def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
 
 
 class UnionVectorIndex:
-    """Vector index over several folders with the same model. Some may have no vectors yet."""
+    """Vector index over several folders with the same model. A folder may have no vectors yet."""
 
     def __init__(self, parts: Sequence[VectorIndex], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog

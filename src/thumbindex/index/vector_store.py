@@ -32,10 +32,9 @@ stored, because all vectors have length 1.
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors of any length in stored form.
+    """Return vectors of any length in stored form. Raises ModelError if a number is not finite.
 
-    Packing unpacked vectors restores their stored form. Raises ModelError if a number is not
-    finite: no search would find such a vector.
+    If `matrix` is the result of `unpacked`, the original stored form is restored.
     """
     numbers = np.asarray(matrix, dtype=np.float32)
     largest = np.abs(numbers).max(axis=1, keepdims=True)
@@ -71,7 +70,7 @@ class VectorStore(SqliteFile):
     """The vectors of one model.
 
     Several processes may read and write the file concurrently. A vector is kept as long as any
-    index uses its text.
+    index contains the text.
     """
 
     schema = "vectors.sql"
@@ -150,7 +149,8 @@ def repair_vectors(path: Path) -> str:
         if not (message := _damage(path)):  # another process has repaired it
             return ""
         delete_sqlite_file(path)
-    return f"{message.partition(': run')[0]}. Its texts will be embedded again."
+    damage = message.partition(": run")[0]
+    return f"{damage}. The file was deleted, and its chunks will be embedded again."
 
 
 def _damage(path: Path) -> str:

@@ -26,9 +26,7 @@ limits FAISS.
 """
 
 TIE_MARGIN = 16
-"""`FaissVectorIndex.search` fetches this many vectors beyond `limit`, because they may tie with the
-last one.
-"""
+"""`FaissVectorIndex.search` fetches this many vectors beyond `limit`, to detect ties at the end."""
 
 Float16Matrix = npt.NDArray[np.float16]
 
@@ -56,11 +54,8 @@ def _resized(index: Any, count: int) -> Float16Matrix:
 
 @contextmanager
 def _single_threaded(faiss: Any) -> Iterator[None]:
-    """Make FAISS compute on the calling thread.
-
-    FAISS cannot split one query among threads, and its idle threads would spin. OpenMP keeps this
-    setting per thread, so other threads of the program are not affected.
-    """
+    # FAISS cannot split one query among threads, and idle threads would spin. OpenMP keeps this
+    # setting per thread, so other threads of the program are not affected
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:

@@ -65,7 +65,7 @@ MIN_VECTORS = 1000
 
 
 def mark_words_changed(store: Store) -> None:
-    """Record that documents or their words change in this transaction, so that readers reload."""
+    """Make readers reload documents and words once this transaction is committed."""
     store.set_meta("words", str(store.generation + 1))
 
 
@@ -135,10 +135,10 @@ class Writer:
                 writer.keyword_writer.delete_unlisted_files()
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> int:
-        """Commit a batch: write its rows, resolve links, and update the keyword index.
+        """Commit a batch, and return the number of skipped paths.
 
-        Skips paths whose stored states differ from `batch.expected_states`: another process has
-        written them, and may have read newer files. Returns the number of skipped paths.
+        A path is skipped if its stored state differs from `batch.expected_states`: another process
+        has written the path, perhaps from a newer file.
         """
         count = _count_paths(batch)
         with self.store.transaction():
@@ -205,11 +205,8 @@ class Writer:
             self.store.replace_walk_problems(batch.problems)
 
     def _prior_versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
-        """Return the stored digest and times of documents, keyed by path.
-
-        If this is an incomplete new build, documents that it does not have yet are looked up in the
-        current build.
-        """
+        """Return the stored digest and times of documents, keyed by path."""
+        # an incomplete new build lacks documents: look them up in the current build
         current: dict[str, tuple[str, DocumentTimes]] = {}
         if self.store.meta(INCOMPLETE) and self.paths.build != self.paths.current_build:
             with (
@@ -278,15 +275,13 @@ class Writer:
         )
 
     def erase_private(self) -> bool:
-        """Erase the texts of removed private notes from all files. Return False if some are left.
+        """Erase the texts of removed private notes from all files.
 
-        Texts can remain until all open snapshots are closed. A new build erases nothing until it is
-        the current one, because the old build still has the texts. Unused vectors are deleted only
-        if all indexes are readable.
+        Returns False if texts may remain. Texts can remain until all open snapshots are closed.
         """
         if is_erased(self.store):
             return True
-        if self.paths.build != self.paths.current_build:
+        if self.paths.build != self.paths.current_build:  # the old build still has the texts
             return False
         with self.store.transaction():
             verify_segments(self.store.segments_folder, self.store.segments())
@@ -326,9 +321,9 @@ class Writer:
     ) -> None:
         """Store vectors by the keys of their texts, and bump the generation.
 
-        Skips texts that no longer belong to a chunk. `rows` are the chunks that probably have the
-        texts. If `words_generation` is given, the texts are the vocabulary of that generation
-        instead, and all are skipped if the words of the index have changed since.
+        Skips texts that no longer belong to a chunk. The chunks in `rows` are searched first. If
+        `words_generation` is given, the texts are the vocabulary of that generation. The vocabulary
+        is skipped if the words of the index have changed since.
         """
         if not (vectors and self.store.vectors):
             return
