@@ -278,7 +278,7 @@ def _stop_words_of(language: str) -> frozenset[str]:
 
 
 def probe_words(language: str) -> tuple[str, ...]:
-    """Return words of a language to look up in a model's vocabulary; none if it is unsupported."""
+    """Return words of a language to look up in a model's vocabulary; none if unsupported."""
     return tuple(
         sorted(
             _PROBE_CHARACTERS.get(language)

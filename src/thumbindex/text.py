@@ -226,7 +226,7 @@ def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def _split_raw_word(text: str) -> tuple[tuple[str, ...], bool]:
-    """Split a text that has no spaces into words. The flag is True if they are CJK pairs."""
+    """Split a text that has no spaces into words. The flag is True if the words are CJK pairs."""
     parts = tuple(words(text))
     return parts, has_cjk(text) and len(parts) == max(1, len(text) - 1)
 

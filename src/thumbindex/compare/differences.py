@@ -36,7 +36,7 @@ _PLAIN = frozenset((WORD, FUNCTION))
 
 
 def chunk_difference(first: Chunk, second: Chunk) -> str | None:
-    """Return why two chunks are not copies of each other even if they are similar, or None."""
+    """Return why two similar chunks are not copies of each other, or None."""
     if first.kind is not second.kind:
         return f"{first.kind} vs. {second.kind}"
     if first.text == second.text and first.language == second.language:

@@ -106,9 +106,9 @@ def find_repository(root: Path) -> Repository | None:
 
 
 def _git_directories(tree: Path) -> tuple[Path, Path] | None:
-    """Return a work tree's own git directory and the shared one; None if the layout is unusual.
+    """Return a work tree's own and shared git directories, which differ in a linked work tree.
 
-    The two differ only in a linked work tree.
+    Returns None if the layout is unusual.
     """
     inner = tree / ".git"
     if inner.is_symlink():

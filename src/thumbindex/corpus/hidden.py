@@ -131,8 +131,8 @@ def find_flags(
     """Return the flags of a note, sorted by line.
 
     `raw` is the text of the note, and `clean` is that text without invisible characters. `code`
-    returns the half-open line ranges of the note's code blocks, from 0. It has to parse the whole
-    note, so it is called only if hidden HTML was found.
+    returns the half-open line ranges of the note's code blocks, from 0. `code` is slow, so it is
+    called only if hidden HTML was found.
     """
     starts = line_starts(raw) if clean != raw else ()
     flags = [

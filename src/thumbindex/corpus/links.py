@@ -77,7 +77,7 @@ class LinkResolver:
     def of(cls, documents: Iterable[Document], root: str = "") -> LinkResolver:
         """Index a folder's documents.
 
-        `root` is the folder's name. Links in published sites may begin with it (`/docs/guide`).
+        `root` is the folder's name, with which links in published sites may begin (`/docs/guide`).
         """
         exact: dict[str, str] = {}
         paths: dict[str, str] = {}

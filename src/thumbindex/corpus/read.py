@@ -144,7 +144,7 @@ def read_inside(root: str, path: str, max_bytes: int) -> bytes | str | int:
 
 
 def path_inside(root: str, real: str) -> str | None:
-    """Return a real path relative to the folder `root`, with slashes; None if it is outside.
+    """Return a real path relative to the folder `root`, with slashes; None if outside.
 
     The path of the folder itself is ".".
     """

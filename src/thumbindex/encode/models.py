@@ -447,7 +447,7 @@ def _has_weights(folder: Path) -> bool:
 def open_in_torch(kind: str, folder: Path, label: str, remedy: str) -> Any:
     """Load a model with the sentence-transformers class `kind`, without progress bars or network.
 
-    Raises ModelError if that fails.
+    Raises ModelError if loading fails.
     """
     require_extra(f"The {label}")
     disable_telemetry()
