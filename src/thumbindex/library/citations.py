@@ -71,8 +71,8 @@ _MIN_WORDS = 3
 _MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
 """Minimum similarity between a quotation and its changed text.
 
-The first value applies if no other note contains the quotation. At the second or above, other notes
-are not searched.
+At the second value or above, other notes are not searched for the quotation. The first value
+applies when no other note contains the quotation.
 """
 
 _PATH_CHARACTERS, _PATH_WORDS, _HEADING_CHARACTERS = 260, 20, 300

@@ -256,7 +256,7 @@ class DuplicateDecisions:
     def decide(self, cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
         """Store `verdict` as the user's decision about a cluster's texts.
 
-        `cluster` is an id or the unique prefix of one. If `verdict` is None, undo the decision.
+        `cluster` is an id or a unique prefix of an id. If `verdict` is None, undo the decision.
         Returns the updated cluster. Raises UsageError if there is nothing to undo.
         """
         readers = self._local_readers()
@@ -388,7 +388,7 @@ class Judgments:
 
 
 def _visible_judgments(reader: Reader, judged: Sequence[JudgedQuery]) -> tuple[JudgedQuery, ...]:
-    """Return the judgments about visible notes, without queries that have none."""
+    """Drop judgments about hidden notes, then queries without judgments."""
     paths = {judgment.path for query in judged for judgment in query.judgments}
     indexed = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
     hidden = hidden_paths(indexed, reader)

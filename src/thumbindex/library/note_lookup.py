@@ -359,7 +359,7 @@ def _strip_decoration(text: str) -> str:
 
 
 def _relative_to_suffix(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
-    """If a path begins with the last parts of a folder's path, yield the path inside the folder."""
+    """Yield the rest of a path that begins with the last parts of the folder's path."""
     slashed, root = path.replace("\\", "/"), f"/{reader.folder.root.as_posix()}".casefold()
     for at in (n for n, letter in enumerate(slashed) if letter == "/"):
         if at and root.endswith(f"/{slashed[:at]}".casefold()):

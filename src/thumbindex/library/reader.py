@@ -123,10 +123,7 @@ class DiskReader:
 
     @property
     def store(self) -> Store:
-        """The store that this thread has pinned.
-
-        If none is pinned, the current store, reopened if the index was deleted or rebuilt.
-        """
+        """This thread's pinned store, else the current store."""
         if (pinned_store := self._pinned_store) is not None:
             return pinned_store
         with self._lock:
@@ -136,7 +133,7 @@ class DiskReader:
                 identity = (stat.st_dev, stat.st_ino)
             except OSError:
                 identity = None
-            if (
+            if (  # also after another process has deleted or rebuilt the index
                 self._store is None
                 or index_paths != self._index_paths
                 or identity != self._identity

@@ -209,7 +209,7 @@ def outline_headings(note: FoundNote) -> tuple[OutlineEntry, ...]:
 
 
 def current_text(reader: Reader, path: str) -> str:
-    """Return a note's current text. Raises UnknownPathError if it is hidden or cannot be read."""
+    """Return a note's current text. Raises UnknownPathError for a hidden or unreadable note."""
     if reader.database:
         published = reader.database.store(reader.folder.name).source(path)
         if published is None:

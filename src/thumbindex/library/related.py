@@ -32,7 +32,7 @@ from thumbindex.model import (
 from thumbindex.ports import Matrix, Snapshot, Vector
 
 _MAX_COMPARED_NOTES = 20_000
-"""Maximum notes of a folder that are compared. If there are more, the newest are compared."""
+"""Maximum notes of a folder that are compared, newest first."""
 
 _NEIGHBORS = 5
 """Nearest neighbors of each note that are considered for a link."""
@@ -182,7 +182,7 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
 
 
 def _newest(documents: Sequence[Document]) -> list[Document]:
-    """Return at most `_MAX_COMPARED_NOTES` documents, the newest if there are more."""
+    """Return the newest documents, at most `_MAX_COMPARED_NOTES`."""
     if len(documents) <= _MAX_COMPARED_NOTES:
         return list(documents)
     newest = sorted(documents, key=lambda document: iso_day(day_of(document)), reverse=True)

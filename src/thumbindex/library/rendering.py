@@ -331,10 +331,7 @@ class _NoteRenderer(RendererHTML):
     def renderToken(  # noqa: N802
         self, tokens: Sequence[Token], idx: int, options: Any, env: Any
     ) -> str:
-        """Render a token with the function that `_writers` has for the token's type.
-
-        If there is none, render the token as a tag if `_TAGS` contains the tag, else as text.
-        """
+        """Render a token with the writer for the token's type, else as a tag or as text."""
         token = tokens[idx]
         if write := self._writers.get(token.type):
             return write(token)
