@@ -68,10 +68,9 @@ class IndexFollower:
         return partial(self._listeners.pop, key, None)
 
     def revision(self, only: Collection[str] | None = None) -> str:
-        """Return an id that changes whenever a folder in `only` changes, by default any folder.
+        """Return an id that is new after every change of a folder in `only`, by default any folder.
 
-        Each process has its own ids. Queries that start after this call see the changes that led
-        to the id.
+        Later queries see all changes up to this id. Each process has its own ids.
         """
         counts = list(self._change_counts.items())
         total = sum(count for name, count in counts if only is None or name in only)
@@ -122,7 +121,7 @@ class Closeable(Protocol):
 
 
 StartCommandServer = Callable[["Library"], Closeable | None]
-"""Starts a command server for an open library, or returns None if it is not supported."""
+"""Starts a command server for an open library, or returns None if none is supported."""
 
 WORDS_WAIT_SECONDS = 20.0
 """Maximum time that a tool call waits for a first index or a repair.
@@ -144,10 +143,7 @@ _WITHOUT_MODEL = (
     "The model is not loaded: queries search keywords only. The server's administrator can find "
     "the reason with `thumbindex status`."
 )
-"""Message for users who see only some folders.
-
-It does not contain the reason, because the reason may name another folder.
-"""
+"""Message without the reason, for users who see only some folders."""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -269,10 +265,10 @@ class LibraryHost:
         on_progress: Callable[[Progress], None] = ignore_progress,
         interrupted: Callable[[], bool] = never,
     ) -> None:
-        """Wait up to `seconds` until keywords can be searched, and report progress.
+        """Wait until keywords can be searched, at most `seconds`, and report progress.
 
-        Returns early when `interrupted` returns true, or if the indexer has failed. Raises
-        StorageError if no index can be made.
+        Returns early if the indexer fails or `interrupted` returns true. Raises StorageError if no
+        index can be made.
         """
         library, until = self.library(), time.monotonic() + seconds
         while not (library.indexed or self._indexer_is_stuck) and time.monotonic() < until:
@@ -291,7 +287,7 @@ class LibraryHost:
         return indexer is not None and indexer.has_failed
 
     def index_failures(self) -> tuple[str, ...]:
-        """Return the reasons why folders have no index, if the indexer cannot make one."""
+        """Return the reasons why the indexer cannot make the missing indexes."""
         library, indexer = self.library(), self._state.indexer
         if indexer is None or library.indexed:
             return ()
@@ -301,9 +297,10 @@ class LibraryHost:
         return indexer.write_failures(missing)
 
     def await_model(self, interrupted: Callable[[], bool] = never) -> None:
-        """If an index has vectors, wait until the model is loaded or cannot be loaded.
+        """Wait until the model has loaded or failed to load.
 
-        Returns early when `interrupted` returns true or the time limit has passed.
+        Returns at once if no index has vectors. Returns early when `interrupted` returns true or
+        the time limit has passed.
         """
         self.library()
         # A restricted library keeps the models that it was created with: get a new one each time.
@@ -420,15 +417,12 @@ class LibraryHost:
         return indexer
 
     def _opened(self) -> Library | None:
-        """Open the library, or return None if that fails. Callers of `library` get the error.
-
-        If a folder is missing, try again until it exists.
-        """
+        """Return the opened library, or None after an error. Wait for missing folders."""
         while True:
             try:
                 return self._open(self._state.opening)
             except BaseException as error:
-                self._state.library.set_exception(error)
+                self._state.library.set_exception(error)  # raised by `library`
                 if not isinstance(error, UnknownFolderError) or self._stopping.wait(
                     _MODEL_POLL_SECONDS
                 ):
@@ -436,10 +430,7 @@ class LibraryHost:
                 self._state.library = Future()
 
     def _load_models(self, library: Library) -> None:
-        """Load the models as soon as the index names its embedding model.
-
-        An index keeps its model, even if the model setting `auto` now selects another one.
-        """
+        """Load the models as soon as the index names an embedding model."""
         while not self._stopping.is_set():
             try:
                 library.load_models()

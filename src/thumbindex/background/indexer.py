@@ -1,6 +1,6 @@
-"""The indexer, a server's child process: it watches folders and keeps their indexes up to date.
+"""The indexer: a server's child process that keeps the indexes of watched folders up to date.
 
-It runs the most urgent due job first. Folders that wait for the same job take turns.
+The most urgent due job runs first. Folders with the same due job take turns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _REQUEST_POLL_SECONDS = 0.1
 """Interval between checks for requests from readers."""
 
 REFRESH_SECONDS = 0.5
-"""Interval between comparisons of a folder with its index while readers keep requesting them."""
+"""Interval between comparisons of a folder with its index while a reader's request remains."""
 
 _LONG_AGO, _NEVER = float("-inf"), float("inf")
 
@@ -196,7 +196,7 @@ class IndexingLoop:
         return self._is_cut_short
 
     def _postpone(self, job: Job, folder: WatchedFolder, error: ThumbindexError | OSError) -> None:
-        """Retry a job after `poll_seconds`, and report the error unless the folder is missing."""
+        """Retry a job after `poll_seconds`, and report the error."""
         folder.check_at = self._clock()
         again_at = self._clock() + self._settings.poll_seconds
         folder.due[job] = folder.due[Job.WORDS] = folder.requests_at = again_at

@@ -1,4 +1,4 @@
-"""Run the indexer as a child process. If a folder has several servers, only one indexes it."""
+"""Run the indexer as a child process. Only one of a folder's servers indexes the folder."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ MessageKind = Literal["words", "folder", "watch", "empty", "vectors", "repaired"
 _STOPPED = (
     "Indexing stopped{}; answers come from the existing index. Indexing restarts automatically."
 )
-"""Message with an optional reason.
-
-Users who see only some folders do not get the reason, because it may name another folder.
-"""
+"""Message with an optional reason."""
 
 _LOCK_SECONDS = 0.5
 """Interval between attempts to take a lock that another server holds."""
@@ -113,6 +110,7 @@ class IndexerProcess:
         If `only` is given, no other folder is mentioned.
         """
         status = self._process.poll() if self._process is not None else None
+        # without a reason: it may name another folder
         if only is not None and (self._failure or status):
             return (_STOPPED.format(""),)
         if self._failure:
@@ -169,8 +167,8 @@ class IndexerProcess:
 class IndexerSupervisor:
     """Runs one child process that indexes the folders whose locks this server holds.
 
-    If several servers have a folder open, one of them holds the folder's lock. When that server
-    ends, another one takes the lock and starts a child.
+    One of a folder's servers holds the lock. When that server ends, another server takes the lock
+    and starts a child.
     """
 
     def __init__(
@@ -193,7 +191,7 @@ class IndexerSupervisor:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Take the locks that are free, and try to take the others until `stop` is called."""
+        """Index the folders whose locks are free, and retry taken locks until `stop` is called."""
         self._check()
         threading.Thread(target=self._keep, name="indexer", daemon=True).start()
 
@@ -204,10 +202,7 @@ class IndexerSupervisor:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether no child is running, for one of two reasons.
-
-        Either the last child ended, or a lock file cannot be created.
-        """
+        """Return whether no child runs: the last child ended, or a lock file cannot be created."""
         return not self.is_running and (self._child is not None or bool(self._lock_failures))
 
     def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:

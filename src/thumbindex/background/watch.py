@@ -163,12 +163,9 @@ class Watch:
         return self._observer is not None and self._is_listening()
 
     def _check_watch_limit(self, observer: BaseObserver) -> None:
-        """Raise OSError if the system's limit on watches is reached.
-
-        On Linux, each subfolder needs a watch, and watchdog ignores failures to add one. So this
-        method tests whether one more watch can be added.
-        """
+        """Raise OSError if the system's limit on watches is reached."""
         if sys.platform == "linux":
+            # watchdog ignores failures to watch subfolders: try to add another watch
             observer.unschedule(
                 observer.schedule(
                     FileSystemEventHandler(), str(self._probe), event_filter=[DirDeletedEvent]

@@ -29,16 +29,10 @@ MIN_TEXT_TOKENS = 40
 """If the budget has fewer tokens left than this, a text is left out instead of being cut."""
 
 _MAX_TOKEN_CHARS = 6
-"""Assumed maximum characters per token.
-
-If a text has too many characters by this measure, its tokens are not counted.
-"""
+"""Assumed maximum characters per token."""
 
 _COUNTED_CHARS = 4_000
-"""Maximum characters of a text whose tokens are counted.
-
-The count of a longer text is extrapolated from its beginning.
-"""
+"""Characters of a long text's beginning, from which the text's tokens are estimated."""
 
 CountTokens = Callable[[str], int]
 """Function that counts a text's tokens."""
@@ -104,10 +98,9 @@ def fit_passages(
 
 
 def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: bool = False) -> str:
-    """Return the id of a passage's text, or of a range of the text's lines.
+    """Return an id: the digest of the passage's text, then the range `lines`, if any.
 
-    `lines` are the first and last line of the range, counted from 0. Identical texts have
-    the same id. Set `broken` if the text is cut inside a line.
+    `lines` are the first and last shown line, counted from 0. `broken` means that a line is cut.
     """
     digest = text_digest(passage.text)
     return f"{digest}:{lines[0] + 1}-{lines[1] + 1}{'~' if broken else ''}" if lines else digest
@@ -142,10 +135,7 @@ def _has_seen(seen: Collection[str], passage: Passage) -> bool:
 def _fitting_lines(
     passage: Passage, room: int, line_size: CountTokens, marked: Callable[[Passage], Passage]
 ) -> ShownLines:
-    """Return the lines to show in `room` tokens.
-
-    These are the whole section if it fits, else the matched part, else the best lines of that part.
-    """
+    """Return the lines to show in `room` tokens."""
     for lines in (all_lines(passage), matched_part(passage)):
         # skip counting if the text is far too long
         if len(lines.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(lines, line_size) <= room:

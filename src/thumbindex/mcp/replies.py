@@ -44,17 +44,14 @@ _VERIFY_OVERHEAD = 60
 """Tokens reserved for the text and fields around verified citations."""
 
 _MAX_ERROR_CHARS = 200
-"""If a path cannot be read, the reply contains at most this many characters of the path.
-
-The error message may have twice as many characters.
-"""
+"""Maximum characters of an unreadable path in a reply; error messages may be twice as long."""
 
 _MAX_PROBLEMS = 5
 """Maximum problems listed per folder; `thumbindex status --json` lists all."""
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Read one or more documents, or parts of them, within one token budget."""
+    """Read documents or excerpts within one token budget."""
     paths, folder, heading, lines = (
         arguments["path"],
         *(arguments.get(name) for name in ("folder", "heading", "lines")),
@@ -128,10 +125,7 @@ def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
 
 
 def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
-    """Return the text of `shown` under its citation.
-
-    If `shown` is a cut `excerpt`, also name the lines to continue with.
-    """
+    """Return the citation and text of `shown`, and the lines of `excerpt` that are cut off."""
     head = (
         f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} "
         f"({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
@@ -249,12 +243,12 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
 
 
 def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Return the state of each citation in a text, with details unless the state is `there`."""
+    """Return the state of each citation in a text."""
     verification = library.verify(arguments["text"])
     several, size = len(library.folders) > 1, library.count_tokens
     head = verification_sentence(verification)
     rows = [
-        (f"{number}. {citation_check_line(check, several)}", _check_payload(check))
+        (f"{number}. {citation_check_line(check, several)}", _citation_payload(check))
         for number, check in enumerate(verification.citations, 1)
     ]
     room = library.config.serve.max_tokens - size(head) - _VERIFY_OVERHEAD
@@ -271,8 +265,7 @@ def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     )
 
 
-def _check_payload(check: CitationCheck) -> dict[str, Any]:
-    """Return a citation's state, with details unless the state is `there`."""
+def _citation_payload(check: CitationCheck) -> dict[str, Any]:
     payload = {
         name: value
         for name, value in as_json(check).items()

@@ -167,15 +167,13 @@ class Subscriber:
 
 
 class Subscribers:
-    """The clients to notify of changes. A slow client does not delay the others.
-
-    A client with a protocol version before 2026-07-28 is notified through its connection, and other
-    clients through the streams that they open.
-    """
+    """The clients to notify of changes. A slow client does not delay other clients."""
 
     def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup) -> None:
         self._folders, self._group = folders, group
+        # clients with a protocol version before 2026-07-28
         self._subscribers: dict[Connection, Subscriber] = {}
+        # streams of clients with a later version
         self._bus = InMemorySubscriptionBus()
 
     def for_session(self, session: ServerSession) -> Subscriber:

@@ -128,10 +128,7 @@ _MAX_DIRECTORIES = 12
 """Maximum directories listed per folder in the instructions."""
 
 _MAX_INSTRUCTION_CHARS = 6_000
-"""Maximum characters of the instructions, because a model reads them in every conversation.
-
-If more folders do not fit, the instructions contain only their number.
-"""
+"""Maximum characters of the instructions, which a model reads in every conversation."""
 
 
 def server_instructions(
@@ -223,10 +220,10 @@ def build_server(
     about: Mapping[str, str] | None = None,
     is_local: bool = True,
 ) -> Server[Subscribers]:
-    """Build the MCP server. It lists its tools without loading the index or the model.
+    """Build the MCP server.
 
-    `may_name` and `about` are passed to `server_instructions`. If `is_local` is false, the clients
-    are on other machines: they get no links that open notes in an editor.
+    `may_name` and `about` are passed to `server_instructions`. Set `is_local` to false for clients
+    on other machines. Replies then contain no links that open notes in an editor.
     """
     requests = _Requests(library_host, is_local)
     names = [name for name, _ in folders]
@@ -501,7 +498,7 @@ def serve_client(
     about: Mapping[str, str],
     output: TextIO,
 ) -> None:
-    """Serve one client until it closes standard input."""
+    """Serve a client until standard input closes."""
     server = build_server(library_host, folders, may_name, about)
 
     async def serve() -> None:

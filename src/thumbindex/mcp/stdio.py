@@ -17,7 +17,7 @@ from thumbindex.text import one_line
 
 
 def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) -> int:
-    """Serve one client until it closes standard input, then exit the process."""
+    """Serve a client until standard input closes, then exit the process."""
     outgoing = claim_output()
     limit_numeric_threads()  # the indexer's process inherits this
     switch_threads_often()

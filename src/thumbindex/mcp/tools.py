@@ -21,7 +21,7 @@ _MAX_ARGUMENT_CHARS = {"query": MAX_QUERY_CHARS, "text": MAX_DRAFT_CHARS}
 
 
 _MAX_NAME_CHARS = 100
-"""Maximum characters of a tool or argument name; the rest is cut off."""
+"""Maximum characters of a tool or argument name. Longer names are cut."""
 
 
 _STRING: _Schema = {"type": "string"}
@@ -235,9 +235,9 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments of a tool call if they are valid. Raises UsageError.
+    """Return the arguments of a tool call without nulls. Raises UsageError for invalid arguments.
 
-    Nulls are dropped. If an argument must be a list, a single string becomes a list of one.
+    Values are converted where necessary, e.g. a string to a list of strings.
     """
     tool, arguments = (
         replace_surrogates(tool[:_MAX_NAME_CHARS]),

@@ -44,7 +44,7 @@ _MAX_NAMES = 8
 """Maximum notes suggested by name."""
 
 _MAX_LINES = 12
-"""Maximum visible lines of a passage; the others are folded."""
+"""Maximum lines of a passage that are shown unfolded."""
 
 _MAX_RECENT = 8
 """Maximum recent notes shown before a question is asked."""

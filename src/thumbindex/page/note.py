@@ -34,7 +34,7 @@ _CHAR_PIXELS = 6.2
 def note_screen(visit: Visit) -> Screen:
     """Show the note at `/note/FOLDER/PATH`.
 
-    For a private note, the answer is the same as for a missing one.
+    Raises NotFoundError if the note is missing or private.
     """
     folder, _, path = visit.subpath.partition("/")
     lines, heading, is_source = visit.lines(), visit.text("heading"), visit.is_on("source")
@@ -138,7 +138,7 @@ def _cited_lines(note: NotePage, lines: tuple[int, int] | None) -> tuple[int, in
 
 
 def _toggle_address(address: str, lines: tuple[int, int] | None, *, is_source: bool) -> str:
-    """Return the address of the other view (source or rendered) at the cited lines."""
+    """Return the address that switches between the source and the rendered note."""
     query = "&".join(
         [*([f"lines={lines[0]}-{lines[1]}"] if lines else []), *([] if is_source else ["source=1"])]
     )
@@ -146,7 +146,7 @@ def _toggle_address(address: str, lines: tuple[int, int] | None, *, is_source: b
 
 
 def _display_names(note: NotePage) -> Mapping[str, str]:
-    """Return the name to show for each note: its title if that is unique, else its path."""
+    """Return the displayed name of each note by path: a unique title, else the path."""
     titles = {
         **note.titles,
         **{backlink.path: backlink.title for backlink in note.backlinks},

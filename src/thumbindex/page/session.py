@@ -120,9 +120,9 @@ class OneTimeKey:
         self._used: set[str] = set()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Accept a key only after `use` has accepted it.
+        """Return the owner's access if `use` has accepted `token`, else None.
 
-        `SessionStore` calls this repeatedly, to verify that a session's key is still valid.
+        `SessionStore` calls this repeatedly during a session.
         """
         if token in self._used:
             return AccessToken(token="", client_id="owner", scopes=[], claims={"names": ["owner"]})
@@ -229,8 +229,7 @@ _REDIRECT_SECONDS = 60.0
 def open_in_browser(address: str, redirect_files: list[Path]) -> None:
     """Open an address in a browser through a redirect file, and add the file to `redirect_files`.
 
-    The address contains a key. All users of a machine can see the browser's command line, but only
-    the current user can read the redirect file.
+    The redirect file hides the key in the address from other users, who can see command lines.
     """
     folder = user_state_path("thumbindex", appauthor=False) / "page"
     try:

@@ -115,7 +115,7 @@ CHANGES_PATH = "/changes"
 """Path of the event stream of changes."""
 
 _PART_HEADER = "Thumbindex-Part"
-"""Request header in which our scripts name the only page element that they need."""
+"""Request header that names the page element needed by a script."""
 
 _MAX_FIELDS = 500
 """Maximum number of values in a query string or form."""
@@ -486,11 +486,7 @@ _READ_ONLY = (
 
 
 async def _events(library_host: LibraryHost) -> AsyncIterator[str]:
-    """Yield an event after notes change and for each step of indexing, so that screens reload.
-
-    The first event contains `IndexFollower.revision`. A screen with another revision has missed
-    changes.
-    """
+    """Yield the revision, then an event after each change of notes and each step of indexing."""
     changed = anyio.Event()
     token = anyio.lowlevel.current_token()
 
@@ -500,6 +496,7 @@ async def _events(library_host: LibraryHost) -> AsyncIterator[str]:
     stop_listening = library_host.listen(listen)
     try:
         library_host.start()
+        # a screen with another revision has missed changes
         yield f"event: revision\ndata: {library_host.revision()}\n\n"
         last_counts, idle_seconds = _progress_counts(library_host), 0.0
         while True:
@@ -609,7 +606,7 @@ def _route(path: str, app: ASGIApp, *methods: str) -> Route:
 
 
 class _PageHeaders:
-    """Adds each of `SECURITY_HEADERS` to the responses that do not set the header themselves."""
+    """Adds `SECURITY_HEADERS` to responses, without replacing headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -40,7 +40,7 @@ _MAX_ROWS = 500
 
 
 def links_screen(visit: Visit) -> Screen:
-    """Show one list of links, for one folder or all folders."""
+    """Show a list of links in a folder or in all folders."""
     folder, listed = visit.text("folder"), visit.choice("show", tuple(_LINK_LISTS))
     names = [name for name, _ in visit.library.folders]
     if folder and folder not in names:
@@ -89,7 +89,7 @@ _MAX_TEXT_CHARS = 20_000
 
 
 def review_screen(visit: Visit) -> Screen:
-    """Show one cluster with its differences, and the number of clusters in each list."""
+    """Show a cluster with its differences, and the size of each list of clusters."""
     kind, cluster_id, folder = (
         visit.choice("show", _CLUSTER_LISTS),
         visit.text("at"),
@@ -192,7 +192,7 @@ def _is_in_list(cluster: Cluster, kind: str) -> bool:
 
 
 def _sides(cluster: Cluster, texts: Sequence[ClusterMember], against: int) -> list[dict[str, Any]]:
-    """Return the first text and the text number `against`, each with its locations."""
+    """Return the two compared texts and their locations."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [text.text.strip("\n")[:_MAX_TEXT_CHARS] for text in chosen]
     days = [
@@ -343,7 +343,7 @@ def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
 
 
 def _problem_values(problem: Problem, folder: str = "") -> tuple[str, str, str]:
-    """Return a problem's address (empty without `folder`), location and reason."""
+    """Return the address, location and reason of a problem."""
     line = problem.line
     place = f"{problem.path}, line {line}" if line else problem.path
     href = note_address(folder, problem.path, (line, line) if line else None) if folder else ""

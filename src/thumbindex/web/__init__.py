@@ -1,1 +1,1 @@
-"""The HTTP server: one address for several clients, each with its own access rights."""
+"""The HTTP server: one address for several clients with different access rights."""

@@ -78,9 +78,9 @@ def check_rights(
 ) -> FolderRights:
     """Return the rights to `folders`.
 
-    `configured` holds the configured roots of the folders in `granted`. If the root of one of
-    `folders` differs from the configured root of that name, nobody gets rights to the folder.
-    Raises ConfigError if a folder seems to be open or closed by mistake.
+    `configured` holds configured roots by folder name. Nobody gets rights to a folder whose root
+    differs from the configured root. Raises ConfigError if a folder seems to be open or closed by
+    mistake.
     """
     rights = {
         name: tuple(granted[name])
@@ -279,16 +279,10 @@ _VERIFY_THREADS = 8
 _FETCH_SECONDS = 5.0
 
 _FRESH_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
-"""Ages of an issuer's keys at which they are fetched again, and no longer used.
-
-Between these ages, old keys are used if the issuer cannot be reached.
-"""
+"""Seconds after which an issuer's keys are fetched again, and after which old keys are refused."""
 
 _COOLDOWN_SECONDS = 10.0
-"""Minimum seconds between fetches of an issuer's keys.
-
-Without a minimum, anyone could cause many fetches by sending tokens with unknown key ids.
-"""
+"""Minimum seconds between fetches of an issuer's keys, even for unknown key ids."""
 
 _LEEWAY_SECONDS = 30.0
 """Tolerated difference between the clocks of the issuer and the server."""
@@ -297,7 +291,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 class _IssuerVerifier:
-    """Verifies one issuer's access tokens for one audience (RFC 9068, RFC 7519)."""
+    """Verifies the access tokens of an issuer (RFC 9068, RFC 7519)."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self.address = settings.issuer
@@ -455,7 +449,7 @@ _ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]+)?")
-"""Matches a Host header: a host (IPv6 in brackets) and an optional port."""
+"""A Host header: a host and an optional port, e.g. `[::1]:8000`."""
 
 
 _LOCAL_ORIGIN = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]+)?")
@@ -465,10 +459,7 @@ _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip
 
 
 _OPEN_PATHS = ("/health", "/ready")
-"""Paths for monitoring. `HostCheck` accepts requests for them with any Host header.
-
-Their responses reveal nothing about the notes.
-"""
+"""Monitoring paths, which accept any Host header and reveal nothing about the notes."""
 
 
 class HostCheck:

@@ -98,7 +98,7 @@ _OTHER_FILES = 2_000
 
 
 class HttpServer(uvicorn.Server):
-    """A uvicorn server that reports its address once it listens, and ends streams on shutdown."""
+    """A uvicorn server that reports its address, and ends streams on shutdown."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 _FRAMES = 5
-"""Maximum frames of an exception that are logged. These are the innermost frames."""
+"""Maximum number of an exception's innermost frames in the log."""
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
@@ -193,7 +193,7 @@ class ServerLog(logging.StreamHandler[TextIO]):
         return f"{line}: {type(error).__name__} at {places}"
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, unless its line was written in the last minute."""
+        """Write a record's line, at most once a minute."""
         line, now = self.format(record), self._clock()
         self._written = {
             text: time for text, time in self._written.items() if now < time + self.SECONDS
@@ -542,10 +542,10 @@ def serve_page(
     opens_browser: bool,
     as_json: bool,
 ) -> int:
-    """Serve only the page, on this machine, to the browser that opens a one-time address.
+    """Serve only the page, to browsers on this machine, until a signal, then exit the process.
 
-    After a signal, exit the process. Standard output gets one line, the one-time address. Addresses
-    for other browsers go to standard error.
+    Each browser signs in at a one-time address. The first address goes to standard output, and
+    further addresses go to standard error.
     """
     outgoing = claim_output()
     config = opening.load()
@@ -600,7 +600,7 @@ def serve_page(
 
 
 def _print_address(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
-    """Print the address, and in a terminal also a hint. From then on, log to `ServerLog`."""
+    """Start the log, and print the address, with a hint in a terminal."""
     logging.getLogger().addHandler(ServerLog(sys.stderr))
     outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
     outgoing.flush()

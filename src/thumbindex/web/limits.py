@@ -79,16 +79,14 @@ class AuthFailureLimit:
 
 
 def _network_of(scope: Scope) -> str:
-    """Return a client's IPv4 address, or the /64 network of its IPv6 address.
-
-    A client can use any address in its /64 network.
-    """
+    """Return a client's IPv4 address or IPv6 network."""
     address = str((scope.get("client") or ("",))[0])
     try:
         parsed = ip_address(address)
     except ValueError:
         return address
     if isinstance(parsed, IPv6Address):
+        # a client can use any address in its /64 network
         return str(parsed.ipv4_mapped or ip_network(f"{parsed}/64", strict=False))
     return address
 
@@ -99,10 +97,7 @@ CHECK_SECONDS = 15.0
 """Seconds after which the token of an open stream or session is verified again."""
 
 _GRACE_SECONDS = 2.0
-"""Seconds by which the time limit of an HTTP request exceeds that of its MCP request.
-
-The MCP request ends first, because its error is more specific.
-"""
+"""Seconds that an HTTP request may last beyond the time limit."""
 
 _RETRY_AFTER = {"Retry-After": "1"}
 
@@ -189,6 +184,7 @@ class RequestLimits:
             self._open += Counter()  # remove the counts that are zero
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # the MCP request must end first, with a more specific error
         deadline = anyio.current_time() + self._seconds + _GRACE_SECONDS
         timeout = error_response(
             504, f"No answer within {self._seconds:g} seconds: request less, or try again later."
@@ -222,10 +218,7 @@ class RequestLimits:
         cancel_scope: anyio.CancelScope,
         fallback: Response,
     ) -> None:
-        """Answer within `cancel_scope`.
-
-        If the scope is cancelled, end the response. If no response has started, send `fallback`.
-        """
+        """Answer until `cancel_scope` is cancelled, then end the response or send `fallback`."""
         has_started = has_ended = False
 
         async def send_and_track(message: Message) -> None:

@@ -1,6 +1,6 @@
 """The token file: names and hashes.
 
-Separate from `access`, so that the command that adds a token imports neither MCP nor JWT packages.
+`thumbindex token` uses this module without the MCP and JWT packages that `access` imports.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FILE_HEADER = (
 def default_token_file() -> Path:
     """Return the default path of the token file.
 
-    The HTTP server uses the file if it exists, unless `token_file` or `issuer` is set.
+    The HTTP server uses an existing file at this path if neither `token_file` nor `issuer` is set.
     """
     return user_config_file().with_name("tokens")
 
@@ -106,13 +106,11 @@ def add_token(path: Path, name: str) -> str:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Append a line, or leave the file unchanged.
-
-    An existing file keeps its owner and permissions. Only its owner can read a new file.
-    """
+    """Append a line to the token file. If writing fails, leave the file unchanged."""
     if not path.exists():
         write_owner_file(path, _FILE_HEADER + line, durable=True)
         return
+    # written in place, to keep the owner and permissions
     with path.open("r+b", buffering=0) as file:
         before = file.read()
         head = b"" if before.endswith(b"\n") else b"\n" if before else _FILE_HEADER
