@@ -53,7 +53,7 @@ class IndexBusyError(StorageError):
 
 
 class IndexMissingError(StorageError):
-    """There is no index: it was never built, or it has been deleted."""
+    """The index was never built, or has been deleted."""
 
 
 class IndexDamagedError(StorageError):

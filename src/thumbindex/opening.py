@@ -84,7 +84,7 @@ class OpenOptions:
         return cls(tuple(values.get("--folder", ())), index, config, tuple(values.get("--set", ())))
 
     def over(self, group: OpenOptions) -> OpenOptions:
-        """Return these options. Missing ones are taken from `group`, those of the command group."""
+        """Return these options, completed by the options of the command group."""
         overrides = (*group.overrides, *self.overrides)
         engine = None if self.engine is None else self.engine or group.engine or ""
         return OpenOptions(
@@ -105,7 +105,7 @@ class OpenOptions:
         return "" if self.engine is None else self.engine or self.database_in(self.load())
 
     def database_in(self, config: Config) -> str:
-        """Return the same as `database`, from a configuration that is already loaded."""
+        """Return `database` for a configuration that is already loaded."""
         return "" if self.engine is None else self.engine or config.engine.url
 
 
@@ -125,12 +125,9 @@ def open_library(opening: OpenOptions) -> Library:
 def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
     """Select the nearest configured or indexed folder that contains the current directory.
 
-    Returns options with this folder, and a message about the selection. The options are
-    returned unchanged, with an empty message, if they name folders or a database, or if no such
-    folder contains the current directory.
-
-    Raises UsageError if no folder is named or configured and the current directory cannot be
-    indexed. An example is a home directory that contains the index directory.
+    Returns the options with this folder, and a message for the user, which may be empty. Options
+    that name folders or a database are returned unchanged. Raises UsageError if there are
+    no folders and the current directory cannot be indexed.
     """
     if opening.folder:
         return opening, ""

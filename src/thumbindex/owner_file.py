@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def write_owner_file(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file atomically, so that only its owner can read it.
+    """Write a file atomically, with access only for the owner.
 
-    If `durable`, returns only when the data is on disk. Raises OSError.
+    With `durable`, waits until the data is on disk. Raises OSError.
     """
     handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # has mode 0600
     try:

@@ -23,9 +23,9 @@ def environment() -> Mapping[str, str]:
 
 
 class RemoteCommand(NamedTuple):
-    """A command that this process runs for another process.
+    """A command that this process runs for a client process.
 
-    The directory, terminal and output streams are those of the other process.
+    The fields are the client's directory, terminal and output streams.
     """
 
     folder: str
@@ -66,11 +66,11 @@ def disable_telemetry() -> None:
 
 
 def limit_numeric_threads() -> None:
-    """Limit each numerical library to one thread, unless the user has set a number.
+    """Limit numerical libraries to one thread, or the number that the user has set.
 
-    Searches are short, and idle worker threads would busy-wait on cores that indexing needs. Call
-    this before importing the libraries.
+    Call this before importing the libraries.
     """
+    # searches are short, and idle threads would busy-wait on cores that indexing needs
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
 
@@ -136,9 +136,7 @@ def resume_garbage_collection() -> None:
 
 
 _TRIM_BYTES = 1 << 20
-"""glibc returns freed memory to the system if it was one block of at least this many bytes, or if
-this many bytes are free at the end of the heap.
-"""
+"""Minimum size of a freed block, or of the heap's free end, that glibc returns to the system."""
 
 
 def return_freed_memory() -> None:

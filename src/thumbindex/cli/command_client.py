@@ -35,10 +35,7 @@ SHARED_VARIABLES = (
     "HF_HUB_CACHE",
     "HF_HUB_OFFLINE",
 )
-"""Environment variables for file locations and dates.
-
-They must have the same values for the client and the server.
-"""
+"""Environment variables that must have the same values for the client and the server."""
 
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
 """Environment variables that control terminal output."""

@@ -93,7 +93,10 @@ class CommandServer:
                 connection.send_bytes(json.dumps(self._answer(request)).encode())
 
     def _answer(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Run a command and return its output and exit code, or None if the client must run it."""
+        """Run a command, and return its output and exit code.
+
+        Returns None if the client must run the command.
+        """
         printed: list[tuple[int, str]] = []
         stdout, stderr = (
             cast("TextIO", _Stream(printed, number, is_terminal))
@@ -112,11 +115,7 @@ class CommandServer:
         return None
 
     def _shared_library(self, opening: OpenOptions) -> AbstractContextManager[Library]:
-        """Return the open library for a command. Leaving the context keeps the library open.
-
-        Raises CommandDeclined if the command has other folders or settings, or if notes have
-        changed since the last indexing run.
-        """
+        """Return the open library, or raise CommandDeclined if it cannot answer the command."""
         paths = [path for path in (opening.index, opening.config) if path is not None]
         if any(not path.expanduser().is_absolute() for path in paths):
             raise CommandDeclined
@@ -136,7 +135,7 @@ class CommandServer:
 
 
 class _Stream(io.TextIOBase):
-    """A command's stdout (0) or stderr (1). Both append their text to the same list, in order."""
+    """Records a command's output as pairs of a stream number (stdout 0, stderr 1) and a text."""
 
     encoding = "utf-8"
 
@@ -162,7 +161,8 @@ def listen(library: Library, program: Any) -> CommandServer | None:
 
 
 def _decline_on_warning(record: logging.LogRecord) -> bool:
-    """Decline a command that logs a warning, so that the warning appears in its user's terminal."""
+    """Decline a remote command that logs a warning."""
+    # the client then runs the command, and shows the warning
     if remote_command() is not None:
         raise CommandDeclined
     return True

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from thumbindex.model import Progress
 
 PUBLISH_POLL_SECONDS = 0.1
-"""Interval between checks for a new generation. A check is one `stat` call, so it is cheap."""
+"""Interval between checks for a new generation. Each check is one `stat` call."""
 
 RETRY_SECONDS = 5.0
 """Pause after a failure: a database takes seconds to restart."""
@@ -129,16 +129,14 @@ def _publication_line(published: Any) -> str:
 
 
 def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> None:
-    """Publish each generation until interrupted.
-
-    A child process keeps the indexes up to date, unless another process already does.
-    """
+    """Publish each generation until interrupted."""
     folders, show = library.opened, ProgressDisplay()
     is_watched = library.config.serve.watch.enabled
     # index before publishing, since a note may have become private since the last run
     if is_watched:
         with show:
             library.index(progress=show, after_others=True, words_only=True)
+    # a child process keeps the indexes up to date if no other process does
     indexer = IndexerSupervisor(partial(indexer_command, opening), folders if is_watched else ())
     indexer.start()
     builder = Builder(folders, url, as_json, tell=show)

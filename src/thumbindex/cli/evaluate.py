@@ -153,11 +153,7 @@ def _sources(
     opening: OpenOptions,
     open_it: Callable[[OpenOptions], AbstractContextManager[Library]],
 ) -> Iterator[tuple[QuerySource, ...]]:
-    """Open the libraries for the query sets, index their notes, and load their models.
-
-    A set named after a folder runs on that folder, any other set on all folders together. Without
-    sets, the queries of each folder are derived from its links.
-    """
+    """Open a library for each query set, update its index, and load its models."""
     folders = dict(named_folders(opening))
     with ExitStack() as opened:
 
@@ -170,6 +166,7 @@ def _sources(
 
         libraries: dict[str, Library] = {}
         sources = []
+        # without sets, derive queries from the links of each folder
         for name, root in () if sets else folders.items():
             library = ready(OpenOptions((str(root),)).over(opening))
             sources.append(
@@ -178,6 +175,7 @@ def _sources(
                 )
             )
         for query_set in sets:
+            # a set named after a folder runs on that folder, any other set on all folders
             folder = query_set.folder if query_set.folder in folders else ""
             if folder not in libraries:
                 libraries[folder] = ready(

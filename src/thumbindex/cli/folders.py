@@ -54,9 +54,7 @@ if TYPE_CHECKING:
 _TABLE = "folders"
 
 _NAME = re.compile(r"\w[\w .-]{0,63}")
-"""Valid folder names. They must not contain colons or slashes, because they appear before a colon
-in citations, and in URLs.
-"""
+"""A folder name without colons and slashes, which would break citations and URLs."""
 
 ConfigOption = Annotated[
     Path | None,

@@ -38,9 +38,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """The locations of an answer's passages, and the options of its query.
+    """The options of a query, and the locations of the answer's passages.
 
-    For privacy, it contains neither the query nor text of notes.
+    For privacy, the query and the notes' text are left out.
     """
 
     opening: OpenOptions
@@ -155,10 +155,7 @@ def open_result(
 
 
 def _current_location(ctx: typer.Context, number: int) -> tuple[Path, int]:
-    """Return the path and line of a result of the last answer.
-
-    Raises UsageError if there is no such result, or if its note cannot be opened any more.
-    """
+    """Return the path and line of a result of the last answer. Raises UsageError."""
     last = read_answer()
     if last is None:
         raise UsageError("There is no last answer: run `thumbindex query` first.")
@@ -217,14 +214,11 @@ _LINE_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 """Arguments that open a file at a line, by editor. Other editors get only the path."""
 
 _READ_BY_CMD = re.compile(r'[&|<>^%!"]')
-"""Characters that Windows interprets in the arguments of .cmd and .bat files, even if quoted."""
+"""A character that Windows interprets in arguments of .cmd and .bat files, even in quotes."""
 
 
 def editor_command(words: Sequence[str], path: Path, line: int) -> list[str]:
-    """Return the command that opens a file at a line in an editor.
-
-    Raises UsageError if the editor is not installed, or if the path cannot be passed to it safely.
-    """
+    """Return the command that opens a file at a line in an editor. Raises UsageError."""
     program = shutil.which(words[0])
     if program is None:
         raise UsageError(

@@ -402,7 +402,7 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
 
 
 def update_index(library: Library, vectors: bool = False) -> None:
-    """Update the index. If that fails but an index exists, report the error and use that index."""
+    """Update the index, or report the error and go on with the existing index."""
     if remote_command():  # the server's index is up to date
         return
     try:

@@ -115,7 +115,7 @@ def open_for(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager
 
 
 def with_enclosing_folder(opening: OpenOptions) -> OpenOptions:
-    """If no folder is named, add the one that contains the current directory, and report it."""
+    """Select the enclosing folder if no folder is named, and report the selection."""
     chosen, message = enclosing_folder(opening)
     if message:
         print_error(message, color=None)

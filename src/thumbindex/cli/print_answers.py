@@ -58,9 +58,7 @@ MAX_ROWS = 40
 """Maximum rows of an answer with five passages, so that it fits on the screen."""
 
 _ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
-"""Rows reserved around the passages (command, confidence, prompt), rows for a passage's location
-and headings, and maximum rows for its text.
-"""
+"""Rows around the passages, rows above a passage's text, and maximum rows of the text."""
 
 _PIPED_WIDTH, _MAX_WIDTH = 80, 120
 """Columns of text in a pipe, and maximum columns on a terminal: longer rows are hard to read."""
@@ -70,7 +68,7 @@ _INDENT = "   "
 _MAX_DROPPED = 5
 
 _BLOCK_START = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
-"""A line that starts a block, such as a list item or table row, or an empty line."""
+"""A line that is empty or starts a block, such as `- item`."""
 
 _BLOCK_END = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
 """A line that ends a block: a heading, table row, fence, rule, empty line, or hard line break."""
@@ -314,11 +312,9 @@ def _rank_and_location(passage: Passage, roots: Mapping[str, Path], line: int) -
 
 
 def _headings(passage: Passage) -> list[str]:
-    """Return the headings below the note's title.
-
-    If there are none, return the title, unless the path contains it.
-    """
+    """Return the headings below the note's title, or the title if there are none."""
     title, *headings = passage.heading_path or ("",)
+    # a title that is also the file's name is shown as part of the path
     is_in_path = name_key(title) == name_key(Path(passage.path).stem)
     return [
         printable_line(heading)

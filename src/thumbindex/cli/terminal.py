@@ -142,7 +142,7 @@ _PIPED_WIDTH = 160
 """Columns of a table without a terminal."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters: in a note, they could move the cursor or rename the terminal window."""
+"""A control character, which could move the cursor or rename the terminal window."""
 
 WARNING = "red"
 """Color of warnings. Unlike yellow, red is readable on light and dark backgrounds."""
@@ -186,7 +186,7 @@ def print_report(report: IndexReport, broken: str) -> None:
 
 
 def print_status(folders: Sequence[FolderStatus]) -> None:
-    """Print a table of indexes, and below it their locations and warnings."""
+    """Print a table of indexes, then their locations and warnings."""
     if not folders:
         print_line("There is no index yet: run `thumbindex index --folder DIR`.")
         return

@@ -46,7 +46,7 @@ class MeasureDifference:
 def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> MeasureDifference:
     """Compare the values of a measure in two runs, query by query.
 
-    `before` and `after` have the same queries in the same order. They must not be empty.
+    Both runs have the same queries, at least one, in the same order.
     """
     changes = [b - a for a, b in zip(before, after, strict=True)]
     return MeasureDifference(
@@ -127,7 +127,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError unless the baseline has each set with the same queries and labels."""
+    """Raise UsageError if the baseline lacks a set, or if a set has changed since."""
     for query_set in sets:
         name, queries = query_set.name, query_set.queries
         if name not in baseline.values:

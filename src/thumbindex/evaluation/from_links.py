@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from thumbindex.library import Library, NoteText
 
 _QUERY_KINDS = ("title", "link", "description")
-"""Kinds of queries: link texts that are names of the target, other link texts, and descriptions.
-
-If several kinds apply to a text, its query has the first of them.
-"""
+"""Kinds of queries, by precedence: names of the target, other link texts, and descriptions."""
 
 _MAX_QUERIES = 400
 """Default maximum number of queries over all kinds, enough for a 95% interval of ±0.02."""
@@ -68,11 +65,8 @@ def queries_from_links(
 ) -> tuple[LabeledQuery, ...]:
     """Return up to `most` labeled queries from the notes, balanced by kind.
 
-    The selection is deterministic. If a query is a link text, its ranking ignores all notes that
-    link with this text.
-
-    Leaves out texts that have no subject or too many targets, texts that are names of other notes,
-    and descriptions that are repeated in the text of their note.
+    The selection is deterministic. Leaves out texts without a subject or with too many targets,
+    names of other notes, and descriptions that a note's text repeats.
     """
     paths = _paths_by_name(notes)
     mentions: dict[str, list[_Mention]] = defaultdict(list)
@@ -189,10 +183,7 @@ def _descriptions(notes: Sequence[NoteText]) -> Iterator[_Mention]:
 
 
 def _query(mentions: Sequence[_Mention]) -> LabeledQuery | None:
-    """Build a query from all mentions with the same text.
-
-    Returns None if the text has no subject or too many targets.
-    """
+    """Build a query from all mentions of a text, or return None if the text is unsuitable."""
     kind = min((mention.kind for mention in mentions), key=_QUERY_KINDS.index)
     text = next(mention.text for mention in mentions if mention.kind == kind)
     labels = tuple(dict.fromkeys(Label(mention.path, mention.heading, 2) for mention in mentions))
@@ -216,15 +207,15 @@ def _draw_key(text: str) -> str:
 def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, ...]]:
     """Return a library and paths to exclude, which hide a query's source from the search.
 
-    If the query is a description, the library does not search descriptions. If the query is a link
-    text, the excluded paths are those of the notes with the link. Removing these notes from the
-    ranking would not be enough, since some stages follow their links.
+    For a description, the library does not search descriptions. For a link text, the paths are
+    those of the notes with the link.
     """
     if query.kind == "description":
         settings = library.config.query
         blind = replace(settings.search_keyword, description=0.0)
         library = library.with_query_settings(replace(settings, search_keyword=blind))
     labeled = {label.path for label in query.relevant}
+    # removing these notes from the ranking is not enough, since some stages follow their links
     return library, tuple(sorted(set(query.ignore) - labeled))
 
 
@@ -239,10 +230,7 @@ def read_own_queries(library: Library) -> tuple[LabeledQuery, ...]:
 
 
 def check_source(queries: Sequence[Path], from_links: bool, keep: Path | None) -> None:
-    """Raise UsageError unless the queries come from either files or links.
-
-    Also raises it if `keep`, a file to write queries to, is given for queries from files.
-    """
+    """Check the options for the source of the queries. Raises UsageError."""
     if from_links is bool(queries):
         raise UsageError(
             "Choose one source of queries: name files of labeled queries, or use --from-links for "

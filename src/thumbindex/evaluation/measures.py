@@ -59,8 +59,8 @@ def score_query(
 ) -> dict[str, float]:
     """Return the nDCG, MRR, recall and success of one ranking.
 
-    The gain in nDCG is 2^grade - 1 (Järvelin & Kekäläinen 2002). If labels name headings, also
-    returns whether the right sections were ranked, unless `with_sections` is False.
+    The gain in nDCG is 2^grade - 1 (Järvelin & Kekäläinen 2002). With `with_sections`, also
+    returns the success for sections if labels name headings.
     """
     grades: dict[str, int] = {}
     for label in query.relevant:

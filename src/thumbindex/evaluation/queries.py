@@ -17,7 +17,7 @@ _DIGEST_DIGITS = 16
 _EXAMPLE = '{"id": "1", "query": "who decided?", "relevant": ["plans.md"]}'
 
 Kinds = Mapping[str, tuple[tuple[type, ...], str]]
-"""For each key of an object: the types that its value may have, and their name in errors."""
+"""Keys of an object, with the types of each value and the name of the types in errors."""
 
 _REQUIRED: Kinds = {
     "id": ((str, int), "text or a number"),
@@ -44,7 +44,7 @@ _MAX_QUOTED = 40
 class Label:
     """A note or section that is relevant to a query.
 
-    `grade` is 2 if the note or section answers the query fully, and 1 if it answers it in part.
+    `grade` is 2 for a full answer and 1 for a partial answer.
     """
 
     path: str
@@ -117,10 +117,9 @@ def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
 
 
 def set_digest(queries: Sequence[LabeledQuery]) -> str:
-    """Return a digest of queries and labels that does not depend on their order.
+    """Return a digest of queries and labels, independent of their order.
 
-    Runs with the same digest can be compared. The digest does not cover rewordings, so that runs
-    with and without them can be compared, too.
+    Rewordings are left out, so that runs with and without rewordings can be compared.
     """
     values: list[tuple[Any, ...]] = []
     for query in queries:

@@ -26,10 +26,7 @@ RANKED_PASSAGES = 50
 """Default number of passages in a ranking, usually enough for ten documents."""
 
 _CUTOFF_SETTING = "query.confidence.minimum_relevance"
-"""Key of the setting that cuts off weak passages.
-
-An evaluation disables the cutoff unless the user has set it.
-"""
+"""Key of the setting that cuts off weak passages."""
 
 _ShowProgress = Callable[[Progress], None]
 
@@ -84,10 +81,10 @@ def evaluate(
     name: str = "queries",
     from_notes: bool = False,
 ) -> Evaluation:
-    """Run every query with the normal limit and again with `limit` passages, and measure both.
+    """Run each query twice: with the normal limit, then with `limit` passages.
 
-    The cost is measured on the first answer, when caches are as cold as for a user, and the quality
-    on the second. Opening the index is not timed.
+    The first answer measures the cost, with caches as cold as for a user. The second answer
+    measures the quality. Opening the index is not timed.
     """
     ranking_library = without_cutoff(library)
     index = library.query(queries[0].query).index
@@ -138,7 +135,7 @@ def pooled_means(
 
 
 def without_cutoff(library: Library) -> Library:
-    """Return a library without the cutoff for weak passages, unless the user has set the cutoff."""
+    """Return a library without the cutoff for weak passages. A cutoff set by the user stays."""
     settings = library.config.query
     if _CUTOFF_SETTING in library.config.pinned:
         return library

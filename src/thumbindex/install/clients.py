@@ -24,7 +24,7 @@ class Machine:
     environment: Mapping[str, str]
 
     def folder(self, variable: str, *below_home: str) -> Path:
-        """Return the folder in an environment variable; if it is unset, one in the home folder."""
+        """Return the folder that an environment variable names, or a default in the home folder."""
         path = self.environment.get(variable, "")
         return Path(path) if path else self.home.joinpath(*below_home)
 
@@ -76,7 +76,7 @@ class Client:
         return next((place for place in places if os.path.exists(place)), places[-1])  # noqa: PTH110
 
     def is_installed(self, machine: Machine) -> bool:
-        """Return whether the client's configuration file or one of its folders exists."""
+        """Return whether the client's configuration file or a settings folder exists."""
         file = self.file(machine)
         folders = [
             path.parent

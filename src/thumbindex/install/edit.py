@@ -76,10 +76,10 @@ def read_text(path: Path) -> str | None:
 
 
 def write_text(path: Path, text: str | None, before: str | None, *, keep: bool = False) -> None:
-    """Replace a file's text, or delete the file if the text is None.
+    """Replace a file's text, or delete the file if `text` is None.
 
-    Symlinks, permissions and a byte order mark stay. With `keep`, copy the old file to its backup
-    first. Raises UsageError if the file's text is no longer `before`, or if writing fails.
+    Symlinks, permissions and a byte order mark stay. With `keep`, backs up the old file first.
+    Raises UsageError if the old text is not `before`, or if writing fails.
     """
     if read_text(path) != before:
         raise UsageError(
@@ -165,7 +165,7 @@ def _checked(
 
 
 def _remove(document: Any, keys: Keys) -> None:
-    """Remove an entry from a parsed document, and its parents if they become empty."""
+    """Remove an entry from a parsed document, and then each empty parent."""
     for depth in range(len(keys), 0, -1):
         value = _value_at(document, keys[:depth])
         if value in ({}, []) or (depth == len(keys) and value is not None):
@@ -291,10 +291,7 @@ def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
 
 
 def _span(plain: str, keys: Keys) -> tuple[int, int, int]:
-    """Return the start of the member at a path of keys, and the start and end of its value.
-
-    If a key is repeated, the last one counts, as in JSON parsers.
-    """
+    """Return the offsets of the start of a member, the start of its value, and the end."""
     start = begin = _skip(plain, 0)
     end, decoder = len(plain), json.JSONDecoder()
     for key in keys:
@@ -304,7 +301,7 @@ def _span(plain: str, keys: Keys) -> tuple[int, int, int]:
             name, end = decoder.raw_decode(plain, at)
             begin = _skip(plain, end)
             _, end = decoder.raw_decode(plain, begin)
-            members[name] = at, begin, end
+            members[name] = at, begin, end  # the last of repeated keys counts
             at = _skip(plain, end)
         start, begin, end = members[key]
     return start, begin, end

@@ -143,11 +143,7 @@ def read_entry(location: EntryLocation) -> Any:
 
 
 def _nested_keys(client: Client, path: Path) -> tuple[str, ...]:
-    """Return the extra key of the newer file format, or () for the older format.
-
-    New files, and files with entries in both formats, count as older, since all versions of the
-    client support the older format.
-    """
+    """Return the extra key of the newer file format, or () for the older format."""
     if not client.inner:
         return ()
     text = read_text(path) or ""
@@ -157,7 +153,7 @@ def _nested_keys(client: Client, path: Path) -> tuple[str, ...]:
         # a server of that name would have a type
         if earlier is None and isinstance(later, dict) and not isinstance(later.get("type"), str):
             return (client.inner,)
-    return ()
+    return ()  # all versions of the client support the older format
 
 
 def entry_command(entry: Any) -> list[str]:
@@ -237,11 +233,8 @@ def this_machine() -> Machine:
 def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
     """Return the names and paths of the folders for the server's command line.
 
-    Without --folder, return none if folders are configured: the server reads the configuration.
-    Otherwise, return the current folder, since a client may start the server in another one.
-
-    Raises UsageError if the current folder is the home or root folder, or if a folder cannot be
-    indexed.
+    Without --folder, returns the current folder, or none if folders are configured. Raises
+    UsageError if a folder cannot be served.
     """
     config = opening.load()
     directory = str(opening.index or config.index.directory)
@@ -254,6 +247,7 @@ def folders_to_serve(opening: OpenOptions) -> tuple[tuple[str, Path], ...]:
         )
     for _, root in folders:
         library.index_paths_of(directory, root)
+    # a client may start the server in any folder, but the server reads the configuration
     return folders if opening.folder or is_current else ()
 
 

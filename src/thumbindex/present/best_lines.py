@@ -109,9 +109,9 @@ _Fits = Callable[[ShownLines], bool]
 
 
 def best_lines(passage: Passage, fits: _Fits) -> ShownLines:
-    """Return the best matched line, and as many matched lines below and above it as fit.
+    """Return the best line of a passage, with as many matched lines around it as fit.
 
-    If the best line does not fit, return a part of it.
+    If the best line does not fit, returns a part of the line.
     """
     matched, best = matched_lines(passage), best_line(passage)
     if not fits(lines_between(passage, best, best)):
@@ -145,7 +145,7 @@ def lines_between(passage: Passage, first: int, last: int) -> ShownLines:
 
 
 def is_complete(passage: Passage) -> bool:
-    """Return whether a passage has all lines of its range, so that their numbers are known."""
+    """Return whether a passage's text has all lines from `start_line` to `end_line`."""
     return passage.end_line - passage.start_line == passage.text.count("\n")
 
 

@@ -16,10 +16,7 @@ MAX_DIFF_TOKENS = 3_000
 
 
 def diff_texts(first: str, second: str) -> tuple[list[MarkedText], list[MarkedText]]:
-    """Split two texts into pieces, and mark the words that the other text lacks.
-
-    Whitespace is never marked: any whitespace equals any other.
-    """
+    """Split two texts into pieces, and mark the words that the other text lacks."""
     left, right = _TOKENS.findall(first), _TOKENS.findall(second)
     left_tokens, right_tokens = (
         [" " if piece.isspace() else piece for piece in pieces[:MAX_DIFF_TOKENS]]

@@ -33,7 +33,7 @@ def obsidian_link(path: Path, heading: str) -> str:
 
 
 def available_links(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
-    """Return each program that can open a note, with the link that does it."""
+    """Return the names and links of the programs that can open a note."""
     links = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
     return [(name, link) for name, link in links if link]
 

@@ -22,7 +22,7 @@ FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def exits_with_code(command: Callable[..., int]) -> Callable[..., None]:
-    """Decorate a command: exit with the code that it returns, or with the code for its error."""
+    """Decorate a command so that the process exits with the command's exit code."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:

@@ -369,7 +369,7 @@ def passage_context_lines(passage: Passage) -> list[str]:
 
 
 def passage_metadata(passage: Passage) -> str:
-    """Return the date of a passage. If it has copies or contradictions, return all its metadata."""
+    """Return a passage's date, or all metadata if the passage has copies or contradictions."""
     metadata = ", ".join(
         f"{name.replace('_', ' ')} {value}"
         for name in PASSAGE_METADATA
@@ -387,7 +387,7 @@ def copy_lines(passage: Passage) -> list[str]:
 
 
 def disagreement_lines(passage: Passage) -> list[str]:
-    """Return one line for each passage that contradicts this one."""
+    """Return one line for each passage that contradicts `passage`."""
     sentences = []
     for other in passage.disagrees:
         place = line_range(other.start_line, other.end_line)
@@ -451,7 +451,7 @@ def indexing_sentence(progress: Sequence[Progress]) -> str:
 
 
 def freshness_sentence(freshness: Freshness | None) -> str:
-    """Return which changes an answer may lack; empty if none, or if `freshness` is None."""
+    """Return sentences about changes that an answer may lack; empty if none are known."""
     if freshness is None:
         return ""
     sentences = []
@@ -469,7 +469,7 @@ def freshness_sentence(freshness: Freshness | None) -> str:
 
 
 def lag_sentence(seconds: float) -> str:
-    """Return how far a standby lags behind its primary server; empty if it does not."""
+    """Return a sentence about a standby's lag; empty if there is no lag."""
     if not seconds:
         return ""
     return (
@@ -478,7 +478,7 @@ def lag_sentence(seconds: float) -> str:
 
 
 def database_sentence(status: DatabaseStatus) -> str:
-    """Return which server of a database answers, its lag, and its connections."""
+    """Return a sentence about a database's server, lag and connections."""
     role = "the primary server"
     if status.standby:
         lag = status.lag_seconds or 0.0
