@@ -27,7 +27,7 @@ FOLDER_FILE = "thumbindex.toml"
 """A folder's own configuration file. A `config.toml` there may belong to another program."""
 
 NO_ROOT = Path("/dev/null")
-"""Root of a folder that is only in a database. As it is a file, no path below it exists."""
+"""Root of a folder that is only in a database: a file, so no path below the root exists."""
 
 FOLDER_FILE_KEYS = (
     "corpus.include",
@@ -36,9 +36,9 @@ FOLDER_FILE_KEYS = (
     "corpus.private.",
     "query.",
 )
-"""Keys that a folder's own file may set, or prefixes of such keys.
+"""Keys, or prefixes of keys, that a folder's own file may set.
 
-Models, paths and folders are not among them, because the file may come from anyone.
+Models, paths and folders are excluded, because the file may come from anyone.
 """
 
 _PRIVATE_GLOBS = "corpus.private.globs"
@@ -212,9 +212,9 @@ def _with_folder_values(config: Config, folder_values: Mapping[str, Any]) -> Con
 
 
 def _read_folder_file(folder: Path) -> bytes:
-    """Read a folder's own file, or return b"" if there is none.
+    """Read a folder's own file, or return b"" for a missing file.
 
-    Raises OSError. Raises ConfigError if the file is too large or not a regular file in the folder.
+    Raises OSError, or ConfigError for a file that is too large, not regular or outside the folder.
     """
     file_path = folder / FOLDER_FILE
     real = os.path.realpath(file_path)
@@ -248,11 +248,10 @@ def resolve_folders(
     names: Sequence[str | Path] = (),
     is_known: Callable[[Path], bool] = lambda _: False,
 ) -> tuple[tuple[str, Path], ...]:
-    """Return (name, absolute root) of folders given by configured names or by paths.
+    """Return the name and the absolute root of each folder. `names` are configured names or paths.
 
-    Without names, return the configured folders, or else the current one. Raises
-    UnknownFolderError if a folder does not exist. `is_known` may accept a missing folder, because
-    its drive may be unmounted.
+    Without `names`, return the configured folders, or else the current folder. Raises
+    UnknownFolderError for a missing folder that `is_known` does not accept.
     """
     configured = configured_roots(config)
     roots: list[Path] = []
@@ -509,15 +508,15 @@ def _check(setting: Setting, value: Any, place: str) -> Any:
 
 
 def _glob_error(glob: str, root: str) -> str:
-    """Return why a private glob cannot match any note; empty if it may match.
+    """Return why a private glob cannot match any note, or "" for a valid glob.
 
-    `root` is the folder whose own file contains the glob, if any. The author of that file must not
-    learn which other paths exist on this machine.
+    `root` is the folder whose own file contains the glob, or "" for another file.
     """
     text = glob.removeprefix("!")
     if not text.strip():
         return "is empty: remove it"
     parts = re.split(r"[/\\]+", text)
+    # the author of a folder's own file must not learn which paths exist on this machine
     is_absolute = text.startswith(f"{root}/") if root else _is_on_disk(parts)
     if text[0].isspace() or text[0] == "#":
         return "begins with a space or #, like a comment: remove it, or write '\\#'"
@@ -665,8 +664,7 @@ def _check_tokens_kept(
 ) -> None:
     """Raise ConfigError if a later layer drops the tokens of a restricted folder.
 
-    The later layer drops them if it lists any of these folders without tokens: the restricted
-    folder, a folder inside it, or a folder that contains it.
+    A folder without tokens must not be, contain or be inside a restricted folder.
     """
     restricted_roots = {name: real_folder(path) for name, path in restricted.items()}
     for name, path in folders.items():

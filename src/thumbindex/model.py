@@ -80,7 +80,7 @@ class Problem:
 
 
 class Abbreviation(NamedTuple):
-    """An abbreviation that a document defines: its short form and its long form, folded."""
+    """The folded short and long form of an abbreviation that a document defines."""
 
     short: str
     long: str
@@ -135,8 +135,8 @@ def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
 def day_of(document: Document) -> date | None:
     """Return the day of a document's last update, or None if unknown.
 
-    The date in front matter takes precedence, then the later of the last commit and the last edit
-    that indexing saw, then the day of creation. The file's modification time does not count.
+    The date in front matter takes precedence, then the last commit or edit, then the creation. The
+    file's modification time does not count.
     """
     edited = _day_at(document.edited) if document.edited else None
     return (
@@ -718,7 +718,7 @@ not_indexed: not in the index.
 
 @dataclass(frozen=True, slots=True)
 class WhyReport:
-    """Why a note, or one of its headings, is or is not in an answer."""
+    """Why a note or heading is or is not in an answer."""
 
     query: str
     corrected: str | None
@@ -766,9 +766,9 @@ class PairJudgment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The user's decision about two texts, which are identified by their digests.
+    """The user's decision about two texts.
 
-    The decision applies in all notes, until one of the texts no longer exists.
+    The decision applies in all notes while both texts exist.
     """
 
     first: str  # hex digest of a text, the smaller of the two
@@ -808,7 +808,7 @@ never_there: not found, and nothing shows that the text existed.
 
 @dataclass(frozen=True, slots=True)
 class CitationCheck:
-    """The check of one citation and one quotation."""
+    """The result of verifying a citation with its quotation, if any."""
 
     citation: str  # as written
     quotation: str  # empty if nothing is quoted
@@ -840,9 +840,9 @@ class Verification:
 class Progress:
     """The progress of an indexing run.
 
-    `phase` is "words" (counted in files), "vectors", or "waiting" (for another process). When an
-    index is first published to a database, `phase` is "publishing texts", "publishing words"
-    (counted in segments) or "publishing vectors".
+    `phase` is "words", "vectors", or "waiting" (for another process). While an index is first
+    published to a database, `phase` is "publishing texts", "publishing words" or "publishing
+    vectors". "words" counts files, and "publishing words" counts segments.
     """
 
     folder: str
@@ -868,7 +868,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
-    """A document (level 0, its title) or one of its headings (level 1 to 6)."""
+    """A document's title (level 0) or a heading (level 1 to 6)."""
 
     folder: str
     path: str
@@ -938,7 +938,7 @@ class SimilarNote:
 
 @dataclass(frozen=True, slots=True)
 class RelatedNotes:
-    """The notes that a document links to, that link to it, or that are similar in meaning."""
+    """The links, backlinks and similar notes of a document."""
 
     folder: str
     path: str

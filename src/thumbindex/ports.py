@@ -36,12 +36,12 @@ Matrix = npt.NDArray[np.float32]
 
 
 def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
-    """Return the inner products of each row with a vector, or with each row of another matrix.
+    """Return the inner products of `rows` with a vector, or with each row of a matrix.
 
-    The shape is (rows,) for a vector, or else (rows, others). For unit vectors, inner products are
-    cosines. If `rows` is C-contiguous, the result of a row does not depend on the other rows. BLAS
-    is not used, because its threads spin for 10 ms after each product.
+    The shape is (rows,) for a vector, and (rows, others) for a matrix. If `rows` is C-contiguous,
+    the result of a row does not depend on other rows.
     """
+    # no BLAS, because its threads spin for 10 ms after each product
     products: Matrix = (
         np.vecdot(rows, others) if others.ndim == 1 else np.vecdot(rows[:, None], others)
     )
@@ -127,7 +127,7 @@ class Embedder(Protocol):
         """Embed a query."""
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Embed queries, shape (len(texts), dimensions), with the same result as `embed_query`."""
+        """Embed queries, shape (len(texts), dimensions). Each row is a result of `embed_query`."""
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one token of the model's vocabulary."""
@@ -184,9 +184,9 @@ class KeywordIndex(Protocol):
         """
 
     def chunks_with_phrase(self, text: str) -> Selection:
-        """Return the chunks that contain a phrase in their text, or in their document's names.
+        """Return the chunks with a phrase in the text, or in the document's title or aliases.
 
-        The names are the title and the aliases. Words are compared by their stems.
+        Words are compared by stems.
         """
 
     def chunk_frequency(self, word: str) -> int:
@@ -296,8 +296,7 @@ class Catalog(Protocol):
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations in `forms`, and the number of documents that define each.
 
-        An abbreviation is returned if `forms` contains its short form, or the `text.form_key` of
-        its long form.
+        `forms` may contain short forms, and keys of long forms (`text.form_key`).
         """
 
     def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
@@ -337,7 +336,7 @@ class Duplicates(Protocol):
         """Return the salience of chunks, with the boosts for repeats."""
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunk's repeats in its document and its copies in others, sorted by id."""
+        """Return copies of the chunk in other documents and repeats in its own, sorted by id."""
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         """Return the user's decision about the texts of two chunks, or None."""

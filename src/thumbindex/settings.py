@@ -20,7 +20,7 @@ MAX_PHRASING_CHARS = 1_000
 """Maximum characters of a rewording or a hypothetical answer. Models embed even fewer of them."""
 
 MAX_REWORDINGS = 4
-"""Maximum rewordings of one query. The model has to embed each of them."""
+"""Maximum rewordings of one query. The model has to embed every rewording."""
 
 MAX_DRAFT_CHARS = 100_000
 """Maximum characters of a text whose citations are verified in one call."""
@@ -42,7 +42,7 @@ def setting(
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a setting: its default, its meaning and its allowed values."""
+    """Declare a setting with a default, a meaning and the allowed values."""
     metadata = {"meaning": meaning, "minimum": minimum, "maximum": maximum, "choices": choices}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)

@@ -31,19 +31,19 @@ from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.query.understand import stop_weights
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
-"""Without vectors, the confidence increases from the first value to the second with the fraction of
-the query's words in the section. If the section contains none of them, the confidence is 0.
-"""
+"""Lowest and highest confidence without vectors, if the section contains a word of the query."""
 
 _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
 """Weights of prominence and grounding in the confidence."""
 
 _MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 6.5
-"""Standard deviations above the mean cosine at which the prominence is 0, and at which it is 1."""
+"""Between these numbers of standard deviations above the mean cosine, the prominence rises from 0
+to 1.
+"""
 
 _ON_TOPIC_FACTOR = 1.5
-"""A document is on topic, even if all notes are similar, if its cosine is
-`_ON_TOPIC_FACTOR * _MAX_DEVIATIONS` standard deviations above the mean.
+"""A document is on topic if its cosine is `_ON_TOPIC_FACTOR * _MAX_DEVIATIONS` standard deviations
+above the mean.
 """
 
 _DOCUMENTS_SCORED = 5
@@ -52,9 +52,7 @@ _DOCUMENTS_SCORED = 5
 """
 
 _NEAREST_SHOWN = 3
-"""If all candidates are dropped, at most this many documents are shown as the closest, because they
-may answer the query after all.
-"""
+"""Maximum documents that are shown as the closest if all candidates are dropped."""
 
 SAMPLE_SIZE = 512
 """Number of evenly spaced chunks that are sampled to represent all notes."""
@@ -208,13 +206,7 @@ class _DocumentScorer:
         return min(sum(rewordings) / len(rewordings), sum(phrasings) / len(phrasings))
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
-        """Score a candidate's document for one phrasing.
-
-        The score combines prominence and grounding. The larger the fraction of codes in the
-        phrasing, the more the score depends on the words that the section contains. If the
-        candidate has no vector, or the model does not know the document's language, the score
-        depends on these words only.
-        """
+        """Score a candidate's document for one phrasing, by prominence and grounding."""
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         by_words = self._score_by_words(phrasing, best)
         if embedder is None or phrasing.vector is None:
@@ -229,6 +221,7 @@ class _DocumentScorer:
         prominence = self._sample.prominence(phrasing.vector, nearest, chunks) * phrasing.known
         masks = [(term.idf, term.chunks.among(chunks)) for term in phrasing.terms]
         score = _VECTOR_WEIGHT * prominence + _GROUNDING_WEIGHT * grounding(cosines, masks)
+        # the more codes the phrasing has, the more the section's words count
         return score + phrasing.codes * (by_words - score) if phrasing.codes else score
 
     def _score_by_words(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
@@ -294,8 +287,7 @@ def _draw_sample(
 ) -> tuple[Sequence[ChunkId], Matrix, float]:
     """Sample every `step`-th chunk.
 
-    Return the sampled chunks that have a vector, the vectors, and the fraction of all sampled
-    chunks that have a vector.
+    Return the chunks with a vector, the vectors, and the fraction of the sample with a vector.
     """
     chunks = tools.snapshot.catalog.every_nth(step, within)
     vectors = tools.snapshot.vector.vectors(chunks)

@@ -1,6 +1,4 @@
-"""The stages that merge copies: versions of a document, copies that indexing found, and candidates
-with the same text or field, or with similar 3-grams or vectors.
-"""
+"""The stages that merge copies of a chunk and versions of a document."""
 
 from __future__ import annotations
 
@@ -74,13 +72,12 @@ def merge_copies(
     copies: Mapping[int, CopyOf],
     shown: Mapping[int, Candidate] = MappingProxyType({}),
 ) -> Search:
-    """Remove the copies, and add their chunks to `also_in` of their survivors.
+    """Remove the copies, and add the removed chunks to `also_in` of the survivors.
 
-    `copies` maps the position of each copy to its survivor, which keeps its rank and score. `shown`
-    maps the positions of survivors to candidates that replace them. A candidate that the query
-    names is removed only if `shown` replaces its survivor.
+    `copies` and `shown` are keyed by position. `shown` has replacements for survivors.
     """
     candidates = search.candidates
+    # a candidate that the query names is removed only if `shown` replaces the survivor
     copies = {
         at: copy
         for at, copy in copies.items()
@@ -158,7 +155,10 @@ so different texts under equal headings have similar vectors.
 
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
-    """Merge candidates with similar 3-grams, unless a number, identifier or negation differs."""
+    """Merge candidates with similar 3-grams.
+
+    Candidates with different numbers, identifiers or negations are not merged.
+    """
     similarities = _ngram_similarities(search.candidates)
     alike = similarities >= tools.settings.dedup_ngram.similarity
     return _merge_similar(
@@ -170,7 +170,10 @@ def dedup_ngram(search: Search, tools: Tools) -> Search:
 
 
 def dedup_semantic(search: Search, tools: Tools) -> Search:
-    """Merge candidates with similar vectors, unless a number, identifier or negation differs."""
+    """Merge candidates with similar vectors.
+
+    Candidates with different numbers, identifiers or negations are not merged.
+    """
     cosines = _cosines(search.candidates, tools)
     alike = _are_semantic_copies(search.candidates, cosines, tools)
     return _merge_similar(
@@ -185,9 +188,9 @@ def _merge_similar(
     why: Callable[[int, int], str],
     order: Sequence[int] = (),
 ) -> Search:
-    """Merge the pairs in `alike`, unless `_reason_apart` returns a reason.
+    """Merge the pairs in `alike` that may be copies.
 
-    The candidate that is first in `order` survives; by default, the first candidate.
+    The candidate that is first in `order` survives.
     """
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     order = order or range(len(candidates))
@@ -200,10 +203,10 @@ def _merge_similar(
 
 
 def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, int]]:
-    """Return the pairs of candidates with similar 3-grams or vectors, as positions.
+    """Return the positions of pairs of candidates with similar 3-grams or vectors.
 
-    The better candidate of a pair comes first. Both chunks of a pair have the same block type and
-    the same code language.
+    The better candidate of a pair comes first. Chunks with different block types or code languages
+    are not paired.
     """
     by_letters = _ngram_similarities(candidates) >= tools.settings.dedup_ngram.similarity
     alike = by_letters | _are_semantic_copies(candidates, _cosines(candidates, tools), tools)
@@ -330,11 +333,7 @@ def _merge_groups(
     groups: Sequence[tuple[Sequence[int], Candidate]],
     why: str,
 ) -> Search:
-    """Merge each group of candidates into one candidate.
-
-    Each of `groups` has the positions of the candidates, and the candidate that replaces them. The
-    replacement gets the rank and score of the candidate at the first position.
-    """
+    """For each group, replace the candidates at the given positions by the given candidate."""
     candidates = search.candidates
     copies = {at: CopyOf(group[0], why) for group, _ in groups for at in group}
     shown = {
@@ -407,11 +406,7 @@ def dedup_known(search: Search, tools: Tools) -> Search:
 def _newest_copy(
     candidates: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
 ) -> Candidate:
-    """Return the newest copy. If several are equally new, return the best-ranked of them.
-
-    A copy in `others`, which no retriever found, can also be returned, if it passes the filters and
-    its document is not another version of the document of the newest candidate.
-    """
+    """Return the newest candidate, or a newer copy in `others` that no retriever found."""
     catalog = tools.snapshot.catalog
     documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
     best = max(candidates, key=lambda each: _age_key(catalog.documents[each.document]))
@@ -421,6 +416,7 @@ def _newest_copy(
         if _age_key(documents[n]) <= _age_key(best_document):
             break
         is_version = without_versions(documents[n].path) == without_versions(best_document.path)
+        # other versions of the document, and copies outside the filters, are not shown
         if n not in found and not is_version and search.keep_searchable([n]):
             for chunk in catalog.chunks([n]).values():
                 return Candidate(n, catalog.document_of(n), chunk, best.score)
@@ -456,7 +452,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
 
 
 def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
-    """Return groups of positions. Each group has the versions of one chunk.
+    """Group the positions of versions of a chunk.
 
     A group has at most one chunk of each document.
     """
@@ -482,12 +478,7 @@ def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple
 
 
 def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
-    """Return whether two near copies are from two versions of a document, such as `5.1/x.md` and
-    `5.2/x.md`.
-
-    If only the versions in folder names differ, the texts may differ in any way. If the file names
-    differ, each document may be about one release, so the texts must agree except for the version.
-    """
+    """Return whether two near copies are from versions of a document: `5.1/x.md`, `5.2/x.md`."""
     documents = tools.snapshot.catalog.documents
     paths = [_full_path(documents[candidate.document]) for candidate in (first, second)]
     headings = [
@@ -503,6 +494,7 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     names = [path.rpartition("/")[2] for path in paths]
     if names[0] == names[1]:
         return True
+    # the file names differ: each document may be about one release, so the texts must agree
     texts = (
         candidate.chunk.text.replace(".".join(map(str, version_of(name))), "")
         for candidate, name in zip((first, second), names, strict=True)
@@ -511,16 +503,13 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
 
 
 def _full_path(document: Document) -> str:
-    """Return a document's folder and path, as the same path may exist in two folders."""
     return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 
 def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
-    """Return the version to show.
+    """Return the version that the query names, or else the version with the most exact terms.
 
-    It is the version that the query names, or else the one that contains the most exact terms of
-    the query.
-    Ties go to the highest version, then to the newest document, then to the first candidate.
+    Ties go to the highest version, then to the newest document.
     """
     documents = [catalog.documents[candidate.document] for candidate in candidates]
     versions = [version_of(_full_path(document)) for document in documents]

@@ -150,16 +150,16 @@ def _is_compound_part(word: str) -> bool:
 
 
 def _add_forms(term: Term, forms: Sequence[OtherForm]) -> Term:
-    """Add the other forms of a term, and the other forms of longer terms that contain the term."""
+    """Add the other forms of a term, and of longer terms that contain the term."""
     others = [form.form for form in forms if not term.phrase and term.text in form.term.split()]
     terms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
     return replace(term, forms=terms) if terms else term
 
 
 def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
-    """Return the searched text with other forms of its terms, or None if nothing was changed.
+    """Return the searched text with the added forms, or None if nothing was changed.
 
-    If `passages` is given, only forms that matched one of these passages are added.
+    If `passages` is given, forms that matched no passage are left out.
     """
     forms = [
         other_form.form
@@ -172,7 +172,6 @@ def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -
 
 
 def _matched_by_form(other_form: OtherForm, passage: Passage) -> bool:
-    """Return whether a passage contains the other form, but not the form in the query."""
     text = " ".join(
         words(strip_markup("\n".join((passage.title, *passage.heading_path, passage.text))))
     )

@@ -191,11 +191,7 @@ def _link_edges(document: DocumentId, search: Search, tools: Tools) -> tuple[Edg
 def _rank_changes(
     wanted: Collection[ChunkId], history: _History, tools: Tools
 ) -> Iterator[StageRank]:
-    """Yield the rank of the best wanted chunk after each stage.
-
-    The rank is the position in the retriever's list, in the passages (after `parents`), or in the
-    candidates (after any other stage).
-    """
+    """Yield the rank of the best wanted chunk after each stage."""
     for name, search in history:
         if name not in RETRIEVERS and not search.candidates and not search.dropped:
             continue
@@ -211,16 +207,14 @@ def _rank_changes(
 def _ranked_chunks(
     name: str, search: Search, wanted: Collection[ChunkId]
 ) -> Sequence[tuple[ChunkId, float]]:
-    """Return the chunks after a stage and their scores, best first.
-
-    A passage is represented by one of the wanted chunks, or else by its best chunk.
-    """
+    """Return the chunks after a stage and their scores, best first."""
     if name in RETRIEVERS:
         hits = search.lists.get(name, RankedList()).hits
         return [(hit.chunk, hit.score) for hit in hits]
     scores = {candidate.id: candidate.score for candidate in search.candidates}
     if name != "parents":
         return list(scores.items())
+    # a passage is represented by a wanted chunk, or else by its best chunk
     return [
         (next((n for n in group if n in wanted), group[0]), scores[group[0]])
         for group in search.passage_chunks
@@ -333,7 +327,7 @@ def _outcome(
 def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
-    """Describe the filter that excludes the chunks, or say that they repeat other chunks."""
+    """Return why the chunks were not searched: because of a filter, or because they are repeats."""
     filters, tags = answer.query.filters, f"the note's tags: {', '.join(document.tags) or 'none'}"
     path, day = (
         f"the note's path: {document.path}",
@@ -403,10 +397,7 @@ def _outcome_in_answer(
 def _outcome_dropped(
     wanted: AbstractSet[ChunkId], history: _History, tools: Tools
 ) -> _Outcome | None:
-    """Return the outcome if the chunks were dropped, with the last stage that dropped one of them.
-
-    Return None if no retriever found any of the chunks.
-    """
+    """Return the outcome for chunks that a stage dropped, or None if no retriever found them."""
     for (_, before), (name, after) in reversed(list(pairwise(history))):
         candidates = [candidate.id for candidate in before.candidates if candidate.id in wanted]
         if name == "parents" and candidates:
@@ -462,7 +453,7 @@ _RETRIEVER_NAMES = {
 def _retriever_reason(
     wanted: Collection[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> str:
-    """Describe the result of each retriever, with its rank of the note if there is one."""
+    """Describe what each retriever found, and the rank of the note."""
     if answer.listed:
         notes = plural(answer.listed, "note")
         return f"the query has only filters, and {notes} match: raise `limit` to see more"

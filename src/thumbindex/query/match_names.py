@@ -26,10 +26,8 @@ from thumbindex.text import fold_line, name_key, words
 _MAX_NOTES = 3
 """If more notes have a heading or date, the heading or date is too ambiguous to name them."""
 
-_DATE_MARGIN = 2
-"""The notes of a date come first unless another note contains more than this many additional words
-of the query.
-"""
+_MAX_EXTRA_WORDS = 2
+"""If another note has more extra words of the query, the notes of a date do not come first."""
 
 _PREFIX_DISTANCE = 2
 """`distance` of a note whose file name only begins with the date."""
@@ -77,10 +75,9 @@ class _NameReference(NamedTuple):
 
 
 def match_names(search: Search, tools: Tools) -> Search:
-    """Move the notes that the query names to the front, each with its best or first chunk.
+    """Move the notes that the query names to the front.
 
-    If the query names a note, the stage `confidence` sets the confidence to 1. If the query names
-    no note, move the notes named after its day or month to the front.
+    If the query names no note, move the notes named after the query's day or month to the front.
     """
     named = {**_find_by_heading(search, tools), **search.reference_matches}
     matches = named or _unambiguous(search.date_matches)
@@ -147,13 +144,15 @@ def _asks_about_date(search: Search, tools: Tools) -> bool:
         if candidate.document not in search.date_matches
     )
     most_in_others = max(map(count_words, islice(others, _MAX_NOTES)), default=0)
-    return most_in_others <= _DATE_MARGIN + max(map(count_words, search.date_matches), default=0)
+    return most_in_others <= _MAX_EXTRA_WORDS + max(
+        map(count_words, search.date_matches), default=0
+    )
 
 
 def split_name_matches(
     candidates: Sequence[Candidate],
 ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-    """Split candidates into those that the query names, which come first, and the others."""
+    """Return the leading candidates that the query names, and the remaining candidates."""
     count = next(
         (at for at, candidate in enumerate(candidates) if candidate.name_kind is None),
         len(candidates),
@@ -247,11 +246,10 @@ def _name_matches(document: Document, name: str, parts: Sequence[str]) -> Iterat
 
 
 def name_distance(typed: str, name: str) -> int | None:
-    """Compare two names. Return 0 if they are equal, ignoring case.
+    """Return 0 for equal names, 1 if accents or punctuation differ, or None for different names.
 
-    Return 1 if they are equal, ignoring accents and punctuation, too. Otherwise, return None.
-    Names that separate their digits differently (1.11, 1.1.1), or differ in symbols (C, C++, C#),
-    are not equal.
+    Case is ignored. Names that separate digits differently (1.11, 1.1.1), or have different symbols
+    (C, C#), are different.
     """
     if _fold_case(typed) == _fold_case(name):
         return 0
@@ -340,11 +338,7 @@ def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, R
 
 
 def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, ReferenceMatch]:
-    """Return the notes with the query as a heading, each with the first chunk under that heading.
-
-    If there are no such notes, headings in the code examples of the candidates (`# Login`) count.
-    If there are too many such notes, return none.
-    """
+    """Return the notes with the query as a heading, each with the first chunk under the heading."""
     catalog = tools.snapshot.catalog
     texts = [
         reference.heading if not reference.name else reference.name
@@ -364,6 +358,7 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, Reference
         for n, path in paths.items():
             if levels := [distances[heading] for heading in path if heading in distances]:
                 under[min(levels)].setdefault(catalog.document_of(n), []).append(n)
+    # if no heading matches, headings in the code examples of the candidates count (`# Login`)
     if not (under[0] or under[1]):
         letters = set(map(name_key, texts))
         for candidate in search.candidates:

@@ -29,10 +29,10 @@ _OPERATOR = re.compile(
 _TAG = re.compile(r"#?([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _WORD = re.compile(r"[^\W\d_][^\W\d_'’-]+(?:-[^\W\d_]+)*")
 _CODE = re.compile(r"[$<>{}=|\\]")
-"""Characters of code: a quoted text with one of them is not a phrase."""
+"""A symbol that marks a text as code, such as `=`."""
 
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
-"""A command-line flag. If a query contains one, any `-word` in the query may be a flag."""
+"""A command-line flag, such as `--all` or `-x`."""
 
 _TRAILING = ",;:!?)."
 """Punctuation that is not part of an operator if the operator ends with it."""
@@ -53,7 +53,7 @@ class _ParsedQuery(NamedTuple):
 
 
 class _Operator(NamedTuple):
-    """A possible operator: its span in the query and its condition."""
+    """The span and the condition of a possible operator in a query."""
 
     start: int
     end: int
@@ -265,7 +265,7 @@ def unmet_filters(
     similar_values: Callable[[FilterField, str], tuple[str, ...]],
     has_match: Callable[[Filters], bool],
 ) -> tuple[UnmetFilter, ...]:
-    """Return the tags and globs that no note matches, with similar tags and paths that exist."""
+    """Return the tags and globs that no note matches, with similar existing tags and paths."""
     parts: list[tuple[FilterField, str, Filters]] = [
         ("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag
     ]

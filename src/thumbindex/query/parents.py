@@ -65,8 +65,7 @@ def group_by_section(
 ) -> _SectionGroups:
     """Group candidates by section.
 
-    If a copy of a candidate is in a section that already has a group, the candidate joins that
-    group. A candidate that the query names or that contradicts another one stays in its section.
+    If the section of a candidate has no group yet, the candidate joins the group of a copy.
     """
     groups: _SectionGroups = {}
     for candidate in candidates:
@@ -74,6 +73,7 @@ def group_by_section(
             _section_key(n, sections, catalog) for n in (candidate.id, *candidate.also_in)
         )
         key = own_key
+        # a candidate that the query names, or that contradicts another, stays in its section
         if own_key not in groups and not candidate.disagrees and not candidate.name_kind:
             key = next((other for other in copy_keys if other in groups), own_key)
         groups.setdefault(key, []).append(candidate)
@@ -92,9 +92,8 @@ def order_passages(
 ) -> list[tuple[list[Candidate], bool]]:
     """Return the groups in the order of their passages, each with True if the passage is full.
 
-    Contradicting passages are neighbors. Passages that are not full come last. A passage that
-    contains only headings is not full, unless the query names it, or it has a higher `coverage`
-    than every passage with text. `coverage` has the fraction of the query's words in each chunk.
+    Contradicting passages are neighbors. Passages that are not full come last. `coverage` has the
+    fraction of the query's words in each chunk.
     """
     section_of = {candidate.id: key for key, group in groups.items() for candidate in group}
 
@@ -106,6 +105,8 @@ def order_passages(
     has_body = [_has_body(_passage_text(group, sections)) for _, group in ordered]
     shares = [max(coverage.get(candidate.id, 0.0) for candidate in group) for _, group in ordered]
     best = max((share for share, body in zip(shares, has_body, strict=True) if body), default=0.0)
+    # a passage with only headings is full if the query names it, or if it covers more words of the
+    # query than any passage with text
     passages = [
         (group, body or bool(group[0].name_kind) or share > best)
         for (_, group), share, body in zip(ordered, shares, has_body, strict=True)

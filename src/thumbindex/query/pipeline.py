@@ -94,10 +94,9 @@ def run_pipeline(
     clock: Callable[[], float],
     observe: StageObserver = lambda stage, search: None,
 ) -> tuple[Search, tuple[TraceStep, ...]]:
-    """Run all stages. Return the final search, with at most `limit` passages, and the trace.
+    """Run all stages, and return the final search and the trace.
 
-    No stage runs if the query contains only filters (the answer is the newest notes), or if no
-    chunk passes the filters.
+    If the query contains only filters, or no chunk passes the filters, no stage runs.
     """
     search, steps = start_search(query, tools), []
     observe("", search)
@@ -169,16 +168,16 @@ def _list_newest(search: Search, tools: Tools) -> Search:
 
 
 def _parse_other_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
-    """Return the other phrasings of the query that have terms, without repeats.
+    """Parse the query's rewordings and hypothetical answer.
 
-    Quotation marks, filters and dashes in a phrasing have no effect, because only the query itself
-    narrows a search.
+    Repeats and texts without terms are omitted.
     """
     rewordings = [(f"also {number}", text) for number, text in enumerate(query.also, 1)]
     keys, phrasings = {tuple(words(query.text))}, []
     for name, text in (*rewordings, ("passage", query.passage)):
         if text.strip() and (key := tuple(words(text))) not in keys:
             keys.add(key)
+            # only the query itself narrows a search
             plain = QUOTATION_MARK.sub(" ", text)
             phrasings.append(Phrasing(name, plain, *parse_terms(plain, tools)))
     return tuple(phrasing for phrasing in phrasings if phrasing.terms)

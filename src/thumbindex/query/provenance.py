@@ -41,7 +41,7 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
 
 
 def approval_status(document: Document) -> str:
-    """Return `status` from front matter, or "draft" if `draft` is true; empty if unknown."""
+    """Return `status` from front matter ("draft" for `draft: true`), or "" if unknown."""
     if _field(document, "draft") is True:
         return "draft"
     status = _field(document, "status")

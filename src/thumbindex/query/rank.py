@@ -134,10 +134,8 @@ def fuse_lists(
 ) -> dict[ChunkId, float]:
     """Fuse the scores of documents and of chunks into one score per chunk.
 
-    The best chunk of a document gets the document's score. Any other chunk gets the document's
-    score times (the chunk's score / the best chunk's score) ^ `fuse.spread`. If `aggregate` is
-    skipped, each chunk keeps its own score. The chunks in `pending` have no vector, so only the
-    other retrievers score them.
+    A chunk gets document score · (chunk score / score of the document's best chunk)^`fuse.spread`.
+    `pending` has the chunks without a vector.
     """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
     documents = {hit.chunk: hit.document for ranked in lists.values() for hit in ranked.hits}
@@ -236,7 +234,7 @@ _CACHED_HEADINGS = 8192
 def headings(search: Search, tools: Tools) -> Search:
     """Boost chunks by the fraction of the query's words in their headings.
 
-    The highest score of each document stays the same.
+    Each document keeps its highest score.
     """
     stops = function_word_weights(search.text, tools.snapshot.keyword.languages)
     stems = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))
@@ -257,17 +255,14 @@ def headings(search: Search, tools: Tools) -> Search:
 def _boost_headings(
     candidates: Collection[Candidate], query_stems: frozenset[str], spread: float
 ) -> list[Candidate]:
-    """Rescore the chunks of one document by their headings.
-
-    The effect of `fuse.spread` on the scores is undone first, and applied again after the boosts
-    are added.
-    """
+    """Rescore the chunks of one document by the query's words in the headings."""
     best = max(candidate.score for candidate in candidates)
     coverages = [
         heading_coverage(candidate.chunk.heading_path[1:], query_stems) for candidate in candidates
     ]
     if best <= 0 or not any(coverages):
         return list(candidates)
+    # undo the effect of `fuse.spread`, which is applied again after the boosts are added
     shares = [
         (candidate.score / best) ** (1 / spread) if spread else 1.0 for candidate in candidates
     ]

@@ -30,10 +30,7 @@ _MIN_SERIES = 4
 
 
 def contradict(search: Search, tools: Tools) -> Search:
-    """Put contradicting near copies next to each other.
-
-    Each of them lists the other one, with the words that differ.
-    """
+    """Put contradicting near copies next to each other, and set `disagrees` of both."""
     candidates, documents = search.candidates, tools.snapshot.catalog.documents
     differences: dict[int, dict[int, str]] = defaultdict(dict)
     for a, b in near_copies(candidates, tools):
@@ -55,16 +52,13 @@ def contradict(search: Search, tools: Tools) -> Search:
 
 
 def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
-    """Return whether two chunks may be about the same thing.
-
-    Chunks under different headings of one document are not, and neither are notes in a series. The
-    meaning of short lines ("Desk: 12") depends on the note's title, so both titles must be equal.
-    """
+    """Return whether a difference between two chunks may be a contradiction."""
     document, other = documents[first.document], documents[second.document]
     if document is other:
         return first.chunk.heading_path == second.chunk.heading_path
     if are_in_series(document.path, other.path):
         return False
+    # the meaning of short lines ("Desk: 12") depends on the note's title
     return document.title == other.title or not (
         is_form(first.chunk.text) or is_form(second.chunk.text)
     )

@@ -1,4 +1,4 @@
-"""The stages that search by words, identifiers, meaning and links, and that score documents."""
+"""The stages that find chunks by words, identifiers, meaning and links, and score documents."""
 
 from __future__ import annotations
 
@@ -108,10 +108,8 @@ def search_vector(search: Search, tools: Tools) -> Search:
 
 
 def _mean_vector(vectors: Sequence[Vector]) -> Vector:
-    """Return the normalized weighted mean of the phrasings' vectors.
-
-    It ranks chunks in the same order as the weighted sum of the phrasings' cosines.
-    """
+    """Return the normalized weighted mean of the phrasings' vectors."""
+    # the mean ranks chunks in the order of the weighted sum of the phrasings' cosines
     total = np.sum(vectors, axis=0) + (QUERY_WEIGHT - 1) * vectors[0]
     norm = max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)
     mean: Vector = (total / norm).astype(np.float32)
@@ -200,7 +198,7 @@ def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Sea
 
 
 COSINE_DIGITS = 6
-"""Decimal places to which a cosine is the same for every batch size."""
+"""Cosines are rounded to this many decimal places. Further digits depend on the batch size."""
 
 _BEST_CHUNK_WEIGHTS = (4, 2, 1)
 """Weights of a document's best chunks in the score of the document, best first."""
@@ -292,10 +290,10 @@ def length_penalty(chunks: int) -> float:
 def smooth_cosines(
     cosines: npt.NDArray[np.float32], lengths: Sequence[int]
 ) -> npt.NDArray[np.float32]:
-    """Blend the cosine of each chunk with those of its two neighbors in the same document.
+    """Blend the cosine of each chunk with the cosines of neighboring chunks in the document.
 
-    If a neighbor is missing, the chunk's own cosine takes its place. `cosines` has the chunks of
-    one document after another. `lengths` has the number of chunks of each document.
+    `cosines` has the chunks of one document after another. `lengths` has the number of chunks of
+    each document.
     """
     document = np.repeat(np.arange(len(lengths)), lengths)
     same_document = document[1:] == document[:-1]

@@ -35,9 +35,9 @@ from thumbindex.settings import QuerySettings
 
 
 class OtherForm(NamedTuple):
-    """A term and another form of it: its abbreviation, long form or split compound.
+    """A term and an abbreviation, long form or split compound of the term.
 
-    Both are folded words joined by one space.
+    Term and form are folded words joined by one space.
     """
 
     term: str

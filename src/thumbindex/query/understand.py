@@ -38,22 +38,16 @@ _IDENTIFIER = re.compile(
     r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
 )
 _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
-"""A Korean word of one syllable with a particle.
-
-책을 and 책이 contain the same word, but share no bigram.
-"""
+"""A Korean word of one syllable with a particle, such as 책을."""
 
 _Frequency = Callable[[str], int]
-"""Function that returns the number of chunks that contain a word."""
+"""Returns the number of chunks with a word."""
 
 _ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
 """English function words, with weight 0."""
 
 _BARE_NOUN_WEIGHT = 0.5
-"""Weight of a Korean syllable without its particle.
-
-The weight is low, because the second syllable may not be a particle: 종이 is one word.
-"""
+"""Weight of a Korean syllable without its particle, low because 이 in 종이 is no particle."""
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
@@ -88,7 +82,7 @@ def stop_weights(
 def _joining_bigrams(text: str, frequency: _Frequency) -> Iterator[str]:
     """Yield the Chinese or Japanese bigrams that belong to two words.
 
-    No chunk contains such a bigram, but some chunk contains a neighboring one.
+    No chunk contains these bigrams, but some chunk contains a neighboring bigram.
     """
     for run in map(words, filter(has_cjk, space_cjk(text).split())):
         occurs = [frequency(bigram) > 0 for bigram in run]
@@ -104,7 +98,7 @@ def _joining_bigrams(text: str, frequency: _Frequency) -> Iterator[str]:
 def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tuple[Term, ...]:
     """Return the words and quoted phrases of a text, each once.
 
-    Stop words are omitted, unless there is nothing else.
+    Stop words are returned only if there is nothing else.
     """
     phrases = dict.fromkeys(
         " ".join(parts) for phrase in QUOTED.findall(text) if (parts := words(phrase))
@@ -123,9 +117,10 @@ def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tup
 def code_terms(
     text: str, whole_weight: float, stops: Mapping[str, float] = _ENGLISH_STOPS
 ) -> tuple[Term, ...]:
-    """Return whole identifiers, their parts, and plain words, each once with its highest weight.
+    """Return whole identifiers, parts of identifiers, and plain words, each once.
 
-    The weight of a whole identifier is `whole_weight`. Its parts together weigh as much as a word.
+    A whole identifier has the weight `whole_weight`. All parts of an identifier together weigh as
+    much as a word.
     """
     weights: dict[str, float] = {}
     stopped: list[str] = []
@@ -167,7 +162,7 @@ def _is_number(token: str) -> bool:
 
 _NUMBER = re.compile(r"\d[\d.,:/'’-]*")
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
-"""A year. A year does not make a query factual, because it is mostly context."""
+"""A year, such as 1999."""
 
 _MIN_DIGITS = 3
 
@@ -178,7 +173,7 @@ _DOC_PART_WORDS = frozenset(
     "guide docs documentation tutorial chapter handbook faq glossary changelog readme "
     "appendix".split()
 )
-"""Words that make a query navigational, unless the query is a question."""
+"""Words that make a query navigational if the query is not a question."""
 
 _DOC_PART_EDGE_WORDS = frozenset("page section reference manual introduction overview".split())
 """Words that make a query navigational only at the start or end of the query."""
@@ -208,6 +203,7 @@ def _is_factual(text: str) -> bool:
     """Return whether a text contains an identifier, version, code, number or quoted phrase."""
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
         return True
+    # a year does not make a query factual, because it is mostly context
     return any(
         is_identifier(token) or (_is_number(token) and not _YEAR.fullmatch(token))
         for token in tokens(text)
@@ -228,7 +224,7 @@ def _is_navigational(text: str) -> bool:
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…»]*)")
-"""Three groups: punctuation and an elided article (l', un'), a word, and `'s` and punctuation."""
+"""A word such as `(l'arbre's)`, in three groups: `(l'`, `arbre` and `'s)`."""
 
 _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _MIN_LETTERS = 4
@@ -241,18 +237,14 @@ _MIN_LETTERS_FIRST_WRONG = 6
 """Minimum letters of a word whose first letter may be corrected."""
 
 _SUFFIX_EDITS = 2
-"""Number of letters at the end of a word that may be a suffix.
-
-If a correction would only remove this many letters from the end, the word is not corrected:
-"strangers" does not become "strange".
-"""
+"""Corrections that only cut this many final letters are rejected: "strangers" to "strange"."""
 
 _MAX_CORRECTIONS = 20
 """Maximum unknown words of a query that are corrected. Each is compared with the whole lexicon."""
 
 
 def correct(search: Search, tools: Tools) -> Search:
-    """Correct the spelling of the searched text, unless it is a note's name."""
+    """Correct the spelling of the searched text. A note's name is not corrected."""
     if search.reference_matches:
         return search
     stops = stop_weights(search.text, tools.snapshot.keyword.languages)
@@ -346,9 +338,8 @@ def closest_word(
 ) -> str | None:
     """Return the nearest word by optimal string alignment (Damerau 1964), or None.
 
-    Ties go to a word with the same first letter, then to the most frequent word, then to the first
-    in the alphabet. `lexicon` returns the words of given lengths, possibly with words of deleted
-    chunks. `frequency` counts current chunks only.
+    Ties go to a word with an equal first letter, then to the most frequent word. `lexicon` returns
+    the words of the given lengths.
     """
     limit = 2 if len(word) >= _MIN_LETTERS_TWO_EDITS else 1
     similar = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
@@ -361,6 +352,7 @@ def closest_word(
     matches = extract(
         word, similar, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None
     )
+    # the lexicon may contain words of deleted chunks, whose frequency is 0
     ranked = (
         (int(distance), other[0] != word[0], -count, other)
         for other, distance, _ in matches
