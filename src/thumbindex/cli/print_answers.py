@@ -71,7 +71,7 @@ _BLOCK_START = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
 """A line that is empty or starts a block, such as `- item`."""
 
 _BLOCK_END = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
-"""A line that ends a block: a heading, table row, fence, rule, empty line, or hard line break."""
+"""A line that is empty or ends a block, such as a heading, table row or hard line break."""
 
 
 def print_answer(

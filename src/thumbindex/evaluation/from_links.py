@@ -65,8 +65,8 @@ def queries_from_links(
 ) -> tuple[LabeledQuery, ...]:
     """Return up to `most` labeled queries from the notes, balanced by kind.
 
-    The selection is deterministic. Leaves out texts without a subject or with too many targets,
-    names of other notes, and descriptions that a note's text repeats.
+    The selection is deterministic. Leaves out unsuitable texts, such as texts without a
+    subject or with too many targets.
     """
     paths = _paths_by_name(notes)
     mentions: dict[str, list[_Mention]] = defaultdict(list)

@@ -40,15 +40,15 @@ except ImportError as error:
     ) from error
 
 MAX_CONNECTIONS = 8
-"""Maximum number of open connections in a pool. Each running query uses one of them."""
+"""Maximum number of open connections in a pool."""
 
 WAIT_SECONDS = 10
 """Seconds that `ConnectionPool.acquire` waits for a free connection before it raises an error."""
 
 MAX_AGE_SECONDS = 300.0
-"""Age in seconds after which a connection is closed instead of returned to the pool.
+"""Maximum age in seconds of a connection that is returned to the pool.
 
-A new connection may go to another server, so that queries return to a standby that has recovered.
+A new connection may go to another server, such as a standby that has recovered.
 """
 
 DEFAULTS: Mapping[str, str | int] = {
@@ -115,8 +115,7 @@ LAG_QUERY = (
 )
 """SQL query for the replication lag in seconds, and for whether the server is a standby.
 
-The lag is an upper bound. If a standby is disconnected or has changes to replay, its lag is the age
-of the last transaction that it replayed.
+A standby in sync has lag 0. Otherwise, the lag is the age of the last replayed transaction.
 """
 
 LAG_CHECK_SECONDS = 5.0
@@ -186,10 +185,7 @@ class DatabaseSession:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Let one thread at a time run a statement.
-
-        After the connection is lost, every further statement raises the same error.
-        """
+        """Let one thread at a time run a statement, until the connection is lost."""
         with self._lock:
             if self._connection_error is not None:
                 raise self._connection_error
@@ -232,10 +228,9 @@ class ConnectionPool:
         return len(self._idle)
 
     def acquire(self) -> Connection:
-        """Return a free connection, or open one. The caller must `release` it.
+        """Return a free or new connection. The caller must `release` the connection.
 
-        Raises psycopg.Error if no connection can be opened, or EngineError if all connections stay
-        in use for `WAIT_SECONDS`.
+        Raises psycopg.Error, or EngineError after `WAIT_SECONDS` without a free connection.
         """
         with self._slots:
             self.waiting += 1
@@ -256,13 +251,9 @@ class ConnectionPool:
             raise
 
     def release(self, connection: Connection) -> None:
-        """Return a connection to the pool, or close it if it is old or broken.
-
-        If the connection is broken, the pool also closes its other connections, since they probably
-        go to the same server.
-        """
+        """Return a connection to the pool, or close an old or broken connection."""
         if connection.closed:
-            self.close()
+            self.close()  # the other connections probably go to the same server
         with self._slots:
             is_young = self._opened_at[connection] > time.monotonic() - MAX_AGE_SECONDS
             is_reusable = is_young and self._opened_at[connection] > self._closed_at
@@ -275,7 +266,7 @@ class ConnectionPool:
             _close(connection)
 
     def close(self) -> None:
-        """Close the free connections now, and the others when they are released."""
+        """Close free connections now, and connections in use on release."""
         with self._slots:
             free, self._idle = self._idle, []
             self._closed_at = time.monotonic()
@@ -371,10 +362,9 @@ class ServerState:
 
 
 class Engine:
-    """A database that holds published folders.
+    """A database that holds published folders. Thread-safe, and connects on first use.
 
-    Connects on first use. If `url` names several servers, an engine with `writes` connects to the
-    primary, and an engine without it prefers a standby. Thread-safe.
+    With `writes`, connects to the primary server. Otherwise, prefers a standby.
     """
 
     def __init__(self, url: str, *, writes: bool = False) -> None:
@@ -427,7 +417,7 @@ class Engine:
 
     @contextmanager
     def _transaction(self, begin: bytes) -> Iterator[Connection]:
-        """Yield a connection in a transaction, which is rolled back unless it is committed."""
+        """Yield a connection in a transaction. An uncommitted transaction is rolled back."""
         with translating_errors(self.location):
             connection = self._begin(begin)
             try:
@@ -493,7 +483,7 @@ class Engine:
             return int(rows[0][0]) if rows else 0
 
     def check(self) -> None:
-        """Raise EngineError if our schema is missing or old, IndexTooNewError if it is newer."""
+        """Check the schema's version. Raises EngineError, or IndexTooNewError if it is too new."""
         version = self.version()
         if version == 0:
             raise EngineError(
@@ -512,10 +502,9 @@ class Engine:
             )
 
     def migrate(self) -> int:
-        """Create the tables, and return the previous schema version (0 if there was none).
+        """Create missing or outdated tables, and return the previous schema version, or 0.
 
-        Tables of an earlier version are replaced by empty ones. Builders must publish their
-        folders again.
+        New tables are empty: builders must publish the folders again.
         """
         version = self.version()
         if version > VERSION:
@@ -540,7 +529,7 @@ class Engine:
         return version
 
     def _refuse_foreign_tables(self, names: list[str]) -> None:
-        """Raise EngineError if another program's table has the same name as one of ours."""
+        """Raise EngineError if another program has created a table in `names`."""
         with self.read_transaction() as session:
             rows = session.fetch(
                 "SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL "
@@ -571,13 +560,11 @@ def _register_vector_type(connection: psycopg.Connection[Any]) -> None:
 
 
 _RETRYABLE_STATES = ("57P01", "57P02", "57P03", "57P05", "40001", "40P01", "25P03")
-"""SQLSTATEs after which a retry may succeed: the server was stopping or starting, canceled the
-statement because of a conflict, or ended an idle session.
-"""
+"""SQLSTATEs after which a retry may succeed, such as 57P01 (the server was shut down)."""
 
 
 def is_retryable(error: psycopg.Error) -> bool:
-    """Return whether the same statement may succeed on another connection."""
+    """Return whether a retry may succeed on another connection."""
     state = error.sqlstate
     return isinstance(error, psycopg.OperationalError) and (
         state is None or state in _RETRYABLE_STATES or state.startswith("08")

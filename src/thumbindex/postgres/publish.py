@@ -45,19 +45,18 @@ CONFIRM_SECONDS = 1.0
 """Interval at which a builder confirms that its publication is up to date."""
 
 DROP_MILLISECONDS = 200
-"""Maximum time that DROP TABLE waits for its lock on a partition.
+"""Maximum wait of DROP TABLE for a lock.
 
-While DROP TABLE waits, it blocks queries on all partitions of the table.
+A waiting DROP TABLE blocks queries on all partitions of the table.
 """
 
 ORIGIN = "origin"
 """Key of the fact that identifies the folder and machine that published the index."""
 
 EPOCH = "epoch"
-"""Key of the fact that identifies the epoch. When the epoch changes, servers drop their caches.
+"""Key of the fact that identifies the epoch. In a new epoch, servers drop their caches.
 
-A builder starts a new epoch if it rewrites all rows or did not write the last publication, such as
-after a restore or a failover. Row ids may then refer to other texts.
+A builder starts a new epoch if row ids may refer to other texts, such as after a restore.
 """
 
 _VECTOR_BATCH = 4096
@@ -65,7 +64,7 @@ DOCUMENT_BATCH = 200
 """Number of documents whose texts or links a publication reads and writes at a time."""
 
 ProgressListener = Callable[[Progress], None]
-"""Receives the progress of a publication that writes all rows, such as the first one."""
+"""Receives the progress of a publication that writes all rows."""
 
 _PhaseListener = Callable[[str, int, int], None]
 """Receives the phase, the number of items done, and their total number."""
@@ -129,11 +128,10 @@ class IndexPublisher:
     def publish(
         self, opened: OpenIndex, store: Store, extra: Mapping[str, Any] | None = None
     ) -> Publication | None:
-        """Publish `opened`. The caller must have a read transaction of `store` open.
+        """Publish `opened` if anything has changed since the last publication.
 
-        `extra` contains additional facts that servers read. Returns None if nothing has changed
-        since the last publication. Raises EngineError, or IndexBusyError if another builder is
-        publishing this folder.
+        The caller must have a read transaction of `store` open. `extra` contains facts for servers.
+        Raises EngineError, or IndexBusyError if another builder is publishing this folder.
         """
         duplicates = _duplicates(opened, store)
         facts = {**_facts(opened, store, duplicates), **(extra or {})}
@@ -190,9 +188,9 @@ class IndexPublisher:
         self._facts_digest = ""
 
     def _state(self, session: DatabaseSession, store_id: str) -> tuple[FolderState, bool]:
-        """Return the folder's published state, and whether it is from the store `store_id`.
+        """Return the folder's state, and whether the store `store_id` published the state.
 
-        If the folder is new, it is registered.
+        Registers a new folder.
         """
         rows = session.fetch(
             "SELECT folder, store_id, generation, facts, md5(facts) FROM folders WHERE name = %s",
@@ -232,11 +230,7 @@ def _read_facts_digest(session: DatabaseSession, folder: int) -> str:
 def _read_published(
     session: DatabaseSession, state: FolderState, opened: OpenIndex, store: Store
 ) -> _PublishedRows | None:
-    """Read the digests and ids of a folder's published rows.
-
-    Returns None if a row id belongs to another document or version in `store`, such as after a
-    backup was restored.
-    """
+    """Read a folder's published rows, or return None if row ids do not match `store`."""
     catalog, states = opened.catalog, store.manifest()
     local = {
         row: (pg_text(path), states[path].digest)
@@ -246,7 +240,7 @@ def _read_published(
     sql = "SELECT id, row_digest, path, file_digest FROM documents WHERE folder = %s"
     for row, row_digest, *published in session.fetch(sql, (state.folder,)):
         if local.get(row, tuple(published)) != tuple(published):
-            return None
+            return None  # for example, a backup was restored
         row_digests[row] = row_digest
     sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s"
     tombstones: dict[str, bytes] = dict(session.fetch(sql, (state.folder, DELETED)))
@@ -295,11 +289,9 @@ def forget_published(engine: Engine, name: str) -> bool:
 
 
 def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> list[int]:
-    """Create an HNSW index for each folder that has more than `above` vectors and no index yet.
+    """Create an HNSW index for each folder that has more than `above` vectors and no index.
 
-    Returns the numbers of these folders. A folder is skipped until 90% of its chunks have a vector,
-    since adding a vector to an index takes ten times as long as creating the index with the vector
-    in it.
+    Skips folders until 90% of the chunks have a vector. Returns the numbers of the indexed folders.
     """
     indexed = []
     with engine.read_transaction() as session:
@@ -310,6 +302,7 @@ def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> lis
     for folder, facts_json in folders:
         facts = json.loads(facts_json)
         vectors, dimensions = facts["vectors"], int(facts["dimensions"])
+        # adding vectors to an index takes ten times as long as creating the index with the vectors
         if vectors <= above or vectors < 0.9 * facts["chunks"]:
             continue
         with engine.write_transaction() as session:
@@ -382,9 +375,9 @@ class _ChangeWriter:
     # -------------------------------------------------------------- documents
 
     def _document_rows(self) -> dict[int, tuple[Any, ...]]:
-        """Return each document's column values by row id, except for the column `links`.
+        """Return each document's column values by row id, without the column `links`.
 
-        The last value is a digest of the others and of the link targets.
+        The last value is a digest of the other values and of the link targets.
         """
         catalog, states = self._catalog, self._store.manifest()
         targets = self._store.link_targets()
@@ -551,10 +544,9 @@ class PublishJob:
         self._folders = [_FolderPublisher(folder, self.engine, on_progress) for folder in folders]
 
     def publish_changes(self) -> tuple[Publication, ...]:
-        """Publish the changed folders. If a folder fails, the others are still published.
+        """Publish the changed folders. A failed folder does not stop the next folder.
 
-        Sets `failure` to the first error. Raises StorageError if a folder failed and none was
-        published.
+        Sets `failure` to the first error, and raises the error if no folder was published.
         """
         self.failure, publications = None, list[Publication]()
         for folder in self._folders:
@@ -628,7 +620,7 @@ class _FolderPublisher:
         return published
 
     def _current_store(self, index_paths: IndexPaths) -> Store:
-        """Return the store of the current build. If its file was replaced, open the new one."""
+        """Return the store of the current build, reopened if the file was replaced."""
         file_status = index_paths.store.stat()
         identity = (file_status.st_dev, file_status.st_ino)
         if self._store is None or identity != self._identity:

@@ -155,7 +155,7 @@ class PublishedFolders:
         return indexes[name]
 
     def _current(self, state: FolderState) -> PublishedIndex | None:
-        """Return the last opened index of the folder if the publication is still the same."""
+        """Return the folder's last opened index if the publication has not changed."""
         last = self._indexes.get(state.name)
         return last if last and last.state.publication == state.publication else None
 
@@ -237,7 +237,7 @@ class PublishedReader:
         return self.store.state.publication
 
     def close(self) -> None:
-        """Close the database connections. All readers of the same database share them."""
+        """Close the database connections, which all readers of the database share."""
         self.database.close()
 
 
@@ -246,10 +246,8 @@ def open_published_folders(
 ) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
     """Open the published folders in `names`, or all published folders if `names` is empty.
 
-    Returns a reader for each of these folders, and the items of `names` (paths or configured names)
-    that are on this machine but not published. Raises EngineError. Raises UnknownFolderError if an
-    item is neither published nor on this machine, or if `names` is empty and no folder is
-    published.
+    Returns readers of these folders, and the `names` of folders that are only on this machine.
+    Raises EngineError, or UnknownFolderError if a folder is unknown or nothing is published.
     """
     folders = PublishedFolders(url)
     try:

@@ -58,8 +58,8 @@ def open_published(
 ) -> PublishedIndex:
     """Open the published folder of `store`, in the database snapshot that `store` reads.
 
-    Reuses the unchanged parts of `last`, an earlier index of the same epoch. A vector search over
-    at most `exact` chunks is exact. Over more chunks, it uses an HNSW index.
+    Reuses the unchanged parts of `last`, an earlier index of the same epoch. Vector searches
+    over more than `exact` chunks use an HNSW index.
     """
     state = store.state
     catalog = StoreCatalog(store, state.name, None if last is None else last.catalog)

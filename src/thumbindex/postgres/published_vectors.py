@@ -16,7 +16,7 @@ from thumbindex.postgres.database import HalfVector, ResultRow
 from thumbindex.postgres.published_store import PublishedStore
 
 MAX_EXACT_VECTORS = 50_000
-"""Maximum number of chunks to search exactly. Above it, an HNSW index is used if there is one."""
+"""Maximum number of chunks that are searched exactly, without an HNSW index."""
 
 EXTRA_CANDIDATES = 64
 """Number of candidates to fetch beyond the limit, since the database ranks in half precision."""
@@ -31,13 +31,14 @@ therefore misorder two chunks only if their cosines differ by at most 2^-10.
 """
 
 EF_SEARCH = 800
-"""The setting `hnsw.ef_search` of pgvector. A folder with many near-duplicates needs a high value:
-among 290,835 chunks, the recall of the top 50 is 78% at 200 and 96% at 800.
+"""The setting `hnsw.ef_search` of pgvector, high for folders with many near-duplicates.
+
+Among 290,835 chunks, the recall of the top 50 is 78% at 200 and 96% at 800.
 """
 
 
 class PostgresVectorIndex:
-    """VectorIndex over one published folder. Its chunk ids are those of the folder's catalog."""
+    """VectorIndex over one published folder, with the chunk ids of the folder's catalog."""
 
     def __init__(
         self, store: PublishedStore, catalog: StoreCatalog, exact: int = MAX_EXACT_VECTORS
@@ -67,10 +68,7 @@ class PostgresVectorIndex:
     def _best(
         self, query: Vector, limit: int, mask: Mask, is_exact: bool
     ) -> list[tuple[ChunkId, float]]:
-        """Return the best chunks and their cosines.
-
-        Fetches more candidates until the last one is `COSINE_MARGIN` below the last result.
-        """
+        """Return the best chunks and their cosines."""
         row_filter, rows = "", list[list[int]]()
         if not mask.all():
             excludes = np.count_nonzero(mask) > len(mask) // 2
