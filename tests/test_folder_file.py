@@ -220,7 +220,7 @@ def test_unreadable_privacy_file_blocks_indexing_of_new_notes(
     write(places[0] / "pie.md", "# Pie\n\nApples are mine alone. #secret\n")
     library = opened()
     for path in ("pie.md", "new.md", "diary.md"):
-        with pytest.raises(UnknownPathError, match="No document"):
+        with pytest.raises(UnknownPathError, match="No note"):
             library.read(path)
     assert library.read("leaf.md").text.startswith("# Leaf")
     library.index()
@@ -338,7 +338,7 @@ def test_new_privacy_rule_applies_to_an_open_library(
     write(places[0] / "thumbindex.toml", f"[corpus.private]\n{line}\n")
     time.sleep(PRIVACY_CHECK_SECONDS)
     assert found_paths(library) == {"fruit.md", "pie.md"}  # before the next run
-    with pytest.raises(UnknownPathError, match="No document"):
+    with pytest.raises(UnknownPathError, match="No note"):
         library.read("diary.md")
     library.index()
     assert found_paths(library) == {"fruit.md", "pie.md"}

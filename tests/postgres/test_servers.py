@@ -77,7 +77,7 @@ def test_private_or_deleted_note_is_erased_from_the_database(
         assert SECRET.casefold() not in content
     with in_database(url, tmp_path) as served:
         assert not served.query(SECRET).passages
-        with pytest.raises(Exception, match="No document"):
+        with pytest.raises(Exception, match="No note"):
             served.read("tools.md")
 
 
