@@ -519,7 +519,7 @@ def _glob_error(glob: str, root: str) -> str:
     # the author of a folder's own file must not learn which paths exist on this machine
     is_absolute = text.startswith(f"{root}/") if root else _is_on_disk(parts)
     if text[0].isspace() or text[0] == "#":
-        return "begins with a space or #, like a comment: remove it, or write '\\#'"
+        return "begins with a space or #: remove that character, or write '\\#' for a literal #"
     has_names = re.search(r"\{[^{},]*+,[^{}]*+\}", text) or re.search(r"[!@+]\(.*\)", glob)
     if has_names or text.count("{") != text.count("}"):
         return "has alternatives in braces or parentheses: write one glob for each"

@@ -545,7 +545,7 @@ class Config:
     """The whole configuration."""
 
     folders: Mapping[str, str] = setting(
-        {}, "folders to index if a command names none: name = path"
+        {}, "folders to use if a command specifies none, each as name = path"
     )
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     encode: EncodeSettings = field(default_factory=EncodeSettings)

@@ -59,7 +59,7 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="Use this configuration file instead of your own."
+        "--config", metavar="FILE", help="Use this configuration file instead of the default one."
     ),
 ]
 
