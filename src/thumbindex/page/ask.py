@@ -44,7 +44,7 @@ _MAX_NAMES = 8
 """Maximum notes suggested by name."""
 
 _MAX_LINES = 12
-"""Maximum lines of a passage that are shown unfolded."""
+"""Maximum lines of a passage shown at first. The other lines are folded."""
 
 _MAX_RECENT = 8
 """Maximum recent notes shown before a question is asked."""
@@ -270,7 +270,7 @@ def _disagreement(other: Disagreement) -> Mapping[str, str]:
 
 
 def _filter_chips(query: Query) -> list[tuple[str, str]]:
-    """Return each filter as text, and the address of the question without that filter."""
+    """For each filter, return its text and the address of the question without the filter."""
     chips = []
     parameters = address_values(query)
     for name, value in query.filters.as_pairs():

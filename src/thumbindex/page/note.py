@@ -130,7 +130,7 @@ def _heading_address(folder: str, path: str, heading: str) -> str:
 
 
 def _cited_lines(note: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the cited lines, cut to the note's length. Raises UsageError if none exists."""
+    """Return the cited lines that exist in the note. Raises UsageError if there are none."""
     total = max(note.rendered.total_lines, 1)
     if lines and lines[0] > total:
         raise UsageError(f"{note.path} has {total:,} lines: line {lines[0]} no longer exists.")
@@ -146,7 +146,7 @@ def _toggle_address(address: str, lines: tuple[int, int] | None, *, is_source: b
 
 
 def _display_names(note: NotePage) -> Mapping[str, str]:
-    """Return the displayed name of each note by path: a unique title, else the path."""
+    """Map each note's path to the name to display: the title if it is unique, else the path."""
     titles = {
         **note.titles,
         **{backlink.path: backlink.title for backlink in note.backlinks},

@@ -37,7 +37,7 @@ IDLE_SECONDS = 12 * 3600.0
 """Seconds without a request after which a session ends."""
 
 _ID_BYTES = 32
-"""Random bytes of a session id and of a key."""
+"""Number of random bytes in a session id or key."""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,10 @@ class OneTimeKey:
         return None
 
     def use(self, key: str) -> bool:
-        """Use up the key and announce a new one. Return False if `key` is not the current key."""
+        """Return whether `key` is the current key.
+
+        If so, the key is used up, and a new one is announced.
+        """
         if not hmac.compare_digest(key.encode("utf-8", "replace"), self.key.encode()):
             return False
         self._used.add(self.key)

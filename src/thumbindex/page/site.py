@@ -223,7 +223,7 @@ class Page:
         )
 
     def routes(self, with_limits: Callable[[ASGIApp], ASGIApp]) -> list[Route]:
-        """Return the page's routes; `with_limits` wraps the expensive ones."""
+        """Return the page's routes. `with_limits` adds limits to the app of an expensive route."""
         return [
             _route("/static/{digest}/{name:path}", request_response(self._static), "GET"),
             _route("/favicon.ico", request_response(self._favicon), "GET"),
@@ -606,7 +606,7 @@ def _route(path: str, app: ASGIApp, *methods: str) -> Route:
 
 
 class _PageHeaders:
-    """Adds `SECURITY_HEADERS` to responses, without replacing headers."""
+    """Adds the `SECURITY_HEADERS` that a response does not already have."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

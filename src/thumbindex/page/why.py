@@ -222,7 +222,7 @@ def _dropped_curve(report: WhyReport) -> _RankCurve:
 
 
 def _stages(trace: Sequence[TraceStep], curves: Sequence[_RankCurve]) -> list[str]:
-    """Return the stages that ranked or dropped a passage, in pipeline order."""
+    """Return the stages that rank or drop the passage of any of `curves`, in pipeline order."""
     ranked = {stage for curve in curves for stage in curve.ranks} | {
         curve.dropped_at for curve in curves if curve.dropped_at
     }

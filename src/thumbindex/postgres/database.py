@@ -46,7 +46,7 @@ WAIT_SECONDS = 10
 """Seconds that `ConnectionPool.acquire` waits for a free connection before it raises an error."""
 
 MAX_AGE_SECONDS = 300.0
-"""Maximum age in seconds of a connection that is returned to the pool.
+"""Connections older than this are closed on release, not returned to the pool.
 
 A new connection may go to another server, such as a standby that has recovered.
 """
@@ -185,7 +185,10 @@ class DatabaseSession:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Let one thread at a time run a statement, until the connection is lost."""
+        """Let one thread at a time run a statement.
+
+        Once the connection is lost, each further statement raises the same error.
+        """
         with self._lock:
             if self._connection_error is not None:
                 raise self._connection_error

@@ -51,10 +51,10 @@ A waiting DROP TABLE blocks queries on all partitions of the table.
 """
 
 ORIGIN = "origin"
-"""Key of the fact that identifies the folder and machine that published the index."""
+"""Key, in a folder's facts, of a digest of the machine and path that the index comes from."""
 
 EPOCH = "epoch"
-"""Key of the fact that identifies the epoch. In a new epoch, servers drop their caches.
+"""Key, in a folder's facts, of the id of the epoch. In a new epoch, servers drop their caches.
 
 A builder starts a new epoch if row ids may refer to other texts, such as after a restore.
 """
@@ -171,7 +171,7 @@ class IndexPublisher:
         return publication
 
     def confirm(self) -> bool:
-        """Record the current time as the time when the last publication was confirmed.
+        """Record that the last publication has just been confirmed to be up to date.
 
         Returns False if the database no longer has this publication. Another user may have deleted
         the folder, or a standby that lacks the last publications may have become the primary.
@@ -291,7 +291,8 @@ def forget_published(engine: Engine, name: str) -> bool:
 def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> list[int]:
     """Create an HNSW index for each folder that has more than `above` vectors and no index.
 
-    Skips folders until 90% of the chunks have a vector. Returns the numbers of the indexed folders.
+    Skips folders in which fewer than 90% of the chunks have a vector. Returns the numbers of the
+    indexed folders.
     """
     indexed = []
     with engine.read_transaction() as session:

@@ -107,7 +107,10 @@ def read_segments(
 
 
 class _PostingsPlan:
-    """Records the byte ranges of the postings that a query needs, and returns empty postings."""
+    """Records the byte ranges of the postings that a query needs.
+
+    The postings that its methods return are empty.
+    """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments

@@ -81,7 +81,7 @@ class PublishedStore:
 
     @property
     def generation(self) -> int:
-        """The published generation of the builder's store."""
+        """The generation of the builder's store that was last published."""
         return self.state.generation
 
     def meta(self, key: str, default: str = "") -> str:
@@ -233,7 +233,7 @@ class PublishedStore:
     # -------------------------------------------------------------- links
 
     def linked_paths(self) -> dict[int, str]:
-        """Return the paths that each document links to, as a JSON list by document row id.
+        """Map the row id of each document to a JSON list of the paths that it links to.
 
         Documents without link targets are left out.
         """
@@ -282,7 +282,7 @@ class PublishedDuplicates:
         return [tuple(row) for row in self.read()["alike"]]
 
     def ingestion(self) -> tuple[IngestionCounts, ...]:
-        """Return ingestion counts by document type."""
+        """Return the counts of repeated chunks for each document type."""
         return tuple(IngestionCounts(*values) for values in self._store.state.facts["ingestion"])
 
 

@@ -38,7 +38,7 @@ Among 290,835 chunks, the recall of the top 50 is 78% at 200 and 96% at 800.
 
 
 class PostgresVectorIndex:
-    """VectorIndex over one published folder, with the chunk ids of the folder's catalog."""
+    """VectorIndex over one published folder. Chunk ids are those of the folder's catalog."""
 
     def __init__(
         self, store: PublishedStore, catalog: StoreCatalog, exact: int = MAX_EXACT_VECTORS

@@ -48,7 +48,7 @@ Folders = Sequence[tuple[str, Path]]
 
 @dataclass(frozen=True, slots=True)
 class FolderRights:
-    """The token names that may see each folder.
+    """The folders, and the token names that give access to each.
 
     If `granted` is empty, everyone sees all folders.
     """
@@ -78,9 +78,8 @@ def check_rights(
 ) -> FolderRights:
     """Return the rights to `folders`.
 
-    `configured` holds configured roots by folder name. Nobody gets rights to a folder whose root
-    differs from the configured root. Raises ConfigError if a folder seems to be open or closed by
-    mistake.
+    `configured` maps folder names to the roots in the configuration. Nobody gets rights to a folder
+    with another root. Raises ConfigError if a folder seems to be open or closed by mistake.
     """
     rights = {
         name: tuple(granted[name])
@@ -369,7 +368,7 @@ class SigningKeys:
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Return the key `kid`, or None. If `kid` is unknown or the keys are old, fetches them."""
+        """Return the key `kid`, or None. Fetches the keys first if they are old or lack `kid`."""
         if kid not in self._keys or self._age() > _FRESH_SECONDS:
             with self._lock:
                 if self._clock() > self._tried_at + _COOLDOWN_SECONDS:

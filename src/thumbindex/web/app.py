@@ -160,7 +160,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 _FRAMES = 5
-"""Maximum number of an exception's innermost frames in the log."""
+"""At most this many frames of an exception are logged: the innermost ones."""
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
@@ -600,7 +600,7 @@ def serve_page(
 
 
 def _print_address(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
-    """Start the log, and print the address, with a hint in a terminal."""
+    """Start the log, and print `address`. In a terminal, also print `hint`."""
     logging.getLogger().addHandler(ServerLog(sys.stderr))
     outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
     outgoing.flush()

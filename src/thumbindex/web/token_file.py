@@ -22,7 +22,7 @@ TOKEN_PREFIX = "ti_"
 """Prefix of every token. Secret scanners recognize tokens by it."""
 
 _TOKEN_BYTES = 32
-"""Random bytes of a token: too many to guess, so a fast hash is enough."""
+"""Number of random bytes in a token. They cannot be guessed, so a fast hash is enough."""
 
 _LOCK_SECONDS = 10.0
 """Maximum seconds that `add_token` waits while another process adds a token."""
