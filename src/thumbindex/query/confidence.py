@@ -66,8 +66,8 @@ to the cosines, so that small samples give stable results.
 """
 
 _PAIRWISE_SAMPLE, _MIN_PAIRWISE = 256, 8
-"""At most the first number of chunks are compared with each other. If there are fewer than the
-second number, `_cosine_range` returns default values.
+"""Maximum and minimum number of sampled chunks that are compared with each other. If there are
+fewer chunks, `_cosine_range` returns default values.
 """
 
 _DEFAULT_NEAR, _MIN_SPAN = 0.5, 0.25
@@ -176,7 +176,7 @@ class _QueryTerm:
 
 
 class _WeighedPhrasing(NamedTuple):
-    """A phrasing with its terms. `known` and `codes` are idf-weighted fractions of the terms."""
+    """A phrasing with its terms, and the idf-weighted fractions of known terms and of codes."""
 
     name: str
     vector: Vector | None
@@ -341,7 +341,7 @@ def _ramp(value: float, low: float, high: float) -> float:
 
 
 def _idf_share(terms: Sequence[_QueryTerm], counted: Sequence[bool]) -> float:
-    """Return the idf-weighted fraction of terms that are True in `counted`; 0 without terms."""
+    """Return the idf-weighted fraction of the terms with True in `counted`; 0 without terms."""
     total = sum(term.idf for term in terms)
     if not total:
         return 0.0

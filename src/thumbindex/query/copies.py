@@ -190,7 +190,7 @@ def _merge_similar(
 ) -> Search:
     """Merge the pairs in `alike` that may be copies.
 
-    The candidate that is first in `order` survives.
+    The candidate of a pair that comes first in `order` survives.
     """
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
     order = order or range(len(candidates))
@@ -366,7 +366,7 @@ def _age_key(document: Document) -> tuple[int, float]:
 
 
 _MAX_DATED_COPIES = 500
-"""Maximum copies of a text whose dates are compared to find the newest copy."""
+"""Only this many further copies of a candidate are compared by date to find the newest copy."""
 
 
 def dedup_known(search: Search, tools: Tools) -> Search:
@@ -424,15 +424,15 @@ def _newest_copy(
 
 
 _ESCAPED_SLASH = "\1"
-"""Replaces slashes in a folder's name, because `x.md` in the folder `work/home` is not `home/x.md`
-in the folder `work`.
+"""Replaces the slashes in a folder's name, so that `x.md` in the folder `work/home` is not confused
+with `home/x.md` in the folder `work`.
 """
 
 
 def dedup_versions(search: Search, tools: Tools) -> Search:
-    """Merge the versions of a chunk in several versions of a document.
+    """Merge near copies of a chunk from several versions of a document.
 
-    Of each group of versions, `_choose_version` returns the one to show.
+    `_choose_version` selects the copy that is shown.
     """
     candidates = search.candidates
     groups: list[tuple[Sequence[int], Candidate]] = []
@@ -452,7 +452,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
 
 
 def _version_groups(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int, ...]]:
-    """Group the positions of versions of a chunk.
+    """Group the positions of candidates that are versions of the same chunk.
 
     A group has at most one chunk of each document.
     """

@@ -150,7 +150,7 @@ def _is_compound_part(word: str) -> bool:
 
 
 def _add_forms(term: Term, forms: Sequence[OtherForm]) -> Term:
-    """Add the other forms of a term, and of longer terms that contain the term."""
+    """Return a term with its other forms, and the other forms of longer terms that contain it."""
     others = [form.form for form in forms if not term.phrase and term.text in form.term.split()]
     terms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
     return replace(term, forms=terms) if terms else term

@@ -110,7 +110,7 @@ def _explanation(
 def _match_evidence(
     chunks: Sequence[ChunkId], search: Search, tools: Tools
 ) -> tuple[MatchEvidence, ...]:
-    """Return the rank and score of the best of the chunks in each retriever's list."""
+    """For each list that contains any of the chunks, return the rank and score of the best."""
     weights = retriever_weights(search, tools.settings)
     hits = {name: _best_hit(chunks, ranked) for name, ranked in search.lists.items()}
     return tuple(

@@ -27,13 +27,15 @@ _MAX_NOTES = 3
 """If more notes have a heading or date, the heading or date is too ambiguous to name them."""
 
 _MAX_EXTRA_WORDS = 2
-"""If another note has more extra words of the query, the notes of a date do not come first."""
+"""Another note may contain this many more words of the query than the notes of a date. If it
+contains even more, the notes of the date do not come first.
+"""
 
 _PREFIX_DISTANCE = 2
-"""`distance` of a note whose file name only begins with the date."""
+"""`ReferenceMatch.distance` of a note whose file name only begins with the date."""
 
 _MAX_WORDS_CHECKED = 12
-"""Maximum words of a query that are looked up to decide whether the query is about its date."""
+"""Only this many words of a query are looked up to decide whether the query is about its date."""
 
 _MAX_HEADING_CHUNKS = 2_000
 """If more chunks are under headings with the query's words, the words are too common to name a
@@ -47,7 +49,9 @@ _MIN_OPEN_NAME = 3
 """If the name before a final `#` has fewer letters, as in C#, the `#` is part of the name."""
 
 _MAX_SAME_NAME = 2_000
-"""Maximum notes with the same file name, such as `index.md`, that are compared with a query."""
+"""If more notes have the same file name, such as `index.md`, only this many are compared with a
+query, and those whose path begins with the query.
+"""
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]]+)\]\]")
 _LINK = re.compile(r"!?\[[^\[\]]*\]\(([^\n]*)\)")
@@ -123,7 +127,8 @@ def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[Document
 def _asks_about_date(search: Search, tools: Tools) -> bool:
     """Return whether the query is about the notes that are named after its date.
 
-    The query is about another note if that note contains clearly more of the query's other words.
+    The query is about another note if that note contains clearly more of the query's other words
+    than the notes of the date.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(search.text, keyword.languages)

@@ -35,7 +35,7 @@ _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
 """A command-line flag, such as `--all` or `-x`."""
 
 _TRAILING = ",;:!?)."
-"""Punctuation that is not part of an operator if the operator ends with it."""
+"""Punctuation that is removed from the end of an operator's value."""
 
 _MAX_OPERATORS = 16
 """Maximum operators in a query. Further operators are searched as plain words."""

@@ -33,7 +33,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 
 def parents(search: Search, tools: Tools) -> Search:
-    """Return the sections of the candidates as passages, best first."""
+    """Add the sections of the candidates as passages, best first."""
     ids = dict.fromkeys(
         n for candidate in search.candidates for n in (candidate.id, *candidate.also_in)
     )
@@ -43,7 +43,7 @@ def parents(search: Search, tools: Tools) -> Search:
 
 
 def chunks_as_passages(search: Search, tools: Tools) -> Search:
-    """Return each candidate as a passage with only the candidate's own lines."""
+    """Add a passage for each candidate, with the lines of its chunk instead of its section."""
     return _with_passages(search, {}, tools.snapshot.catalog)
 
 
@@ -92,8 +92,9 @@ def order_passages(
 ) -> list[tuple[list[Candidate], bool]]:
     """Return the groups in the order of their passages, each with True if the passage is full.
 
-    Contradicting passages are neighbors. Passages that are not full come last. `coverage` has the
-    fraction of the query's words in each chunk.
+    A passage with only headings is usually not full. Passages that are not full come last.
+    Contradicting passages are neighbors. `coverage` has the fraction of the query's words in each
+    chunk.
     """
     section_of = {candidate.id: key for key, group in groups.items() for candidate in group}
 

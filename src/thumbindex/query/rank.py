@@ -21,7 +21,10 @@ from thumbindex.text import words
 
 
 def salience(search: Search, tools: Tools) -> Search:
-    """Add a ranked list of the found chunks by salience, with the boosts for repeats."""
+    """Add a list of the found chunks, ranked by salience.
+
+    The salience includes the boost that a kept chunk gets for its repeats.
+    """
     hits = [hit for hit_list in search.lists.values() for hit in hit_list.hits]
     documents = {hit.chunk: hit.document for hit in hits}
     if not documents:
@@ -89,7 +92,10 @@ def _make_candidates(
 
 
 def _candidate_limit(search: Search, tools: Tools) -> int:
-    """Return the maximum number of candidates, as later stages compare all pairs of candidates."""
+    """Return the maximum number of candidates.
+
+    The number is limited because later stages compare all pairs of candidates.
+    """
     return max(tools.settings.fuse.limit, 3 * search.query.limit)
 
 
@@ -185,7 +191,7 @@ def _missing_vector_factor(weights: Mapping[str, float]) -> float:
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
-    """Return the function for a fusion method. For `rrf`, the function ignores `only`."""
+    """Return the function for a fusion method. For `rrf`, it ignores its parameter `only`."""
     if method == "convex":
         return convex_combination
     return lambda rankings, weights, only=None: reciprocal_rank_fusion(rankings, weights, k)

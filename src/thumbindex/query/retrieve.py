@@ -117,7 +117,7 @@ def _mean_vector(vectors: Sequence[Vector]) -> Vector:
 
 
 def search_graph(search: Search, tools: Tools) -> Search:
-    """Find the documents that the top documents link to, and return the best chunk of each."""
+    """Find the best chunk of each document that the top documents link to."""
     settings = tools.settings.search_graph
     seeds = top_documents(search.lists, settings.from_documents)
     scores = link_scores(seeds, tools.snapshot.graph, settings)
@@ -157,7 +157,7 @@ def link_scores(
 def neighbors(
     seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings
 ) -> tuple[DocumentId, ...]:
-    """Return the first `settings.neighbors` documents that a document links to, by id."""
+    """Return the first `settings.neighbors` documents that a document links to, sorted by id."""
     return graph.outgoing(seed)[: settings.neighbors]
 
 

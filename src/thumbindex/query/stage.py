@@ -37,7 +37,7 @@ from thumbindex.settings import QuerySettings
 class OtherForm(NamedTuple):
     """A term and an abbreviation, long form or split compound of the term.
 
-    Term and form are folded words joined by one space.
+    `term` and `form` consist of folded words with single spaces between them.
     """
 
     term: str
@@ -45,7 +45,10 @@ class OtherForm(NamedTuple):
 
 
 class ReferenceMatch(NamedTuple):
-    """A match of the query with a note's name, path, heading or date. The best one sorts first."""
+    """A match of the query with a note's name, path, heading or date.
+
+    The best match sorts first.
+    """
 
     # 0: equal, ignoring case; 1: equal, ignoring accents and punctuation, too;
     # 2: the note's name only begins with the date

@@ -47,7 +47,9 @@ _ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
 """English function words, with weight 0."""
 
 _BARE_NOUN_WEIGHT = 0.5
-"""Weight of a Korean syllable without its particle, low because 이 in 종이 is no particle."""
+"""Weight of a Korean syllable without its particle. It is low because the word may have no
+particle: the 이 in 종이 is part of the noun.
+"""
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
@@ -56,7 +58,7 @@ def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, 
     """Return the terms for search_keyword and the terms for search_code.
 
     Both omit function words of English and of the query's language. They also omit Chinese and
-    Japanese bigrams that belong to two words.
+    Japanese bigrams that span two words.
     """
     keyword = tools.snapshot.keyword
     stops = stop_weights(text, keyword.languages, keyword.chunk_frequency)
@@ -66,7 +68,7 @@ def parse_terms(text: str, tools: Tools) -> tuple[tuple[Term, ...], tuple[Term, 
 def stop_weights(
     text: str, languages: Collection[str], frequency: _Frequency | None = None
 ) -> Mapping[str, float]:
-    """Return the weights of function words, and of bigrams that belong to two words.
+    """Return the weights of function words, and of bigrams that span two words.
 
     All other words have weight 1. Without `frequency`, bigrams are not checked.
     """
@@ -80,7 +82,7 @@ def stop_weights(
 
 
 def _joining_bigrams(text: str, frequency: _Frequency) -> Iterator[str]:
-    """Yield the Chinese or Japanese bigrams that belong to two words.
+    """Yield the Chinese or Japanese bigrams that span two words.
 
     No chunk contains these bigrams, but some chunk contains a neighboring bigram.
     """
@@ -240,7 +242,9 @@ _SUFFIX_EDITS = 2
 """Corrections that only cut this many final letters are rejected: "strangers" to "strange"."""
 
 _MAX_CORRECTIONS = 20
-"""Maximum unknown words of a query that are corrected. Each is compared with the whole lexicon."""
+"""Only this many unknown words of a query are corrected, because each is compared with the whole
+lexicon.
+"""
 
 
 def correct(search: Search, tools: Tools) -> Search:
