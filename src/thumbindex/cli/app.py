@@ -115,7 +115,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., None] | typer.Typer, tuple[str, ...]],
     ),
     ("token", token, ("token alice", "token alice --token-file team.tokens")),
 )
-"""Name, function or group, and examples without the leading `thumbindex`."""
+"""Each command's name, function (or group), and examples without the leading `thumbindex`."""
 
 app = Program(
     name=PROGRAM,

@@ -110,7 +110,7 @@ def fingerprint() -> list[object]:
 
 
 def _servers() -> Iterator[tuple[str, bytes]]:
-    """Yield the socket path (without suffix) and the key of each server with our fingerprint."""
+    """Yield the socket path (without suffix) and the key of each server with our `fingerprint`."""
     folder = socket_folder()
     for name in sorted(os.listdir(folder)) if is_private_directory(folder) else []:
         if name.endswith(".json"):
@@ -138,7 +138,7 @@ def _answer(stem: str, key: bytes, request: bytes) -> Mapping[str, Any] | None:
 def _ask(stem: str, key: bytes, request: bytes, messages: SimpleQueue[bytes]) -> None:
     """Send a command to a server, and put the server's two messages into the queue.
 
-    An empty message follows, also after a failure.
+    Afterwards, or after a failure, put an empty message into the queue.
     """
     with suppress(Exception):  # on any failure, the command runs in this process
         try:

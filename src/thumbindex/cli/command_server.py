@@ -82,7 +82,7 @@ class CommandServer:
         self.close()
 
     def _serve_client(self, connection: Connection) -> None:
-        """Answer a client that knows the key; decline by closing the connection."""
+        """Answer a client that knows the key. To decline, close the connection."""
         # no client may stop the server
         with connection, suppress(Exception):
             deliver_challenge(connection, self._key)

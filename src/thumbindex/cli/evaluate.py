@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _ANSWER_SETTINGS = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
-"""Prefixes of the settings that a report lists, since they change answers.
+"""Prefixes of the settings that a report lists: those that change answers.
 
-Other settings may contain paths of this machine.
+Other settings are left out, since they may contain paths of this machine.
 """
 
 

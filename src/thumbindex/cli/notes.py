@@ -89,7 +89,7 @@ def read(
 ) -> int:
     """Print notes, or parts of them.
 
-    Changed notes are indexed first, words only.
+    Changed notes are indexed first, without vectors.
     """
     line_range = read_lines(lines) if lines is not None else None
     if len(paths) > 1 and (heading is not None or lines is not None):
@@ -136,7 +136,7 @@ def _print_several(
 
 
 def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
-    """Print an excerpt below its location, which names the folder if there are several."""
+    """Print an excerpt below its location; with `several` folders, also name the folder."""
     place = line_range(excerpt.start_line, excerpt.end_line)
     print_line(
         f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of "
@@ -164,7 +164,7 @@ def outline(
 ) -> int:
     """List the headings of a note, or the notes of a directory.
 
-    Changed notes are indexed first, words only.
+    Changed notes are indexed first, without vectors.
     """
     if path is not None and "*" in path:
         raise UsageError(
@@ -198,7 +198,7 @@ def related(
 ) -> int:
     """List a note's links, backlinks and similar notes.
 
-    Changed notes are indexed first, words only.
+    Changed notes are indexed first, without vectors.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
@@ -295,7 +295,7 @@ def broken(
 ) -> int:
     """List the links that lead to no note.
 
-    Changed notes are indexed first, words only. The exit code is 1 if there are none.
+    Changed notes are indexed first, without vectors. The exit code is 1 if there are none.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
@@ -328,7 +328,7 @@ def orphans(
 ) -> int:
     """List the notes that no other note links to.
 
-    The newest come first. Changed notes are indexed first, words only. The exit code is 1 if
+    The newest come first. Changed notes are indexed first, without vectors. The exit code is 1 if
     there are none.
     """
     with open_for(ctx, opening) as library:

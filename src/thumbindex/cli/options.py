@@ -1,4 +1,4 @@
-"""The options that commands share, and how to open the folders in them."""
+"""The options that commands share, and how to open the folders that they name."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def _with_options(command: Callable[..., Any], options: dict[str, Any]) -> Calla
 
 
 def open_for(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open the folders in the options.
+    """Open the folders that the options name.
 
-    If there are none, open the indexed folder that contains the current directory, and report it.
+    If they name none, open the indexed folder that contains the current directory, and report it.
     """
     return open_named(ctx, with_enclosing_folder(opening))
 
@@ -123,7 +123,7 @@ def with_enclosing_folder(opening: OpenOptions) -> OpenOptions:
 
 
 def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManager[Library]:
-    """Open the folders in the options, with the opener in `ctx.obj` if it is set."""
+    """Open the folders that the options name, with the opener in `ctx.obj` if it is set."""
     opener: Callable[[OpenOptions], AbstractContextManager[Library]] = ctx.obj or open_library
     return opener(opening)
 

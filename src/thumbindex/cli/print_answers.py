@@ -52,13 +52,13 @@ from thumbindex.present.sentences import (
 from thumbindex.text import escape_breaks, line_range, name_key
 
 MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
-"""Colors of matches, and of high and low confidence, on light and dark backgrounds."""
+"""Colors of matches, high confidence and low confidence: readable on any background."""
 
 MAX_ROWS = 40
 """Maximum rows of an answer with five passages, so that it fits on the screen."""
 
 _ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
-"""Rows around the passages, rows above a passage's text, and maximum rows of the text."""
+"""Rows around all passages, rows above the text of each passage, and maximum rows of the text."""
 
 _PIPED_WIDTH, _MAX_WIDTH = 80, 120
 """Columns of text in a pipe, and maximum columns on a terminal: longer rows are hard to read."""
@@ -123,7 +123,7 @@ def best_of_each_note(answer: Answer) -> Answer:
 
 
 def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
-    """Print the path of each passage's note, best first. Print a low confidence on stderr.
+    """Print the path of each passage's note, best first. A low confidence is reported on stderr.
 
     Line breaks and direction marks in names are escaped, so that each line is one path. An escaped
     path does not open the file.
@@ -219,7 +219,7 @@ def location_line(passage: Passage) -> int:
 
 
 def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
-    """Return the rows of a passage that are shown, and the line number of the first one."""
+    """Return the line number where the shown part of a passage starts, and the rows of the part."""
     room, console = width - len(_INDENT), stdout_console()
     lines = best_lines(passage, lambda shown: len(_rows(shown, console, room)) <= rows)
     return lines.start_line, [Text(_INDENT) + row for row in _rows(lines, console, room)]

@@ -131,7 +131,7 @@ def install(
 def _dropped_folders(
     location: EntryLocation, command: Sequence[str], configured: Iterable[object]
 ) -> list[str]:
-    """Return a remark about the folders of the existing entry that are missing from `command`."""
+    """Return a remark if `command` lacks folders of the existing entry; else an empty list."""
     served = [*option_values(command, "--folder")] or [*map(str, configured)]
     roots = {real_folder(folder) for folder in served}
     present = option_values(entry_command(read_entry(location)), "--folder")

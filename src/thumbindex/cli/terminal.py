@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 _LINE_INTERVAL_SECONDS = 10.0
-"""Minimum interval between two plain lines about one phase, to keep logs short."""
+"""Minimum interval between two lines about the same phase, to keep logs short."""
 
 
 class ProgressDisplay:

@@ -1,4 +1,4 @@
-"""Create labeled queries from a vault's own notes: from link texts and front matter descriptions.
+"""Create labeled queries from the link texts and front matter descriptions of a vault's notes.
 
 These known-item queries need no manual labels. The relevant note is the target of the link, or the
 note that has the description.
@@ -220,7 +220,7 @@ def without_sources(library: Library, query: LabeledQuery) -> tuple[Library, tup
 
 
 def read_own_queries(library: Library) -> tuple[LabeledQuery, ...]:
-    """Return labeled queries from a library's own notes. Raises UsageError if there are none."""
+    """Return labeled queries from the notes of a library. Raises UsageError if there are none."""
     if not (queries := queries_from_links(library.all_notes())):
         raise UsageError(
             "No queries can be made from these notes: they have no suitable link texts or "

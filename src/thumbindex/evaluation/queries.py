@@ -17,7 +17,7 @@ _DIGEST_DIGITS = 16
 _EXAMPLE = '{"id": "1", "query": "who decided?", "relevant": ["plans.md"]}'
 
 Kinds = Mapping[str, tuple[tuple[type, ...], str]]
-"""Keys of an object, with the types of each value and the name of the types in errors."""
+"""For each key of an object, the types of its value and their name in error messages."""
 
 _REQUIRED: Kinds = {
     "id": ((str, int), "text or a number"),
@@ -66,7 +66,7 @@ class LabeledQuery:
 
     @property
     def rewording(self) -> dict[str, Any]:
-        """`also` and `passage` as arguments of `Library.query`. Empty ones are left out."""
+        """The arguments `also` and `passage` of `Library.query`, without empty values."""
         arguments = {"also": self.also, "passage": self.passage}
         return {name: value for name, value in arguments.items() if value}
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 _MIN_DOCUMENTS = 10
-"""If a ranking reaches its limit of passages with fewer documents, the query runs again with the
-limit `MAX_PASSAGES`. Measures use the first ten documents.
+"""Documents that a ranking needs, since measures use the first ten.
+
+If the limit of passages is reached with fewer documents, the query runs again with `MAX_PASSAGES`.
 """
 
 RANKED_PASSAGES = 50
@@ -115,7 +116,7 @@ def evaluate_all(
 def group_by_set(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[Evaluation]]]:
     """Return the evaluations by set name.
 
-    If there are several, the first group is `ALL` and contains all evaluations.
+    If there are several sets, the first group is `ALL` and contains all evaluations.
     """
     groups = [(evaluation.name, [evaluation]) for evaluation in evaluations]
     return [("ALL", list(evaluations)), *groups] if len(groups) > 1 else groups

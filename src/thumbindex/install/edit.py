@@ -183,13 +183,13 @@ _BLOCK = re.compile(
 
 
 def read_block(text: str, _: Keys = ()) -> str | None:
-    """Return the lines of the block, or None if there is none."""
+    """Return the lines of our block, or None if there is no block."""
     block = _BLOCK.search(text)
     return block["lines"].replace("\r\n", "\n").rstrip("\n") if block else None
 
 
 def put_block(text: str, _: Keys, lines: str) -> str:
-    """Return the text with `lines` as the block. A new block is added at the end."""
+    """Return the text with `lines` in our block. If there is no block, one is added at the end."""
     if read_block(text) == lines:
         return text
     newline, old = _newline(text), _BLOCK.search(text)
@@ -200,7 +200,7 @@ def put_block(text: str, _: Keys, lines: str) -> str:
 
 
 def take_block(text: str, _: Keys = ()) -> str:
-    """Return the text without the block and the empty line before it."""
+    """Return the text without our block and the empty line before it."""
     block = _BLOCK.search(text)
     if not block:
         return text
@@ -230,7 +230,7 @@ def read_object(text: str, keys: Keys) -> Any:
 
 
 def put_object(text: str, keys: Keys, value: Any) -> str:
-    """Return the text with a value at a path of keys. If both are objects, other keys stay.
+    """Return the text with a value at a path of keys. An object is merged into an existing object.
 
     Raises MalformedError.
     """
@@ -273,7 +273,7 @@ def take_object(text: str, keys: Keys) -> str:
 
 
 def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
-    """Add a member at the start of the innermost existing object, on its own line."""
+    """Add a member at the start of the innermost existing object, on a new line."""
     document = read_object(text, ())
     if document is None:
         raise MalformedError("1:1: not a JSON object")
@@ -291,7 +291,7 @@ def _with_member(text: str, keys: Keys, value: Any, unit: str) -> str:
 
 
 def _span(plain: str, keys: Keys) -> tuple[int, int, int]:
-    """Return the offsets of the start of a member, the start of its value, and the end."""
+    """Return three offsets: where a member starts, where its value starts, and where both end."""
     start = begin = _skip(plain, 0)
     end, decoder = len(plain), json.JSONDecoder()
     for key in keys:
@@ -375,7 +375,7 @@ def put_table(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
 
 
 def take_table(text: str, keys: Keys) -> str:
-    """Return the text without the table or line of a path of keys. Raises MalformedError."""
+    """Return the text without the table or line at a path of keys. Raises MalformedError."""
     if read_table(text, keys) is None:
         return text
     new = ""

@@ -177,7 +177,7 @@ def option_values(command: Sequence[str], name: str) -> Iterator[str]:
 
 
 def project_location(client: Client, project: Path) -> EntryLocation:
-    """Return the location of our entry in a project's own file.
+    """Return the location of our entry in a client's configuration file inside a project.
 
     Raises UsageError if the client has no such file.
     """

@@ -32,7 +32,7 @@ from thumbindex.present.sentences import (
 )
 
 _JSON_NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "size_out": "out"}}
-"""JSON names of fields with other names in `model`, since `in` is a Python keyword."""
+"""JSON names of the fields that have another name in Python, where `in` is a keyword."""
 
 _OMITTED_FIELDS: Mapping[type, Collection[str]] = {
     Progress: ("pid",),
@@ -48,7 +48,10 @@ _DIGITS = 4
 
 
 def as_json(value: Any) -> Any:
-    """Return a record of `model` as JSON. Tuples become lists, and numbers are rounded."""
+    """Convert a dataclass from `thumbindex.model` to JSON-serializable values.
+
+    Tuples become lists, and numbers are rounded.
+    """
     if is_dataclass(value):
         names, left_out = _JSON_NAMES.get(type(value), {}), _OMITTED_FIELDS.get(type(value), ())
         shown = [field.name for field in fields(value) if field.name not in left_out]
@@ -126,7 +129,7 @@ def _fields(record: object, names: Sequence[str]) -> dict[str, Any]:
 
 
 def dedup_payload(passage: Passage) -> dict[str, Any]:
-    """Return the cluster size of a result. A result is never a duplicate."""
+    """Return the JSON about the duplicates of a result, which is never a duplicate itself."""
     return {"is_duplicate": False, "cluster_size": passage.cluster_size}
 
 

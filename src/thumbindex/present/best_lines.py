@@ -19,7 +19,7 @@ _LEAD = 80
 """Maximum characters shown before a match in an overlong line."""
 
 _SENTENCES_TRIED = 100
-"""Maximum matches in an overlong line for which a start of the part shown is tried."""
+"""In an overlong line, only this many matches are considered when choosing the part to show."""
 
 _SENTENCE_END = re.compile(r".*[.!?;:|]\s+")
 
@@ -54,9 +54,9 @@ class ShownLines:
 
     @property
     def start_line(self) -> int:
-        """The note's line number of the first line shown.
+        """The line number, in the note, of the first line shown.
 
-        If the passage lacks lines of the note, that of the first matching line.
+        If the passage lacks lines of the note, the line number of the first matching line.
         """
         if is_complete(self.passage):
             return self.passage.start_line + self.first

@@ -267,7 +267,7 @@ def answer_footer(
 
 
 def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str:
-    """Return a notice that only keywords were searched, for lack of a model; empty if not so."""
+    """Return a notice if only keywords were searched because no model was loaded; else ""."""
     unasked = answer.index.vectors and any(
         step.stage == "search_vector" and not step.size_out for step in answer.trace
     )
@@ -287,7 +287,7 @@ def places_sentence(places: Sequence[Place]) -> str:
 
 
 def flag_lines(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
-    """Return a warning for each flag between the first and the last line in `lines`."""
+    """Return a warning for each flag in the lines from `lines[0]` to `lines[1]`."""
     parts = (flag.partition(": ") for flag in flags)
     return [
         f"flagged, line {line}: {reason}"
@@ -508,7 +508,7 @@ _OUTCOMES = {
 }
 
 _MAX_EDGES = 3
-"""Maximum linking notes listed, best ranked first."""
+"""Maximum notes listed that link to a passage. Further notes are only counted."""
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
@@ -576,7 +576,7 @@ def linked_from_sentence(edges: Sequence[Edge]) -> str:
 
 
 def outcome_sentence(report: WhyReport, several: bool = False) -> str:
-    """Return whether and why a note is in the answer or not."""
+    """Return a sentence that says whether a note is in the answer, and why."""
     heading = f"#{report.heading}" if report.heading else ""
     folder = f"{report.folder}: " if several and report.folder else ""
     stage = f" (stage `{report.stage}`)" if report.outcome == "dropped" else ""
