@@ -5,7 +5,7 @@ from __future__ import annotations
 from thumbindex.errors import UsageError
 
 LONGEST_ARGUMENT = 4_096
-"""Maximum characters of an argument that has no limit of its own. No path is longer."""
+"""Maximum characters of an argument that has no other limit. No path is longer."""
 
 MOST_VALUES = 100
 """Maximum number of values in a list, e.g. of globs or tags."""

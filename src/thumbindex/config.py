@@ -24,10 +24,10 @@ from thumbindex.settings import Config
 from thumbindex.text import one_line, redact_passwords
 
 FOLDER_FILE = "thumbindex.toml"
-"""A folder's own configuration file. A `config.toml` there may belong to another program."""
+"""Name of a folder's configuration file. A `config.toml` there may belong to another program."""
 
 NO_ROOT = Path("/dev/null")
-"""Root of a folder that is only in a database: a file, so no path below the root exists."""
+"""Root of a folder that is only in a database. It is a file, so no path below it exists."""
 
 FOLDER_FILE_KEYS = (
     "corpus.include",
@@ -36,7 +36,7 @@ FOLDER_FILE_KEYS = (
     "corpus.private.",
     "query.",
 )
-"""Keys, or prefixes of keys, that a folder's own file may set.
+"""Keys, or prefixes of keys, that a folder's configuration file may set.
 
 Models, paths and folders are excluded, because the file may come from anyone.
 """
@@ -46,17 +46,21 @@ _PRIVATE_GLOBS = "corpus.private.globs"
 _WILDCARD = re.compile(r"[*?\[]")
 
 _EXCLUDING_KEYS = ("corpus.include", "corpus.exclude", "corpus.private.")
-"""Keys that exclude notes. If a folder's own file has an error in any of them, no new note is
-indexed.
+"""Keys that exclude notes.
+
+If a folder's configuration file has an error in any of them, no new note is indexed.
 """
 
 _ADDITIVE_KEYS = "corpus.private."
-"""Keys that a folder's own file extends but never replaces, so private notes stay private."""
+"""Keys that a folder's configuration file extends but never replaces.
+
+Private notes therefore stay private.
+"""
 
 MAX_FOLDER_FILE_BYTES = 8_000
-"""Maximum size of a folder's own file, which limits the time to index the folder.
+"""Maximum size of a folder's configuration file, to limit the time that indexing takes.
 
-Parsing time grows with the square of key lengths, and each note is matched with all globs.
+Parsing time grows with the square of key lengths, and each note is matched against all globs.
 """
 
 MAX_ABOUT_CHARS = 300
@@ -139,7 +143,7 @@ def _exists(path: Path) -> bool:
 
 
 def with_folder_file(config: Config, folder: str | Path) -> Config:
-    """Apply a folder's own `thumbindex.toml`. It cannot replace keys from `--config` or `--set`.
+    """Apply a folder's `thumbindex.toml`. It cannot replace keys from `--config` or `--set`.
 
     Never raises. If the file has an error, only its valid keys that exclude notes apply, and
     `folder_file_error` describes the error. If the error may concern the exclusion of notes,
@@ -212,7 +216,7 @@ def _with_folder_values(config: Config, folder_values: Mapping[str, Any]) -> Con
 
 
 def _read_folder_file(folder: Path) -> bytes:
-    """Read a folder's own file, or return b"" for a missing file.
+    """Read a folder's configuration file, or return b"" for a missing file.
 
     Raises OSError, or ConfigError for a file that is too large, not regular or outside the folder.
     """
@@ -239,7 +243,7 @@ def _read_folder_file(folder: Path) -> bytes:
 
 
 def user_config_file() -> Path:
-    """Return the path of the user's own configuration, which may not exist."""
+    """Return the path of the user's configuration file, which may not exist."""
     return user_config_path("thumbindex") / "config.toml"
 
 
@@ -299,9 +303,9 @@ def configured_roots(config: Config) -> dict[str, Path]:
 
 
 def absolute_path(path: str | Path) -> Path:
-    """Make a path absolute, relative to the current directory of the command.
+    """Make a path absolute, relative to the current directory.
 
-    The command may run in another process.
+    For a remote command, this is the directory of the client process.
     """
     expanded = Path(path).expanduser()
     return expanded if expanded.is_absolute() else Path(current_folder(), expanded)
@@ -419,7 +423,10 @@ def _parse(place: str, data: bytes) -> dict[str, Any]:
 
 
 def _checked_value(key: str, value: Any, place: str, root: str = "") -> Any:
-    """Check and convert a value. `root` is the folder whose own file sets the key, if any."""
+    """Check and convert a value.
+
+    `root` is the folder whose configuration file sets the key, or "" for another source.
+    """
     if key not in settings_by_key():
         raise ConfigError(f"{place}: {_unknown_key(key)}")
     if root and not key.startswith(FOLDER_FILE_KEYS):
@@ -510,7 +517,7 @@ def _check(setting: Setting, value: Any, place: str) -> Any:
 def _glob_error(glob: str, root: str) -> str:
     """Return why a private glob cannot match any note, or "" for a valid glob.
 
-    `root` is the folder whose own file contains the glob, or "" for another file.
+    `root` is the folder whose configuration file contains the glob, or "" for another source.
     """
     text = glob.removeprefix("!")
     if not text.strip():

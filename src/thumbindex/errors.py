@@ -21,7 +21,7 @@ class ThumbindexError(Exception):
 
 
 def install_hint(extra: str) -> str:
-    """Return how to install thumbindex with an extra, to complete an error message."""
+    """Return instructions to install thumbindex with an extra, for use in an error message."""
     return (
         f"run `uv tool install '.[{extra}]'` in the thumbindex checkout (with pip: "
         f"`pip install '.[{extra}]'`)"

@@ -58,7 +58,7 @@ class QueryKind(StrEnum):
 
 
 class NameKind(StrEnum):
-    """The kind of name or heading that the whole query matches, best first."""
+    """The kind of name or heading that the whole query matches. The best kind comes first."""
 
     PATH = "path"
     FILE = "file name"
@@ -113,7 +113,7 @@ class Document:
 
 
 class DocumentTimes(NamedTuple):
-    """The times of a document from the file system, indexing and git, as in `Document`."""
+    """Times from the file system, indexing and git. The fields are described in `Document`."""
 
     modified: float
     edited: float = 0.0
@@ -152,7 +152,7 @@ def created_on(document: Document) -> date | None:
 
 
 def iso_day(day: date | None) -> str:
-    """Return a day as an ISO date, empty for None."""
+    """Return a day as an ISO date, or an empty string for None."""
     return day.isoformat() if day else ""
 
 
@@ -456,7 +456,10 @@ class Candidate:
     name_kind: NameKind | None = None
 
     def with_score(self, score: float) -> Candidate:
-        """Return a copy with another score, three times as fast as `dataclasses.replace`."""
+        """Return a copy with another score.
+
+        This is three times as fast as `dataclasses.replace`.
+        """
         return Candidate(
             self.id,
             self.document,
@@ -520,7 +523,7 @@ class MatchEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A link from a top document to the document of a passage."""
+    """A link from a top document of a search to the document of a passage."""
 
     path: str  # of the top document
     rank: int  # its rank among the documents whose links were followed
@@ -757,7 +760,7 @@ Verdict = Literal["same", "apart"]
 
 @dataclass(frozen=True, slots=True)
 class PairJudgment:
-    """The zone of two texts, and the rule that decided it, in words."""
+    """The zone of two texts, and a description of the rule that decided it."""
 
     zone: Zone
     rule: str
@@ -782,7 +785,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class IngestionCounts:
-    """Counts of repeated chunks in all documents of one type."""
+    """Counts of chunks and repeats in all documents with the same front matter `type`."""
 
     type: str  # front matter `type`; empty if there is none
     chunks: int
@@ -1028,7 +1031,7 @@ class FolderStatus:
 
 @dataclass(frozen=True, slots=True)
 class UnlinkedPair:
-    """Two similar notes of a folder without a link either way."""
+    """Two similar notes of a folder that do not link to each other."""
 
     folder: str
     path: str

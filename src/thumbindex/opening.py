@@ -84,7 +84,10 @@ class OpenOptions:
         return cls(tuple(values.get("--folder", ())), index, config, tuple(values.get("--set", ())))
 
     def over(self, group: OpenOptions) -> OpenOptions:
-        """Return these options, completed by the options of the command group."""
+        """Return these options, supplemented by the options of the command group.
+
+        These options take precedence.
+        """
         overrides = (*group.overrides, *self.overrides)
         engine = None if self.engine is None else self.engine or group.engine or ""
         return OpenOptions(
@@ -203,7 +206,7 @@ def is_local_path(root: Path) -> bool:
 def nameable_directories(
     opening: OpenOptions, folders: tuple[tuple[str, Path], ...]
 ) -> NameableDirectories:
-    """Return filters that hide the names of private directories, or {} if none is needed."""
+    """Return filters that hide the names of private directories, or {} if no filter is needed."""
     config, folders = (
         opening.load(),
         tuple(folder for folder in folders if is_local_path(folder[1])),

@@ -57,8 +57,8 @@ Mask = npt.NDArray[np.bool_]
 class Selection:
     """A set of chunks of one snapshot.
 
-    `mask` has a value for each chunk of the snapshot. `document_ids` has the document of each
-    chunk, in ascending order.
+    `mask` has a value for each chunk of the snapshot. `document_ids` has the id of each chunk's
+    document, in ascending order.
     """
 
     def __init__(self, mask: Mask, document_ids: IntArray) -> None:
@@ -121,13 +121,13 @@ class Embedder(Protocol):
         """The maximum tokens of a text. The model ignores further tokens."""
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed the texts that are searched, shape (len(texts), dimensions)."""
+        """Embed the texts that are searched; the result has shape (len(texts), dimensions)."""
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query."""
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Embed queries, shape (len(texts), dimensions). Each row is a result of `embed_query`."""
+        """Embed each query as `embed_query` does; the result has shape (len(texts), dimensions)."""
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one token of the model's vocabulary."""
@@ -172,7 +172,7 @@ class KeywordIndex(Protocol):
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Return the best `limit` chunks, and the scores of the best documents as a whole.
+        """Return the best `limit` chunks, and the scores of the best whole documents.
 
         Each returned chunk contains at least one term, and all phrases.
         """
@@ -196,7 +196,7 @@ class KeywordIndex(Protocol):
         """Return the number of chunks that contain a phrase in their text, comparing stems."""
 
     def lexicon(self, lengths: range) -> Collection[str]:
-        """Return the words that have these lengths and contain only letters, lower-cased.
+        """Return the lower-cased words that have these lengths and contain only letters.
 
         The result may include words of deleted chunks.
         """
@@ -276,7 +276,7 @@ class Catalog(Protocol):
         """Return the given chunks as a selection."""
 
     def every_nth(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
-        """Return every `step`-th chunk, from position `start`, of `within`, or of all if None."""
+        """Return every `step`-th chunk of `within` (all chunks if None), from position `start`."""
 
     def chunks_matching(self, condition: TypedFilter) -> Selection:
         """Return the chunks of the documents that match a condition, ignoring its `excludes`."""
@@ -288,13 +288,14 @@ class Catalog(Protocol):
         """Return the tags, or directories and paths, that are most similar to a value."""
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        """Return the documents with a file name, title or alias whose key is `letters`, by id.
+        """Return the documents with a file name, title or alias whose key is `letters`.
 
-        `text.name_key` makes the key. ASCII names with more than `longest` characters are omitted.
+        They are sorted by id. `text.name_key` makes the key. ASCII names with more than `longest`
+        characters are omitted.
         """
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
-        """Return the abbreviations in `forms`, and the number of documents that define each.
+        """Return the abbreviations with a form in `forms`, and how many documents define each.
 
         `forms` may contain short forms, and keys of long forms (`text.form_key`).
         """
@@ -323,7 +324,7 @@ class FolderCatalog(Catalog, Protocol):
 
 
 Salience = npt.NDArray[np.float64]
-"""One value per chunk, shape (chunks,), from 0 to 1, boosts included."""
+"""One value per chunk, shape (chunks,), from 0 to 1. Includes the boost for repeats."""
 
 
 class Duplicates(Protocol):
@@ -333,10 +334,13 @@ class Duplicates(Protocol):
         """Return the chunks that repeat another chunk of their document; None if no chunk does."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return the salience of chunks, with the boosts for repeats."""
+        """Return the salience of chunks, including the boost of a kept chunk for its repeats."""
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return copies of the chunk in other documents and repeats in its own, sorted by id."""
+        """Return copies of the chunk in other documents, and its repeats in the same one.
+
+        The result is sorted by id.
+        """
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         """Return the user's decision about the texts of two chunks, or None."""

@@ -39,7 +39,8 @@ _LONGEST_PAUSE_SECONDS = 60.0
 """Maximum pause between checks.
 
 The follower pauses for as long as its last check took, so that opening large indexes leaves time
-for queries. If the machine is suspended during a check, the check seems to take hours.
+for queries. Without a maximum, suspending the machine during a check could cause a pause of
+hours.
 """
 
 Listener = Callable[[Mapping[str, Changes]], None]
@@ -121,7 +122,7 @@ class Closeable(Protocol):
 
 
 StartCommandServer = Callable[["Library"], Closeable | None]
-"""Starts a command server for an open library, or returns None if none is supported."""
+"""Starts a command server for an open library, or returns None where this is not supported."""
 
 WORDS_WAIT_SECONDS = 20.0
 """Maximum time that a tool call waits for a first index or a repair.
@@ -169,7 +170,7 @@ class _State:
 
 
 class LibraryHost:
-    """Opens a server's library in a thread on first use, so that the server responds meanwhile."""
+    """Opens a server's library in a thread on first use, so that the server stays responsive."""
 
     def __init__(
         self,
@@ -417,7 +418,10 @@ class LibraryHost:
         return indexer
 
     def _opened(self) -> Library | None:
-        """Return the opened library, or None after an error. Wait for missing folders."""
+        """Open the library; return None after an error or `stop`.
+
+        While a folder is missing, retry.
+        """
         while True:
             try:
                 return self._open(self._state.opening)

@@ -32,7 +32,7 @@ _MAX_TOKEN_CHARS = 6
 """Assumed maximum characters per token."""
 
 _COUNTED_CHARS = 4_000
-"""Characters of a long text's beginning, from which the text's tokens are estimated."""
+"""The tokens of a longer text are estimated from this many characters at its beginning."""
 
 CountTokens = Callable[[str], int]
 """Function that counts a text's tokens."""
@@ -212,7 +212,7 @@ def fit_line(line: str, room: int, size: CountTokens) -> str:
 def line_counter(size: CountTokens) -> CountTokens:
     """Return a function that counts the tokens of a line in JSON, including its line break.
 
-    The function counts each line only once.
+    The counts are cached.
     """
     counts: dict[str, int] = {}
 

@@ -83,7 +83,7 @@ class PassageFormat:
     link: Callable[[Passage], str] = lambda _: ""  # a link that opens the note in an editor
 
     def cost(self, shown: ShownPassage, size: CountTokens) -> int:
-        """Return a passage's tokens, as text with a link or as JSON, whichever has more."""
+        """Count a passage's tokens as text with a link and as JSON; return the larger number."""
         passage = shown.passage
         link = (
             size(compact_json(resource_link(passage.folder, passage.path)))
@@ -347,7 +347,7 @@ def fit_answer(
 
 
 def reply_tokens(reply: Reply, size: CountTokens) -> int:
-    """Return a reply's tokens, as text with links or as JSON, whichever has more."""
+    """Count a reply's tokens as text with links and as JSON; return the larger number."""
     return max(
         size(reply.text) + sum(size(compact_json(link)) for link in reply.links),
         size(compact_json(reply.structured)),

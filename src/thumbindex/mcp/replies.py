@@ -125,7 +125,7 @@ def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
 
 
 def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
-    """Return the citation and text of `shown`, and the lines of `excerpt` that are cut off."""
+    """Return the citation and text of `shown`, and which lines of `excerpt` are cut off."""
     head = (
         f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} "
         f"({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"

@@ -197,7 +197,7 @@ _PROMPT_TEXT = (
 
 
 class _NotesServer(Server[Subscribers]):
-    """An MCP server that notifies clients of changed resources only."""
+    """An MCP server whose resources may change, but not its tools and prompts."""
 
     def get_capabilities(
         self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any
