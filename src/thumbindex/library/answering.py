@@ -112,9 +112,9 @@ def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
 
 
 def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
-    """Turn a local path or `file:` URL inside a folder into the folder's name and the path inside.
+    """If `text` is a path or `file:` URL inside a folder, return it as `folder name/path`.
 
-    Return any other `text` unchanged.
+    Otherwise, return `text` unchanged.
     """
     typed = text.strip()
     if typed.startswith("file://"):
@@ -164,7 +164,7 @@ def _sum_states(states: Sequence[IndexState]) -> IndexState:
 
 
 def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState:
-    """Return the counts of `index`, without its vectors if `embedder` uses another model."""
+    """Return the counts of `index`. If `embedder` uses another model, no vectors are counted."""
     snapshot, chunks = index.snapshot, len(index.snapshot.catalog)
     is_same_model = embedder is None or embedder.fingerprint == index.fingerprint
     vectors = len(snapshot.vector) if is_same_model else 0

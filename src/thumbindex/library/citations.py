@@ -66,13 +66,13 @@ A longer phrase may span several chunks, and a search matches only phrases insid
 """
 
 _MIN_WORDS = 3
-"""Minimum words of a searched phrase, and of a quoted text without a citation beside it."""
+"""Minimum words of a phrase to search for, and of a quotation without a citation beside it."""
 
 _MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
-"""Minimum similarity between a quotation and its changed text.
+"""Minimum similarities at which a text in the cited note is reported as the changed quotation.
 
-At the second value or above, other notes are not searched for the quotation. The first value
-applies when no other note contains the quotation.
+With at least the second similarity, other notes are not searched. Otherwise, the first similarity
+is enough if no other note contains the quotation.
 """
 
 _PATH_CHARACTERS, _PATH_WORDS, _HEADING_CHARACTERS = 260, 20, 300
@@ -167,7 +167,7 @@ class CachedNoteLookup:
         return self._found[name, folder]
 
     def has_name(self, name: str, is_path: bool = False) -> bool:
-        """Return whether a note is called `name`; with `is_path`, only by its path or file name."""
+        """Return whether a note has this name. With `is_path`, only paths and file names count."""
         kinds = {note.kind for note in self.find(name)}
         return bool(kinds & {NameKind.PATH, NameKind.FILE} if is_path else kinds)
 
@@ -276,7 +276,10 @@ def _parse_address(start: int, link: str, end: int | None = None) -> Citation | 
 def _parse_plain_citation(
     text: str, match: re.Match[str], done: int, names: CachedNoteLookup, is_file: bool
 ) -> Citation | None:
-    """Parse the citation with the file suffix or line numbers at `match`; None if there is none."""
+    """Parse the citation whose file suffix or line numbers are at `match`.
+
+    Return None if there is no citation.
+    """
     end = match.end() if is_file else match.start()
     low = max(done, end - _PATH_CHARACTERS, text.rfind("\n", 0, end) + 1)
     before = text[low:end]
@@ -357,7 +360,7 @@ def _quote_spans(text: str) -> Iterator[_QuoteSpan]:
 
 
 def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation]:
-    """Drop the citations of whole notes inside quotations, as part of the quoted text.
+    """Drop citations of whole notes inside quotations: they belong to the quoted text.
 
     A citation alone on a line of a block quote is kept, because it names the source.
     """
@@ -464,7 +467,7 @@ class _CurrentNote:
     def lines_under_heading(self, cited: Citation) -> tuple[int, int] | None:
         """Return the lines under the cited heading.
 
-        If several headings match, return the lines nearest to the cited ones.
+        If several headings match, choose the one whose lines are nearest to the cited lines.
         """
         first = cited.lines[0] if cited.lines else 0
         ranges = heading_ranges(cited.heading, self.headings, self.total)
@@ -540,7 +543,7 @@ class _Checker:
 
     @cached_property
     def _by_digests(self) -> dict[str, FoundNote]:
-        """The passages with the cited digests, by digest. Scans all current notes once."""
+        """The passages with the cited digests, by digest. The search for them runs only once."""
         return dict(self._names.notes.passages_with_digests(self._digests))
 
     def check(self, candidates: Sequence[Citation], quotation: str) -> CitationCheck:
@@ -716,7 +719,7 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
 
 
 def _not_found(cited: Citation, why: str) -> CitationCheck:
-    """Return a CitationCheck: "gone" for a citation with a digest, else "never_there"."""
+    """Return a CitationCheck with the state "gone" if a digest is cited, else "never_there"."""
     # a digest proves that the text once existed
     return CitationCheck("", "", "gone" if cited.digest else "never_there", why)
 

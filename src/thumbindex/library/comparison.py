@@ -28,7 +28,7 @@ PARSE_VERSION = 10
 
 @dataclass(frozen=True, slots=True)
 class IndexedFiles:
-    """An index's manifest, and whether its last run was complete."""
+    """The files that an index contains, and whether the last indexing run was complete."""
 
     manifest: Mapping[str, FileState]
     parser_key: str  # of the parser that parsed the files

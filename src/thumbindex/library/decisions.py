@@ -38,7 +38,7 @@ from thumbindex.query.reorder import are_in_series
 from thumbindex.text import query_id, text_key
 
 _ID_DIGITS = 8
-"""Number of hex digits in a cluster's id: short enough to type, with rare collisions."""
+"""Hex digits in a cluster's id: few enough to type, and enough to make collisions rare."""
 
 _MAX_ALL_PAIRS = 50
 """A decision on a cluster of at most this many texts covers every pair of its texts.
@@ -52,7 +52,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _TextPair:
-    """Two texts that are duplicates, are in the grey zone, or have a decision by the user."""
+    """Two texts that are duplicates, may be duplicates (grey), or have a user's decision."""
 
     ends: Pair
     rows: frozenset[int]
@@ -132,7 +132,7 @@ def _text_pairs(
 
 
 def _group_pairs(pairs: Sequence[_TextPair]) -> list[list[_TextPair]]:
-    """Group duplicates by connected component; each grey pair is its own group."""
+    """Group duplicates by connected component; each grey pair forms a separate group."""
     digests = sorted({digest for pair in pairs for digest in pair.ends})
     number = {digest: n for n, digest in enumerate(digests)}
     edges = [[number[digest] for digest in pair.ends] for pair in pairs if pair.zone == "same"]
@@ -193,7 +193,7 @@ def _is_in_series(pair: _TextPair, members: Mapping[int, ClusterMember]) -> bool
 
 
 def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
-    """Return the pairs of digests that a decision on a cluster covers, with their locations.
+    """Return the digest pairs that a decision on a cluster covers, each with two locations.
 
     In a cluster of duplicates, a text that occurs several times is also paired with itself.
     """
@@ -388,7 +388,7 @@ class Judgments:
 
 
 def _visible_judgments(reader: Reader, judged: Sequence[JudgedQuery]) -> tuple[JudgedQuery, ...]:
-    """Drop judgments about hidden notes, then queries without judgments."""
+    """Drop judgments about hidden notes, and queries that have no other judgments."""
     paths = {judgment.path for query in judged for judgment in query.judgments}
     indexed = set(reader.store.manifest(paths)) if paths and reader.indexed else set()
     hidden = hidden_paths(indexed, reader)
@@ -403,7 +403,10 @@ def _visible_judgments(reader: Reader, judged: Sequence[JudgedQuery]) -> tuple[J
 def _split_by_query(
     judged: Sequence[JudgedQuery], query: str, kind: str
 ) -> tuple[JudgedQuery, list[JudgedQuery]]:
-    """Return a query's JudgedQuery, then all others. Raises UsageError for an empty query."""
+    """Return the JudgedQuery for `query` (a new one if there is none), and all others.
+
+    Raises UsageError for an empty query.
+    """
     if not query.strip():
         raise UsageError("The question is empty: there is nothing to judge.")
     id_ = query_id(query)

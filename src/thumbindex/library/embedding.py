@@ -20,9 +20,10 @@ OpenEmbedder = Callable[[str], Embedder]
 """Opens the configured model, given the index's model name or an empty string."""
 
 _PART, _PART_PER_THREAD = 8, 32
-"""Texts embedded between two calls of `interrupted`: with one thread, and per thread with several.
+"""Texts embedded between two calls of `interrupted`.
 
-With several threads, parts are larger, because each part starts and joins the threads.
+The first value applies to a single thread. With several, the second value applies per thread: parts
+are larger, because each part starts and joins the threads.
 """
 
 Pending = Sequence[tuple[bytes, int]]
@@ -47,7 +48,7 @@ def embed_folder(
     on_progress: Callable[[Progress], None],
     interrupted: Callable[[], bool],
 ) -> EmbeddingReport:
-    """Embed pending texts, newest files first; open the model only if there are any.
+    """Embed pending texts, newest files first. The model is opened only if it is needed.
 
     If `interrupted` returns True, the run stops, and the next call embeds the remaining texts.
     """

@@ -25,7 +25,7 @@ from thumbindex.settings import Config
 _LOG = logging.getLogger(__name__)
 
 FileFacts = tuple[tuple[int, ...], ...]
-"""Mode, inode, size and times of a file, then of its symlink's target; empty without a file."""
+"""Mode, inode, size and times of a file, then of its symlink's target; empty if no file exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Folder:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The problem with the folder's own settings file, if any."""
+        """The problem with the settings file in the folder, if any."""
         path, _, reason = self.config.folder_file_error.partition(": ")
         return (Problem(path, None, reason),) if path else ()
 
@@ -53,7 +53,7 @@ class Folder:
 
 
 def with_current_privacy(folder: Folder) -> Folder:
-    """Add the privacy rules of the folder's own settings file, if the file has changed.
+    """Add the privacy rules of the settings file in the folder, if the file has changed.
 
     Earlier rules stay, because an editor may delete the file before writing it again.
     """
@@ -133,7 +133,7 @@ def find_folders(
 
 
 def open_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
-    """Open a folder; its own settings file overrides the user's configuration."""
+    """Open a folder. The settings file in the folder overrides the user's configuration."""
     index_paths, own_file = index_paths_of(directory, root), _own_file_facts(root)
     folder = Folder(name, root, index_paths, with_folder_file(config, root), config, own_file)
     if folder.config.folder_file_error:

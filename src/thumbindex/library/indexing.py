@@ -64,7 +64,7 @@ _LOCK_NOTICE_SECONDS = 1.0
 """Seconds to wait for a lock before the wait is reported as progress."""
 
 _MAX_PASSES = 3
-"""Maximum passes of a run while another process indexes the same files."""
+"""Maximum passes of a run if another process keeps indexing the same files."""
 
 _MAX_REBUILD_PASSES = 10
 """Maximum passes of a rebuild; every pass after the first indexes only recent edits."""
@@ -141,7 +141,7 @@ def update_commit_dates(folder: Folder, options: IndexingOptions) -> None:
 def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
     """Commit the words of new and changed files.
 
-    If another process indexed some of the files meanwhile, compare the folder and commit again.
+    If another process indexed some of the files during the run, compare and commit again.
     """
     began = time.perf_counter()
     # while indexing is blocked, a rebuild would lose the folder's notes
@@ -348,7 +348,10 @@ def _deleted_error(index_paths: IndexPaths) -> IndexMissingError:
 
 
 def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[FileState]]:
-    """Return growing batches of the files to read: moved files, newest first, then large files."""
+    """Return growing batches of the files to read.
+
+    Moved files come first and large files last; otherwise, newer files come first.
+    """
     changes, indexed = comparison.changes, comparison.indexed.manifest
     to_read, added = {*changes.added, *changes.changed}, frozenset(changes.added)
     old_inodes = {indexed[path].inode for path in changes.removed if path in indexed}
@@ -367,7 +370,11 @@ def _batches(comparison: Comparison, options: IndexingOptions) -> list[list[File
 
 
 def growing_batches(states: Iterable[FileState], first_bytes: int) -> Iterator[list[FileState]]:
-    """Yield batches of files: at least `first_bytes` in the first, then twice as many each time."""
+    """Yield batches of files.
+
+    The first batch has at least `first_bytes`. This minimum doubles with each batch, up to
+    `_MAX_BATCH_BYTES`.
+    """
     batch: list[FileState] = []
     batch_bytes = 0
     for state in states:

@@ -109,7 +109,7 @@ _Result = TypeVar("_Result")
 def consistent_read(
     method: Callable[Concatenate[Library, _Parameters], _Result],
 ) -> Callable[Concatenate[Library, _Parameters], _Result]:
-    """Decorate a read-only method to read one generation of each index.
+    """Make a method read everything from the same generation of each index.
 
     If a database connection is lost, the method is called again.
     """
@@ -167,7 +167,7 @@ class Library:
         then refer to published folders, and paths to folders on this machine. Raises EngineError.
 
         By default, the first query loads the models and waits for them. If `wait_for_models` is
-        False, queries search words only until you call `load_models`.
+        False, queries search only words until you call `load_models`.
         """
         if isinstance(folders, str):
             raise UsageError(f"Pass folders as a list: Library.open([{folders!r}]).")
@@ -302,7 +302,7 @@ class Library:
 
     @property
     def words_only_sentence(self) -> str:
-        """A sentence that tells users the effect on queries if not all models can be loaded."""
+        """A sentence that tells users how queries are limited if a model cannot be loaded."""
         if not self.has_model:
             return "Queries search words only."
         return "Passages are not reranked."
@@ -310,7 +310,7 @@ class Library:
     def load_models(self) -> None:
         """Load the indexes' model and the reranker, if not loaded yet.
 
-        Without a model, queries search words only. Raises ModelError.
+        Without a model, queries search only words. Raises ModelError.
         """
         with self._loading:
             names = self._index_models()
@@ -613,7 +613,7 @@ class Library:
 
     @consistent_read
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
-        """Estimate the number of tokens in each passage's whole note, by folder and path."""
+        """Estimate how many tokens the whole note of each passage has, by folder and path."""
         return estimate_note_tokens(passages, self._readers, self.count_tokens)
 
     def warm_up(self, folder: Sequence[str] = ()) -> None:
@@ -785,7 +785,7 @@ class Library:
         return ()
 
     def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
-        """Find duplicates among new vectors in short steps.
+        """Find duplicates of newly embedded texts, in short steps.
 
         Stopping early loses the findings of the current batch of documents.
         """
@@ -814,7 +814,7 @@ class Library:
         return tuple(filter(None, done))
 
     def request_repair(self) -> None:
-        """Request a repair from the process that watches these folders."""
+        """Request a repair from the process that watches the library's folders."""
         for folder in self.opened:
             with suppress(OSError):
                 folder.index_paths.repair.touch()
@@ -833,7 +833,7 @@ class Library:
         return tuple(run for run in runs if run and run.done < run.total)
 
     def forget(self) -> tuple[FolderStatus, ...]:
-        """Delete these folders' indexes, not their notes.
+        """Delete the indexes of the library's folders, but not the notes.
 
         Returns the last status of each deleted index. Raises IndexBusyError if another process is
         writing.

@@ -40,7 +40,7 @@ from thumbindex.text import strip_markup, text_key, words
 _LOG = logging.getLogger(__name__)
 
 _EXTRA_NEIGHBORS = 251
-"""Extra neighbors per query, to replace deleted chunks and chunks of the same document."""
+"""Extra neighbors per query: some are deleted chunks or chunks of the same document."""
 
 _QUERY_BATCH = 128
 """Chunks per nearest-neighbor query."""
@@ -221,7 +221,7 @@ class _Comparison:
         plain: Mapping[int, bytes],
         rows_by_words: defaultdict[bytes, list[int]],
     ) -> Iterator[tuple[int, int]]:
-        """Yield pairs of chunks of different documents with the same words, newest first.
+        """Yield pairs of chunks with the same words in different documents, newest first.
 
         `rows_by_words` collects the chunks of this batch by the digest of their words.
         """
@@ -285,7 +285,10 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
         identity = _file_identity(store)
 
         def commit(change: Callable[[DuplicateTables], None]) -> bool:
-            """Apply a change; return False if another process has stored findings meanwhile."""
+            """Apply a change unless another process has stored findings in the meantime.
+
+            Return whether it was applied.
+            """
             with Writer.open(folder.index_paths.folder) as writer, writer.store.transaction():
                 is_current = (
                     writer.store.meta("duplicates_progress") == mark

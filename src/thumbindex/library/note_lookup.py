@@ -1,6 +1,6 @@
 """Find the note that a path, a name, a citation, an address or an id refers to.
 
-Every command, tool and page uses this module, so that a text means one note everywhere.
+Every command, tool and page uses this module, so that a text means the same note everywhere.
 """
 
 from __future__ import annotations
@@ -346,7 +346,10 @@ def _parse_reference(typed: str) -> Iterator[tuple[str, str | None, tuple[int, i
 
 
 def split_headings(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the parts before and after each `#`, last `#` first: a name may contain `#`, too."""
+    """Yield the parts before and after each `#`.
+
+    Begins with the last `#`, because a name may contain `#`, too.
+    """
     marks = [at for at, letter in enumerate(text) if letter == "#"]
     for at in dict.fromkeys((*reversed(marks[-_MAX_NAME_MARKS:]), *marks[:1])):
         yield text[:at], text[at + 1 :] or None
@@ -359,7 +362,10 @@ def _strip_decoration(text: str) -> str:
 
 
 def _relative_to_suffix(path: str, reader: Reader) -> Iterator[tuple[Reader, str]]:
-    """Yield the rest of a path that begins with the last parts of the folder's path."""
+    """If a path begins with the last parts of the folder's path, yield the rest.
+
+    There may be several ways to split the path.
+    """
     slashed, root = path.replace("\\", "/"), f"/{reader.folder.root.as_posix()}".casefold()
     for at in (n for n, letter in enumerate(slashed) if letter == "/"):
         if at and root.endswith(f"/{slashed[:at]}".casefold()):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from thumbindex import postgres
 
 PRIVACY_CHECK_SECONDS = 0.1
-"""Seconds between two checks of a folder's own settings file."""
+"""Seconds between two checks of the settings file in a folder."""
 
 
 class Reader(Protocol):
@@ -34,7 +34,7 @@ class Reader(Protocol):
 
     @property
     def folder(self) -> Folder:
-        """The folder, with the current privacy rules from its own settings file."""
+        """The folder, with the current privacy rules of the settings file in it."""
 
     @property
     def indexed(self) -> bool:
@@ -82,7 +82,7 @@ class DiskReader:
 
     @property
     def folder(self) -> Folder:
-        """The folder. Its own settings file was checked for changes at most 0.1 seconds ago."""
+        """The folder. The settings file in it was checked for changes at most 0.1 seconds ago."""
         if time.monotonic() >= self._next_privacy_check:
             self._next_privacy_check = time.monotonic() + PRIVACY_CHECK_SECONDS
             self._folder = with_current_privacy(self._folder)

@@ -50,7 +50,7 @@ _DIGITS = 2
 def estimate_note_tokens(
     passages: Sequence[Passage], readers: Sequence[Reader], count: Callable[[str], int]
 ) -> dict[tuple[str, str], int]:
-    """Estimate the number of tokens in the passages' whole notes from their file sizes."""
+    """Estimate from file sizes how many tokens the whole note of each passage has."""
     sizes: dict[tuple[str, str], int] = {}
     for reader in readers:
         if reader.indexed:

@@ -38,7 +38,10 @@ _NEIGHBORS = 5
 """Nearest neighbors of each note that are considered for a link."""
 
 _MIN_COSINE = 0.55
-"""Minimum cosine of two notes for a link. Below it, most pairs share only a general subject."""
+"""Links are suggested only between notes with at least this cosine.
+
+With a lower cosine, most pairs share only a general subject.
+"""
 
 _COPY_COSINE = 0.98
 """Two notes with at least this cosine are copies. No links are suggested between copies."""
@@ -46,7 +49,7 @@ _COPY_COSINE = 0.98
 _ROW_BATCH = 250
 
 _MAX_COPIES = 1_000
-"""Maximum texts per duplicate cluster used to find copied notes."""
+"""Only this many texts of each duplicate cluster are compared to find copied notes."""
 
 _LOCK = threading.Lock()
 """Allows one search for unlinked pairs at a time: a search keeps a core busy for seconds."""
@@ -111,7 +114,10 @@ def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
 
 
 def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
-    """List broken links in the notes that pass the filters; links to hidden notes are broken."""
+    """List broken links in the notes that pass the filters.
+
+    Links to hidden notes count as broken.
+    """
     notes = list_notes(filters, readers)
     sources = {(note.folder, note.path) for note in notes.notes}
     broken = (

@@ -128,7 +128,7 @@ def note_page(
 def _within_two_links(
     start: DocumentId, neighbors_of: Callable[[DocumentId], Sequence[DocumentId]]
 ) -> list[DocumentId]:
-    """Return the documents at most two links away, nearest first."""
+    """Return `start` and the documents at most two links away, nearest first."""
     distances = {start: 0}
     for distance in (1, 2):
         reached = [n for n, steps in distances.items() if steps == distance - 1]
@@ -143,7 +143,7 @@ def _backlinks(
     changed: Collection[str],
     titles: Mapping[str, str],
 ) -> Iterator[Backlink]:
-    """Yield each link to a note, with its line of text.
+    """Yield each link to a note, with the line of text that contains the link.
 
     The line is empty if the linking note has changed.
     """

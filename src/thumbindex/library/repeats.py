@@ -22,7 +22,7 @@ from thumbindex.text import plural, text_key
 _MAX_COMPARED = 2_000
 """Maximum chunks of one kind in a document that are compared by meaning, most salient first.
 
-A further chunk is a repeat only of an identical text.
+A further chunk is a repeat only if its text is identical to the text of a kept chunk.
 """
 
 _CHUNK_BATCH = 32
@@ -115,7 +115,7 @@ def _repeats(
 
 
 def _is_covered(chunk: Chunk, keeper: Chunk) -> bool:
-    """Return whether a chunk adds no word, number or contradiction to the kept chunk."""
+    """Return whether a chunk adds no word, number or contradicting statement to the kept chunk."""
     return (
         Counter(tokenize(chunk.text).stems) <= Counter(tokenize(keeper.text).stems)
         and _numbers(keeper) == _numbers(chunk)
@@ -124,7 +124,7 @@ def _is_covered(chunk: Chunk, keeper: Chunk) -> bool:
 
 
 def _numbers(chunk: Chunk) -> list[str]:
-    """Return the numbers in a chunk's headings: "5.1" differs from "7.6"."""
+    """Return the numbers in a chunk's headings, such as "5.1"."""
     return _NUMBERED.findall(" ".join(chunk.heading_path))
 
 

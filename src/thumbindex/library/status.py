@@ -58,7 +58,7 @@ def examine_model(name: str) -> ModelHealth:
 
 
 def verify_named(folder: Path) -> int:
-    """Verify the files of a model that the Hugging Face cache names by digest; return how many.
+    """Verify the model files that the Hugging Face cache names by digest; return their number.
 
     Raises ModelError.
     """

@@ -147,7 +147,7 @@ def _is_unchanged(data: bytes | Problem, indexed: FileState | None) -> bool:
 def note_states(
     places: Iterable[NotePlace], readers: Sequence[Reader]
 ) -> dict[NotePlace, NoteState]:
-    """Return the current states of the given notes, without notes in published folders."""
+    """Return the current states of the given notes, except those in published folders."""
     paths: dict[str, set[str]] = defaultdict(set)
     for folder, path in places:
         paths[folder].add(path)
@@ -224,7 +224,7 @@ def visible_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> 
 # ------------------------------------------------------------------ an answer
 
 _SAMPLED_CHUNKS = 8
-"""Maximum chunks of a selection whose notes are checked, to find a visible note."""
+"""To find a visible note in a selection, the notes of at most this many chunks are checked."""
 
 
 class PrivacyFilter:
@@ -433,7 +433,7 @@ def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
 def directory_filters(
     folders: Sequence[tuple[str, Path]], config: Config
 ) -> dict[Path, Callable[[str], bool]]:
-    """Return, by folder, a function that checks whether a top-level directory may be shown."""
+    """Map each folder to a function that says whether a top-level directory may be shown."""
     return {
         root: partial(_is_public_directory, os.path.realpath(root), with_folder_file(config, root))
         for _, root in folders
