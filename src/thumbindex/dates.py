@@ -48,13 +48,14 @@ _MONTH_AND_YEAR = re.compile(
 _PAIRED = re.compile(
     r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$"
 )
-"""Another day of the month at the end of the text before a date: `5 and` before `7 May 2026`."""
+"""The end of a text before a date that adds another day: `5 and` before `7 May 2026`."""
 
 
 def find_dates(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
-    """Yield the match and the date of each date in a folded text.
+    """Yield (match, date) for each date in a folded text.
 
-    With `is_name`, dates that begin with the year are skipped, because release numbers look alike.
+    With `is_name`, dates that begin with the year are skipped, because release numbers
+    look the same.
     """
     for match in DATE.finditer(text):
         if (day := date_of_match(match)) and not (is_name and (match["y1"] or match["y2"])):
@@ -115,7 +116,7 @@ def single_day(text: str) -> tuple[date, str] | None:
 
 
 def single_month(text: str) -> tuple[int, int] | None:
-    """Return (year, month) of the month in a folded text.
+    """Return (year, month) of the only month in a folded text.
 
     Returns None if the text has no month, more than one month, or a full date.
     """
@@ -151,7 +152,7 @@ _CREATED_KEYS = (
 ).split()
 """Front matter keys of Hugo, Jekyll, Obsidian and others, in lower case without punctuation.
 
-In each of the three lists, the first key with a date counts.
+In each of `_UPDATED_KEYS`, `_DATE_KEYS` and `_CREATED_KEYS`, the first key with a date counts.
 """
 
 _UPDATED_LABELS = frozenset(

@@ -107,10 +107,10 @@ INFLECTED_LANGUAGES = frozenset(_QUESTION_WORDS)
 """Languages besides English that have a stemmer and question words."""
 
 UNCERTAIN_WEIGHT = 0.25
-"""Weight of probable function words, such as a pair with part of a Chinese function word."""
+"""Weight of probable function words, such as a character pair with part of a Chinese one."""
 
 PARTICLE_WEIGHT = 0.5
-"""Weight of a character pair with part of a Japanese particle or ending."""
+"""Weight of a character pair that contains part of a Japanese particle or ending."""
 
 _MIN_FUNCTION_WORDS = 3
 """A language is detected only if a text has at least this many of its function words."""
@@ -138,7 +138,7 @@ _JAPANESE_ENDING = re.compile(
 """A run of Japanese particles, auxiliaries and verb endings."""
 
 _OKURIGANA = 2
-"""Maximum length of a hiragana run that always counts as an ending or a particle."""
+"""A hiragana run of at most this length always counts as an ending or a particle."""
 
 _CHINESE_FUNCTION_WORDS = re.compile(
     "为什么|為什麼|怎么样|怎么办|怎么|怎麼|怎样|如何|什么|甚麼|什麼|为何|哪些|哪个|哪里|哪儿|多少"
@@ -153,7 +153,7 @@ _MAX_CHARACTERS = 2000
 """Maximum characters of prose that are examined to detect its language."""
 
 _PROBE_LETTERS = 4
-"""Minimum letters of a probe word. Shorter ones are in English vocabularies as parts of words."""
+"""Minimum letters of a probe word. English vocabularies have shorter ones as parts of words."""
 
 _PROBE_CHARACTERS = {
     "zh": "这说对还没经过时样给问让为个设开关么请该应们",

@@ -17,7 +17,7 @@ STOP_WORDS = frozenset(
     " your what which when why where who if not no there has have had will would should could into "
     "about than then so but any all".split()
 )
-"""English function words, ignored in a query unless they are quoted or the only words."""
+"""English function words. In a query with other words, they are ignored unless quoted."""
 
 WORD_CACHE_SIZE = 1 << 14
 """Entries in each cache that maps a word to a result. Four times as many would take 90 MB."""
@@ -151,7 +151,7 @@ def name_key(name: str) -> str:
 
 
 def name_keys(names: Sequence[str]) -> list[str]:
-    """Return the `name_key` of each name, ten times faster than separate calls do."""
+    """Return the `name_key` of each name, ten times faster than with separate calls."""
     if not names:
         return []
     lines = "\n".join(name.replace("\n", " ") for name in names)
@@ -232,7 +232,10 @@ def _split_raw_word(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:
-    """Return a word and, if the word is a CJK pair, the characters of the pair."""
+    """Return a word and, if the word is a CJK pair, the characters of the pair.
+
+    The second character is left out if the next word, `following`, begins with it.
+    """
     if len(word) == 1 or not has_cjk(word):
         return (word,)
     # if the next word begins with the second character, the character is returned there
@@ -334,7 +337,7 @@ def shorten_heading(path: str) -> str:
 
 
 def _half_length(costs: list[float]) -> int:
-    """Return how many characters at the start of a heading fill half of its token limit."""
+    """Return how many characters at the start of a heading fit in half of the token limit."""
     spent = 0.0
     for count, cost in enumerate(costs):
         spent += cost
@@ -361,13 +364,13 @@ INVISIBLE = re.compile(
 )
 
 MAX_JOINERS = 3
-"""Maximum selectors or joiners in a row in any writing system. A longer run hides text."""
+"""No writing system has more selectors or joiners in a row. A longer run hides text."""
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
     "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
-"""A letter of a script in which a zero-width space ends a word, such as Thai or Khmer."""
+"""A letter of Thai, Khmer or another script in which a zero-width space ends a word."""
 
 _DIRECTION_CONTEXT = 100
 """Characters on each side of a direction mark that are searched for right-to-left letters."""
@@ -496,7 +499,7 @@ def text_digest(text: str) -> str:
 
 
 def query_id(query: str) -> str:
-    """Return a digest of a query that ignores case and spacing."""
+    """Return a digest of a query, ignoring case and spacing."""
     return text_digest(" ".join(query.casefold().split()))
 
 

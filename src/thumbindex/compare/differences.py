@@ -185,7 +185,7 @@ def _exact_token_difference(first: TokenizedText, second: TokenizedText) -> str 
 
 
 def _word_difference(first: TokenizedText, second: TokenizedText) -> str | None:
-    """Return a word only in `first` and a word only in `second`, or report a changed order."""
+    """Return a word from each text that the other lacks, or report a different order."""
     stems = [_token_texts(text.stems) for text in (first, second)]
     mine, yours = Counter(stems[0]), Counter(stems[1])
     if mine - yours and yours - mine:
@@ -304,7 +304,7 @@ def _kind_difference(first: Chunk, second: Chunk) -> str | None:
 
 
 def _heading_difference(first: Chunk, second: Chunk) -> str | None:
-    """Return the headings of two short texts if the headings differ in more than added words."""
+    """Return the headings of two short texts if `text_difference` tells the headings apart."""
     if not _has_fewer_words(first.text, _MIN_STANDALONE_WORDS):
         return None
     mine, yours = (" > ".join(chunk.heading_path) for chunk in (first, second))
@@ -314,7 +314,7 @@ def _heading_difference(first: Chunk, second: Chunk) -> str | None:
 
 
 def _have_unrelated_headings(first: Chunk, second: Chunk) -> bool:
-    """Return whether the last headings of two chunks, titles aside, have no word in common."""
+    """Return whether the last headings of two chunks, ignoring titles, have no word in common."""
     if len(first.heading_path) < 2 or len(second.heading_path) < 2:
         return False
     mine, yours = set(words(first.heading_path[-1])), set(words(second.heading_path[-1]))

@@ -108,7 +108,7 @@ def tokenize_note(text: str) -> NoteWords:
 
 
 def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[WordSpan, ...]:
-    """Return where a quotation occurs in a note, which may have more words between the parts."""
+    """Return where a quotation occurs in a note, with or without other words between the parts."""
     spans = []
     for first in islice(_occurrences(parts[0], note, 0), _MAX_CANDIDATES) if parts else ():
         last = first + len(parts[0]) - 1
@@ -230,7 +230,10 @@ def _words(text: str) -> list[str]:
 def _occurrences(
     part: Sequence[str], note: NoteWords, after: int, within: int | None = None
 ) -> Iterator[int]:
-    """Yield where a part starts in a note: at word `after` or at most `within` words later."""
+    """Yield each word position in a note at which a part of a quotation starts.
+
+    The positions range from `after` to `within` words later. None for `within` sets no limit.
+    """
     phrase = f" {' '.join(map(str.casefold, part))} "
     if after >= len(note.starts):
         return

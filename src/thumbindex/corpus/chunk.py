@@ -261,7 +261,7 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
 def _end_with_fence(
     source: SourceText, fragment: Fragment, block: Block, end: int, last: int, maximum: int
 ) -> int:
-    """Return the end of `fragment`, or of the closing fence if the fence comes next and fits."""
+    """Return where `fragment` ends, with the closing fence if that comes next and fits."""
     if end < last or last == block.end:
         return fragment.end
     closed = source.trim(last, block.end)

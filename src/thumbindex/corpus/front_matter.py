@@ -206,7 +206,7 @@ class FrontMatter:
         )
 
     def text(self, *keys: str) -> str:
-        """Return the text of the first key with a text, on one line; empty if there is none."""
+        """Return the text of the first of `keys` that has one, on one line; empty if none has."""
         for key in keys:
             value = self._value(key)
             if isinstance(value, (str, int, float)) and (text := " ".join(str(value).split())):

@@ -1,8 +1,8 @@
 """Read the dates of each file's first and last commit with git.
 
 Git runs in a temporary bare repository with the objects of the real repository. The configuration,
-hooks, attributes and remotes of the real repository are not used. A repository with an unusual
-layout, or with references to outside files, has no dates.
+hooks, attributes and remotes of the real repository are not used. No dates are read from a
+repository that has an unusual layout or refers to files outside it.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def find_repository(root: Path) -> Repository | None:
 
 
 def _git_directories(tree: Path) -> tuple[Path, Path] | None:
-    """Return a work tree's own and shared git directories, which differ in a linked work tree.
+    """Return a work tree's git directory, and the one that it shares with other work trees.
 
-    Returns None if the layout is unusual.
+    The two differ only in a linked work tree. Returns None if the layout is unusual.
     """
     inner = tree / ".git"
     if inner.is_symlink():

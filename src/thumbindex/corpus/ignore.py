@@ -19,7 +19,10 @@ from thumbindex.settings import CorpusSettings
 
 
 PathCache = dict[str, tuple[str, ...]]
-"""Maps a folder or symlink to its equivalent paths. Valid only until a folder changes on disk."""
+"""Maps a folder or symlink to all paths in the root that lead to the same place.
+
+Valid only until a folder changes on disk.
+"""
 
 
 def is_private_by_glob(root: str, path: str, settings: CorpusSettings, cache: PathCache) -> bool:

@@ -120,7 +120,7 @@ def _has_too_many_brackets(piece: str) -> bool:
 
 
 MAX_HEADING_CHARS = _MAX_INLINE_CHARS
-"""Maximum characters kept of a heading or title, because every chunk below repeats it."""
+"""Maximum characters kept of a heading or title. Every chunk below a heading repeats it."""
 
 
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
@@ -231,7 +231,7 @@ class SplitMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of Markdown. Lines count from 0, and `end` is exclusive."""
+    """A block of Markdown. Lines are numbered from 0, and `end` is exclusive."""
 
     split_mode: SplitMode
     kind: BlockKind

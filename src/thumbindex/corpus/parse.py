@@ -23,7 +23,7 @@ from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible, strip_markup
 
 MAX_TAGS = 10_000
-"""Maximum tags stored per note. Further tags are searchable only as words."""
+"""Maximum tags stored per note. Further tags can be found only as words of the text."""
 
 _WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")

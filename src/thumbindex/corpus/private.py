@@ -1,7 +1,7 @@
 """Decide which notes are private: by a glob, by the key `private` in the front matter, or by a tag.
 
-If in doubt, a note is private. The key and the tags are searched for in the plain text, because
-parsers of YAML, TOML and Markdown fail on text that people still understand.
+In case of doubt, a note is private. The key and the tags are searched for in the plain text,
+because parsers of YAML, TOML and Markdown fail on text that people still understand.
 `tests/corpus/private-forms.md` lists all forms.
 """
 
@@ -73,10 +73,9 @@ _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
 def _head_blocks(text: str, below_title: bool) -> Iterator[tuple[str, bool]]:
-    """Yield each block at the start of a text that may be meant as front matter.
+    """Yield each block that may be meant as front matter, and whether the block is fenced.
 
-    The blocks are comments and fenced blocks, then the first paragraph. The flag of a block is True
-    if the block is fenced.
+    The blocks are the comments and fenced blocks at the start of a text, then the first paragraph.
     """
     lines = text.split("\n")
     position = 0
@@ -186,7 +185,7 @@ _KEY_AND_VALUE = re.compile(
     rf"|(?P<word>[^\S\n]*+{_QUOTE}*+[\w.-]++{_QUOTE}*+[^\S\n]*+(?:$|[,;}})\]\#])))?",
     re.M,
 )
-"""The key with a `:` or `=`, and the value in a group for the kind: `no`, `empty` or `word`."""
+"""The key, a `:` or `=`, and the value in one of the named groups `no`, `empty` and `word`."""
 
 _KEY_ALONE = re.compile(
     r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M
@@ -198,7 +197,7 @@ _KEY_IN_PROSE = re.compile(
     rf"private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})",
     re.M,
 )
-"""A line of prose, but no list item, that begins with the key: `**private**: yes`."""
+"""A line of prose (not a list item) that begins with the key: `**private**: yes`."""
 
 _KEY_IN_BRACES = re.compile(
     r"^(?:export\b[^\n{]*+)?[ \t\[]*+\{(?:[^\n]*[{,])?"
@@ -292,7 +291,7 @@ _LINK_OR_ANCHOR = re.compile(
     r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
     r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # an anchor: {#heading}
 )
-"""A link to a heading or an anchor, or an anchor itself: in each, a `#` begins no tag."""
+"""A link to a heading or an anchor, or an anchor itself. A `#` in these does not begin a tag."""
 
 
 def _tags_in(text: str) -> Iterator[str]:

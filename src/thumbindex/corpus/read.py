@@ -115,8 +115,8 @@ def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Probl
 def read_inside(root: str, path: str, max_bytes: int) -> bytes | str | int:
     """Read a file in the folder `root`, a real path.
 
-    Returns the reason if the file cannot be read or its real path is outside `root`. Returns the
-    size of a file larger than `max_bytes`.
+    Returns the reason if the file cannot be read or its real path is outside `root`. If the file is
+    larger than `max_bytes`, returns its size instead.
     """
     try:
         descriptor = _open_inside(root, os.path.realpath(path))
@@ -180,7 +180,7 @@ def _open_steps(root: str, path: str) -> int:
 
 
 def _open_and_compare(real: str) -> int | None:
-    """Open a file by its full path (Windows). Return None if the path was redirected meanwhile."""
+    """Open a file by its full path (Windows). Return None if the path now leads elsewhere."""
     descriptor = os.open(real, _FLAGS)
     current = os.path.realpath(real)
     try:
@@ -193,7 +193,7 @@ def _open_and_compare(real: str) -> int | None:
 
 
 def too_large_problem(path: str, size: int, settings: CorpusSettings) -> Problem:
-    """Report a file over the maximum size."""
+    """Return a problem that reports a file over the maximum size."""
     return Problem(
         path,
         None,

@@ -132,7 +132,7 @@ def _find_close(close: str, text: str, start: int, missing: set[str]) -> int:
 
 
 def _closing_offsets(marks: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
-    """Map the index of each `%%` and run of backticks in `marks` to two offsets.
+    """For each `%%` or backtick run in `marks`, map its index to a pair of offsets:
 
     first: end of the next identical mark in the paragraph, or -1
     second: end of the next `%%` in the text, or -1 (always -1 for backticks)
@@ -185,7 +185,7 @@ def cut_at_words(
 def cut_sentences(
     source: SourceText, start: int, end: int, maximum: int
 ) -> Iterator[tuple[int, int]]:
-    """Cut a paragraph at sentences into parts of similar size, each at most `maximum` long."""
+    """Cut a paragraph between sentences into parts of similar size, at most `maximum` long."""
     for first, last in cut_at_words(source, start, end, _MAX_SPLITTER_CHARS):
         part = source.text[first:last]
         if not _BREAK.search(part):
@@ -202,10 +202,10 @@ def cut_sentences(
 
 
 def split_sentences(text: str, size: int) -> list[str]:
-    """Pack sentences into parts of at most `size` characters.
+    """Split a text between sentences into parts of at most `size` characters.
 
-    Longer sentences are split at phrases, words or letters. The result is that of LlamaIndex's
-    SentenceSplitter, which is slow to import.
+    Longer sentences are split at phrases, words or letters. The result is the same as that of
+    LlamaIndex's SentenceSplitter, which is slow to import.
     """
     packed = [""]
     for unit in _split_units(text, size):

@@ -72,7 +72,10 @@ def _real_folder(root: Path) -> str:
 
 
 class _Walk:
-    """A walk through the folder `root`, a real path. With `only`, all other paths are skipped."""
+    """A walk through the folder `root`, a real path.
+
+    If `only` is given, all other paths are skipped.
+    """
 
     def __init__(
         self, root: str, settings: CorpusSettings, only: frozenset[str] | None = None
@@ -229,7 +232,7 @@ It differs from any real time, so the next listing compares digests.
 """
 
 _RACY_NS = 2_000_000_000
-"""The time of a file is not stored if the file was written less than this before the listing.
+"""The time of a file written less than this many nanoseconds before a listing is not stored.
 
 FAT has the coarsest times of all file systems in use: 2 seconds.
 """
@@ -333,7 +336,7 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
 
 
 def _ancestors_and_self(path: str) -> list[str]:
-    """Return the folders that contain a path, outermost first, and the path."""
+    """Return the folders that contain a path, outermost first, and then the path itself."""
     parts = path.split("/")
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 

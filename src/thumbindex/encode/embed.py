@@ -44,7 +44,7 @@ def open_tokenizer(path: Path, window: int) -> Any:
 MAX_BYTES_PER_TOKEN = 6
 """The token counter counts at least one token for this many bytes of text.
 
-WordPiece makes even a long unknown word a single token.
+Without this minimum, a long unknown word would count as a single token.
 """
 
 _BUNDLED_WINDOW = 256
@@ -107,7 +107,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return the number of usable cores, at most four: memory bandwidth limits more workers."""
+    """Return the number of usable cores, at most four. Memory bandwidth limits more workers."""
     return min(4, count_cores())
 
 
@@ -152,7 +152,7 @@ class _Embedder:
 
 
 _SHIPPED_GRAPH = "onnx-1"
-"""Stands for the precision in fingerprints if the model ships its own ONNX graph."""
+"""Takes the place of the precision in the fingerprint of an `OnnxEmbedder`."""
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 

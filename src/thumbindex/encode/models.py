@@ -135,8 +135,8 @@ class ModelCard:
 def read_card(folder: Path, name: str, *, torch: bool = False) -> ModelCard:
     """Read a model folder in the layout of sentence-transformers; raise ModelError if invalid.
 
-    The card has the ONNX graph that the folder ships. If `torch` is set or the model is not
-    portable, torch weights take precedence over the graph.
+    The card's `graph` is None if the folder has torch weights and either `torch` is set or the
+    model is not portable.
     """
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
