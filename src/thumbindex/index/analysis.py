@@ -38,8 +38,8 @@ _LANGUAGE_SAMPLE = 300
 """Number of characters at the start of a chunk that are used to detect its language."""
 
 LANGUAGE_MARK = ":"
-"""First character of stems in `INFLECTED_LANGUAGES`. The language code follows, so that the stems
-of a language are adjacent in the sorted terms of a segment.
+"""First character of a stem in one of `INFLECTED_LANGUAGES`. The language code comes next, so that
+all stems of a language are adjacent in the sorted terms of a segment.
 """
 
 _russian = RussianStemmer()
@@ -132,7 +132,10 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
 
 
 def analyze_document(document: Document) -> AnalyzedFields:
-    """Analyze the fields of a document. A match in these fields counts for every chunk."""
+    """Analyze the fields of a document.
+
+    A match in these fields counts for every chunk of the document.
+    """
     return _stemmed(
         {
             "title": document.title,

@@ -32,7 +32,7 @@ class PostingList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldLengths:
-    """The number of words in a field: by chunk or document id, and in total for each document."""
+    """The number of words in a field, by chunk or document id, and the total of each document."""
 
     by_id: Floats
     mean: float
@@ -154,8 +154,8 @@ class Scorer:
     ) -> tuple[list[int], list[float], list[float]]:
         """Return the ids, scores and matched fractions of the best chunks.
 
-        The fraction is the idf of the matched terms, divided by that of all terms in the query.
-        Ties are broken by id.
+        A chunk's matched fraction is the total idf of the terms that the chunk matches, divided by
+        the total idf of all terms in the query. Ties are broken by id.
         """
         shares = self._matched_idf / self._total_idf if self._total_idf else self._matched_idf
         coverage = self._weights.coverage
@@ -183,7 +183,7 @@ def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
 
 
 def idf(frequency: int, total: int) -> float:
-    """Return the inverse document frequency of a term in `frequency` of `total` texts."""
+    """Return the inverse document frequency of a term found in `frequency` of `total` texts."""
     return float(np.log(1 + (total - frequency + 0.5) / (frequency + 0.5)))
 
 

@@ -128,8 +128,8 @@ def switch_build(folder: Path, build: int, words: str | None = None) -> bool:
     """Make `build` the current build, and delete all other builds.
 
     Changes nothing and returns False if `build` does not exist or `words` is outdated. `words` is
-    an earlier result of `words_generation`; None skips this test. The caller holds the `rebuild`
-    lock.
+    an earlier result of `words_generation`, or None to skip this check. The caller holds the
+    `rebuild` lock.
     """
     with hold_lock(IndexPaths(folder).lock):
         paths = IndexPaths(folder).of_build()

@@ -43,7 +43,10 @@ class RowSource(Protocol):
     def documents(
         self, rows: Sequence[int] | None = None
     ) -> list[tuple[int, str, str, DocumentTimes, str]]:
-        """Return row id, path, title, times and attributes of the documents in `rows`, or all."""
+        """Return row id, path, title, times and attributes of documents.
+
+        `rows` are row ids. None returns all documents.
+        """
 
     def document_times(self) -> dict[int, tuple[Any, ...]]:
         """Return the times of all documents, keyed by row id."""
@@ -161,9 +164,9 @@ class StoreCatalog(CatalogLayout):
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
-        """The document frequencies of abbreviations, keyed by short form and by long form.
+        """Maps a form to its abbreviations and the number of documents that define each of them.
 
-        `form_key` makes the key of a long form.
+        The keys are short forms, and long forms as converted by `form_key`.
         """
         by_form: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
         for abbreviation, count in Counter(

@@ -14,7 +14,7 @@ from thumbindex.text import text_key
 
 
 def embedded_keys(store: Store) -> set[bytes]:
-    """Return the vector keys of all texts of an index: chunks, and the vocabulary of `expand`."""
+    """Return the vector keys of an index's texts: chunks, and the vocabulary of stage `expand`."""
     terms = json.loads(store.meta("vocabulary", "[]"))
     keys = {key for (key,) in store.fetch("SELECT DISTINCT key FROM chunks")}
     return keys.union(map(text_key, terms))
@@ -60,7 +60,7 @@ def chunk_vectors(store: Store, rows: Sequence[int]) -> dict[int, Vector]:
 
 
 def chunk_matrix(store: Store, rows: Sequence[int]) -> tuple[list[int], Matrix]:
-    """Load the vectors of chunks. Return row ids, and a matrix with the vector of each.
+    """Load the vectors of chunks. Return their row ids, and a matrix with one vector per row id.
 
     Chunks without a vector are omitted.
     """

@@ -20,7 +20,7 @@ def document_versions(store: Store, paths: Iterable[str]) -> dict[str, tuple[str
 
 
 def newest_time(store: Store) -> float:
-    """Return the latest modification time of all indexed files, in seconds; 0 without files."""
+    """Return the latest modification time of indexed files in seconds, or 0 if there are none."""
     return float(store.fetch("SELECT coalesce(max(modified), 0) FROM documents")[0][0])
 
 
@@ -59,7 +59,7 @@ def set_commit_days(store: Store, days: Mapping[str, tuple[str, str]]) -> None:
 
 
 def mark_dates_unknown(store: Store) -> None:
-    """Mark the documents whose commits were never read as having no commits."""
+    """If a document's commits were never read, store that the document has no commits."""
     store.execute(
         "UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL"
     )

@@ -29,8 +29,8 @@ def clusters(
     """Merge pairs into clusters, and return the sorted cluster of each member.
 
     `pairs` are merged in the given order. A pair is skipped if the merged cluster would contain two
-    texts that the user marked as distinct. `texts` contains the numbers of the texts with a
-    decision, keyed by member.
+    texts that the user marked as distinct. `texts` contains only members whose text has a decision,
+    and maps each to the number of its text.
     """
     # each member's cluster, and the texts in this cluster that have a decision
     of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in chain.from_iterable(pairs)}

@@ -105,7 +105,7 @@ class DuplicateTables:
         return sorted(self._db.fetch(f"SELECT {_PAIR_COLUMNS} FROM duplicate_pairs"))
 
     def merged_pairs(self) -> list[tuple[int, int, float]]:
-        """Return the pairs that are merged: both row ids and the cosine."""
+        """Return both row ids and the cosine of each merged pair."""
         return self._db.fetch(
             "SELECT first, second, cosine FROM duplicate_pairs WHERE zone = 'same'"
         )
@@ -177,8 +177,8 @@ class DuplicateTables:
     def save_findings(self, findings: DuplicateFindings, decided: Collection[str] = ()) -> None:
         """Store all findings except pairs (see `add_pairs`). Skips chunks that no longer exist.
 
-        `decided` are the digests of texts with a decision of the user. If a new chunk has a decided
-        text, readers reload the duplicates.
+        `decided` contains the digests of texts about which the user has made a decision. If a new
+        chunk has one of these texts, readers reload the duplicates.
         """
         rows = [row for row, *_ in findings.digests]
         present = {

@@ -65,7 +65,10 @@ class FilterIndex:
         return bool(self.documents_matching(condition).any())
 
     def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or directories and paths, that are most similar to a value."""
+        """Return the names that are most similar to a value.
+
+        These are tags, or directories and paths, depending on `field`.
+        """
         if field != "title":
             return nearest(
                 field, value, self._tag_names if field == "tag" else self._folders_and_paths
@@ -182,7 +185,7 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
 
 
 def matches_filters(document: Document, filters: Filters) -> bool:
-    """Return whether a document passes all filters. A match of any path glob suffices."""
+    """Return whether a document passes all filters. If there are path globs, one must match."""
     if document.path in filters.without:
         return False
     if filters.path and not any(matches_glob(glob, document.path) for glob in filters.path):

@@ -23,7 +23,7 @@ from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.text import query_id
 
 MAX_QUESTIONS = 10_000
-"""`change_judgments` raises UsageError if more questions than this would have judgments."""
+"""Maximum number of judged questions. `change_judgments` raises UsageError if it is exceeded."""
 
 
 def read_judgments(paths: IndexPaths) -> tuple[JudgedQuery, ...]:

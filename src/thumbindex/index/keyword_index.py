@@ -249,7 +249,7 @@ class SegmentKeywordIndex:
         return len(self._locked(lambda postings: postings.form_postings("body", text)).ids)
 
     def _chunk_mask(self, ids_by_field: Mapping[str, Any]) -> Mask:
-        """Return a mask of the given chunks, and of all chunks of the given documents."""
+        """Return a mask of the chunks in `ids_by_field` and of the chunks of its documents."""
         chunks = np.zeros(len(self._catalog), dtype=np.bool_)
         documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
         for field, ids in ids_by_field.items():
@@ -317,7 +317,7 @@ class KeywordWriter:
         documents: Iterable[tuple[int, Document]],
         chunks: Iterable[tuple[int, Chunk, str]],
     ) -> None:
-        """Remove and add rows. Each chunk comes with its language.
+        """Remove and add rows. Each chunk comes with the language of its document.
 
         Row ids of documents are negative, and row ids of chunks are positive.
         """

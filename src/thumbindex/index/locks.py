@@ -16,7 +16,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.files import as_storage_errors, make_folder, storage_error, write_atomically
 
 _PROBE_SECONDS = 0.2
-"""How long `publish_run` retries a lock that `is_held` in another process may briefly hold."""
+"""How long `publish_run` waits for the lock: another process may hold it briefly in `is_held`."""
 
 
 @contextmanager
@@ -82,8 +82,8 @@ class WatchLock:
     def try_lock(self) -> int:
         """Take or keep the lock. Return 0 if another process has the lock.
 
-        Otherwise, return how often this process has taken the lock. If the lock's file was deleted
-        with the index, lock a new file. Raises StorageError.
+        Otherwise, return how many times this process has taken the lock. If the lock's file was
+        deleted with the index, lock a new file. Raises StorageError.
         """
         if self._lock.is_locked and _inode(self._path) != self._inode:
             self._lock.release()

@@ -69,7 +69,7 @@ def _path_digests(store: Store, paths: Iterable[str]) -> dict[bytes, str]:
 
 
 def remove_private_notes(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
-    """Remove documents in a transaction, with the user's decisions and judgments about them.
+    """Remove documents and the user's decisions and judgments about them, inside a transaction.
 
     Marks an erasure as due, because the index's files still contain the texts. `is_new` means that
     a file has become private. Then an erasure is due even if the document was removed before.

@@ -22,7 +22,7 @@ from thumbindex.text import embedded_text, text_key
 def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:
     """Return the vector key of every chunk.
 
-    Call this before locking the store, because it takes half of the time of storing a document.
+    Call this before locking the store, because it is half of the work of storing a document.
     """
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 

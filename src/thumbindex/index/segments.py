@@ -38,7 +38,7 @@ from thumbindex.index.files import fsync_folder
 from thumbindex.ports import IntArray
 
 UintArray = npt.NDArray[np.uint32]
-"""Used for large arrays, because `IntArray` takes twice as much memory."""
+"""Type of large arrays. An `IntArray` would take twice as much memory."""
 
 SUFFIX = ".seg"
 
@@ -256,7 +256,7 @@ class SegmentField:
 
 
 def _offsets(lengths: IntArray) -> array[int]:
-    """Return the offset of each part, given the `lengths`, and the end of the last part."""
+    """Return the offsets of adjacent parts with these `lengths`, and the end of the last part."""
     # reading a single item is faster than from a NumPy array
     return array("Q", np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64).tobytes())
 
@@ -572,8 +572,8 @@ def _counts(heads: IntArray, tails: IntArray) -> IntArray:
 def _doc_id_mask(ends: IntArray, tails: IntArray) -> npt.NDArray[np.bool_]:
     """Return a mask over the values in several posting lists that is True for document ids.
 
-    `ends` are the positions at which the lists end. `tails` counts the frequencies in each list,
-    which follow its document ids.
+    `ends` are the positions at which the lists end. `tails` contains the number of frequencies in
+    each list. The frequencies follow the list's document ids.
     """
     mask = np.ones(int(ends[-1]) if len(ends) else 0, dtype=np.bool_)
     before = np.cumsum(tails) - tails
@@ -582,7 +582,7 @@ def _doc_id_mask(ends: IntArray, tails: IntArray) -> npt.NDArray[np.bool_]:
 
 
 def _deltas(values: IntArray | UintArray, starts: IntArray) -> IntArray:
-    """Return the gaps between numbers. The first number of each group stays unchanged."""
+    """Return the gaps between numbers. The numbers at `starts` begin a group and do not change."""
     numbers = values.astype(np.int64)
     deltas = np.diff(numbers, prepend=0)
     deltas[starts] = numbers[starts]

@@ -99,8 +99,8 @@ def _vectors(
 ) -> FaissVectors:
     """Return the vectors of `last`, or an updated copy if chunks have changed since.
 
-    `last.vectors` is never changed itself, because running searches use it. If the model has
-    changed, all vectors are loaded.
+    `last.vectors` is not modified, because running searches use it. If the model has changed, all
+    vectors are loaded.
     """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
         return load_vectors(store)

@@ -83,7 +83,10 @@ class SqliteFile:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection of this thread's enclosing block, or else an idle or new one."""
+        """Yield the connection of this thread's enclosing block.
+
+        Outside of such a block, yield an idle or new connection.
+        """
         current: sqlite3.Connection | None = getattr(self._thread, "db", None)
         if current is not None:
             yield current
@@ -162,7 +165,8 @@ class SqliteFile:
     def _enable_wal(self, db: sqlite3.Connection) -> None:
         """Switch the file to a write-ahead log.
 
-        SQLite does not wait if two processes do this to a new file at once, so this retries.
+        If two processes do this to a new file at once, SQLite fails without waiting. Then this
+        retries.
         """
         deadline = time.monotonic() + self._busy_seconds
         while True:

@@ -144,7 +144,10 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- documents
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return the stored file states of the documents at `paths`, or of all, keyed by path."""
+        """Return the stored file states of the documents at `paths`, keyed by path.
+
+        None returns the states of all documents.
+        """
         sql = "SELECT path, size, mtime_ns, inode, digest, ctime_ns FROM documents"
         rows = (
             self.fetch(sql)
@@ -453,7 +456,7 @@ class Store(SqliteFile):
     # -------------------------------------------------------------- links and problems
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
-        """Return the links of the documents at `paths`, or of all.
+        """Return the links of the documents at `paths`, or of all documents.
 
         Each link comes with the path of its document and the link's ordinal in the document. The
         result is sorted by path and ordinal.

@@ -78,9 +78,9 @@ class UnionDocuments:
 class UnionCatalog(CatalogLayout):
     """Catalog of several folders, which are identified by their positions in `parts`.
 
-    Texts and names are loaded from each folder's own catalog. A local id is the id of a chunk or
-    document in that catalog. The id in the union is the local id plus the folder's `chunks_before`
-    or `documents_before`.
+    Texts and names are loaded from the folders' catalogs. A local id is the id of a chunk or
+    document in the catalog of its folder. The id in the union is the local id plus the folder's
+    `chunks_before` or `documents_before`.
     """
 
     def __init__(self, parts: Sequence[Catalog]) -> None:
@@ -97,11 +97,11 @@ class UnionCatalog(CatalogLayout):
     # -------------------------------------------------------------- local ids
 
     def chunk(self, part: int, local: int) -> ChunkId:
-        """Return the id of a chunk in the union."""
+        """Convert the local id of a chunk to its id in the union."""
         return ChunkId(self.chunks_before[part] + local)
 
     def document(self, part: int, local: int) -> DocumentId:
-        """Return the id of a document in the union."""
+        """Convert the local id of a document to its id in the union."""
         return DocumentId(self.documents_before[part] + local)
 
     def locate_document(self, document: DocumentId) -> tuple[int, DocumentId]:
@@ -110,7 +110,10 @@ class UnionCatalog(CatalogLayout):
         return part, DocumentId(document - self.documents_before[part])
 
     def split(self, ids: Sequence[ChunkId]) -> Iterator[tuple[int, IntArray, list[ChunkId]]]:
-        """Group chunks by folder: yield the folder, positions in `ids`, and local ids."""
+        """Group chunks by folder.
+
+        Yields each folder, the positions of its chunks in `ids`, and their local ids.
+        """
         numbers = np.array(ids, dtype=np.int64)
         of = np.searchsorted(self.chunks_before, numbers, side="right") - 1
         for part in np.unique(of).tolist():

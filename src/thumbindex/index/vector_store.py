@@ -32,7 +32,7 @@ stored, because all vectors have length 1.
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors of any length in stored form. Raises ModelError if a number is not finite.
+    """Return vectors of any norm in stored form. Raises ModelError if a number is not finite.
 
     If `matrix` is the result of `unpacked`, the original stored form is restored.
     """
@@ -70,7 +70,7 @@ class VectorStore(SqliteFile):
     """The vectors of one model.
 
     Several processes may read and write the file concurrently. A vector is kept as long as any
-    index contains the text.
+    index contains its text.
     """
 
     schema = "vectors.sql"

@@ -26,7 +26,7 @@ limits FAISS.
 """
 
 TIE_MARGIN = 16
-"""`FaissVectorIndex.search` fetches this many vectors beyond `limit`, to detect ties at the end."""
+"""`FaissVectorIndex.search` fetches this many vectors beyond `limit`, to find ties at the limit."""
 
 Float16Matrix = npt.NDArray[np.float16]
 
@@ -68,9 +68,9 @@ class FaissVectors:
     """Row ids of chunks and their vectors, in an immutable FAISS index."""
 
     def __init__(self, dimensions: int, count: int, parts: Iterable[Part]) -> None:
-        """Copy at most `count` rows with their vectors, part by part, to save memory.
+        """Copy at most `count` rows with their vectors, part by part to save memory.
 
-        Raises IndexDamagedError if a part has other dimensions.
+        Raises IndexDamagedError if a part's vectors do not have `dimensions` dimensions.
         """
         faiss = _faiss()
         self.dimensions = dimensions
@@ -164,7 +164,10 @@ def _highest(cosines: Any, min_cosine: float, limit: int) -> Any:
 
 
 def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, limit: int) -> Any:
-    """Limit a mask to `limit` per row. Of the ties for the last place, keep the lowest row ids."""
+    """Limit a mask to `limit` columns per row.
+
+    Of the ties for the last place, keep those with the lowest row ids.
+    """
     # thousands of vectors may tie, if one text has many copies
     for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit).tolist():
         columns = np.flatnonzero(chosen[row])

@@ -56,12 +56,12 @@ GIT_FAILURE = "git_failure"
 """Meta key for the reason why a folder's Git commits could not be read."""
 
 MAX_VECTOR_RATIO = 2
-"""Unused vectors are deleted if the ratio of stored to used vectors exceeds this. Some are kept,
-because a checkout or sync may bring their texts back.
+"""Unused vectors are deleted if the ratio of stored to used vectors exceeds this. Until then, they
+are kept, because a checkout or sync may bring their texts back.
 """
 
 MIN_VECTORS = 1000
-"""If fewer vectors are used, the ratio is computed as if this many were used."""
+"""For `MAX_VECTOR_RATIO`, at least this many vectors count as used."""
 
 
 def mark_words_changed(store: Store) -> None:
@@ -138,7 +138,7 @@ class Writer:
         """Commit a batch, and return the number of skipped paths.
 
         A path is skipped if its stored state differs from `batch.expected_states`: another process
-        has written the path, perhaps from a newer file.
+        has stored the file in the meantime, perhaps in a newer version.
         """
         count = _count_paths(batch)
         with self.store.transaction():
@@ -321,9 +321,9 @@ class Writer:
     ) -> None:
         """Store vectors by the keys of their texts, and bump the generation.
 
-        Skips texts that no longer belong to a chunk. The chunks in `rows` are searched first. If
-        `words_generation` is given, the texts are the vocabulary of that generation. The vocabulary
-        is skipped if the words of the index have changed since.
+        Skips texts that no longer belong to a chunk. To find their chunks, `rows` are searched
+        first. If `words_generation` is given, the texts are the vocabulary of that generation. They
+        are all skipped if the words of the index have changed since.
         """
         if not (vectors and self.store.vectors):
             return
