@@ -24,5 +24,7 @@ def read_lines(text: str) -> tuple[int, int]:
         raise UsageError(f"Write `lines` as 12-40, not {text!r}.")
     start, end = int(numbers[0]), int(numbers[1])
     if not 1 <= start <= end:
-        raise UsageError(f"`lines` must start at 1 or later and not end before that: {text!r}.")
+        raise UsageError(
+            f"`lines` must start at 1 or later and end at a later line or the same: {text!r}."
+        )
     return start, end

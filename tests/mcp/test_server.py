@@ -298,7 +298,7 @@ async def test_status_reports_the_index_and_model(server: Server) -> None:
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
-        ("read", {"path": "sync.md", "lines": "9-3"}, "not end before that: '9-3'"),
+        ("read", {"path": "sync.md", "lines": "9-3"}, "end at a later line or the same: '9-3'"),
         ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values; the maximum is 20"),
         ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],

@@ -76,13 +76,15 @@ def read(
     heading: Annotated[
         str | None,
         typer.Option(
-            "--heading", metavar="H", help="Print only the section with this heading (one note)."
+            "--heading",
+            metavar="H",
+            help="Print only the section with this heading; needs one PATH.",
         ),
     ] = None,
     lines: Annotated[
         str | None,
         typer.Option(
-            "--lines", metavar="A-B", help="Print only these lines, such as 12-40 (one note)."
+            "--lines", metavar="A-B", help="Print only these lines, such as 12-40; needs one PATH."
         ),
     ] = None,
     as_json: JsonOption = False,

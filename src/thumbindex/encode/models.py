@@ -326,7 +326,7 @@ def fetch(repository: str, *, torch: bool) -> None:
     ]
     graph = next((name for name in _GRAPHS if name in files), None)
     if torch and (weights or graph is None):
-        require_extra(f"The model {repository} in torch")
+        require_extra(f"The torch version of the model {repository}")
     elif graph is None:
         require_extra(f"The model {repository}, which ships no ONNX file,")
     else:

@@ -226,7 +226,7 @@ class AnswerFrame:
         return [*explanation, answer_footer(self.answer, self.progress, model)]
 
     def _structured(self, room: int, size: CountTokens) -> dict[str, Any]:
-        """Return the structured content around the results, most important first."""
+        """Return the structured content except the results, as much as fits in `room` tokens."""
         answer = self.answer
         required: dict[str, Any] = {
             "answerable": answer.answerable,

@@ -38,8 +38,8 @@ _MAX_WORDS_CHECKED = 12
 """Only this many words of a query are looked up to decide whether the query is about its date."""
 
 _MAX_HEADING_CHUNKS = 2_000
-"""If more chunks are under headings with the query's words, the words are too common to name a
-note.
+"""If more chunks than this are under headings with the query's words, the words are too common to
+name a note.
 """
 
 _MAX_SYMBOLS = 6

@@ -240,7 +240,7 @@ _CACHED_HEADINGS = 8192
 def headings(search: Search, tools: Tools) -> Search:
     """Boost chunks by the fraction of the query's words in their headings.
 
-    Each document keeps its highest score.
+    The boosted scores of each document are scaled so that its highest score does not change.
     """
     stops = function_word_weights(search.text, tools.snapshot.keyword.languages)
     stems = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))

@@ -60,7 +60,7 @@ def merge_terms(query_terms: Sequence[Term], others: Sequence[Sequence[Term]]) -
 
 
 def merge_identifiers(search: Search) -> tuple[Term, ...]:
-    """Return the query's identifiers and words, and the whole identifiers of other phrasings."""
+    """Return the query's identifiers and words. Other phrasings add whole identifiers only."""
     return merge_terms(
         search.identifiers,
         [
