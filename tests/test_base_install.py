@@ -97,7 +97,7 @@ CLI = "import sys; sys.argv[0] = 'thumbindex'; from thumbindex.__main__ import m
 def test_vector_search_works_with_an_empty_home(notes, home, tmp_path):
     index = tmp_path / "index"
     assert run(CLI, "index", "--folder", notes, "--index", index).returncode == 0
-    done = run(
+    result = run(
         CLI,
         "query",
         "--folder",
@@ -107,8 +107,8 @@ def test_vector_search_works_with_an_empty_home(notes, home, tmp_path):
         "--json",
         "where does produce stay fresh below my home?",
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["results"][0]["path"] == "cellar.md"
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["results"][0]["path"] == "cellar.md"
 
 
 def test_bundled_model_imports_no_extra_and_writes_no_graph(home, tmp_path):
@@ -119,8 +119,8 @@ open_embedder(EmbedSettings(), offline=True).embed_query("vault")
 from sitecustomize import TRIED
 print(sorted(TRIED))
 """
-    done = run(script)
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    result = run(script)
+    assert (result.stdout.strip(), result.stderr) == ("[]", "")
     assert not list(tmp_path.rglob("*.onnx"))
 
 
@@ -149,9 +149,12 @@ print(
     here.dimensions,
 )
 """
-    done = run(script, repository(tmp_path, graph))
+    result = run(script, repository(tmp_path, graph))
     # the path of the graph is part of the fingerprint
-    assert (done.stdout.split(), done.stderr) == (["True", str(graph == "model.onnx"), "384"], "")
+    assert (result.stdout.split(), result.stderr) == (
+        ["True", str(graph == "model.onnx"), "384"],
+        "",
+    )
 
 
 def test_invalid_graph_file_is_refused(tmp_path):
@@ -194,12 +197,12 @@ def test_error_names_the_missing_extra(setting, notes, weights_only, home, tmp_p
     overrides = [part for override in settings for part in ("--set", override)]
     index = ["--folder", notes, "--index", tmp_path / "index"]
     indexed = run(CLI, "index", *index, *overrides)
-    done = (
+    result = (
         run(CLI, "query", *index, *overrides, "where do apples stay fresh?")
         if setting == "rerank"
         else indexed
     )
-    output = " ".join((done.stdout + done.stderr).split())
+    output = " ".join((result.stdout + result.stderr).split())
     assert "Traceback" not in output
     assert REMEDY in output
 
@@ -234,9 +237,9 @@ def test_server_without_the_models_extra_searches_keywords(notes, weights_only, 
 
 
 def test_package_and_handshake_import_no_extra(notes, home):
-    done = run(
+    result = run(
         "import thumbindex, thumbindex.mcp.server; from sitecustomize import TRIED; "
         # the HTTP client tries `backports` for zstd
         "print(sorted(TRIED - {'backports'}))"
     )
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    assert (result.stdout.strip(), result.stderr) == ("[]", "")

@@ -79,7 +79,7 @@ with Library.open([place / "notes"], index=place / "index", config=config) as li
 def test_no_network_access_with_local_model(tmp_path: Path, real_embedder: object) -> None:
     # without HF_HUB_OFFLINE, which must make no difference
     environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
-    done = subprocess.run(
+    result = subprocess.run(
         [
             sys.executable,
             "-W",
@@ -93,7 +93,7 @@ def test_no_network_access_with_local_model(tmp_path: Path, real_embedder: objec
         text=True,
         timeout=120,
     )
-    assert (done.stdout.strip(), done.returncode) == ("a.md", 0), done.stderr[-2000:]
+    assert (result.stdout.strip(), result.returncode) == ("a.md", 0), result.stderr[-2000:]
 
 
 def test_source_has_no_dynamic_execution_or_network_modules() -> None:
@@ -176,7 +176,7 @@ def test_flags_are_shown_with_passage_and_status(tmp_path: Path) -> None:
     assert answer.structured["results"][0]["flagged"] == note.structured["flagged"] == [warning]
     assert f"\n````\n({warning})" in answer.text
     assert "````note\n# Pears" in note.text
-    assert (status.flagged_count, [each.path for each in status.flagged]) == (1, ["a.md"])
+    assert (status.flagged_count, [flag.path for flag in status.flagged]) == (1, ["a.md"])
 
 
 def test_names_cannot_start_a_line() -> None:

@@ -132,14 +132,14 @@ def test_empty_folder_without_an_index_is_fresh(tmp_path: Path) -> None:
 
 def test_interrupted_query_stops_waiting(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n")
-    began = time.monotonic()
+    started = time.monotonic()
     reader.query(
         "plums",
         wait_fresh=60,
-        interrupted=lambda: time.monotonic() > began + 0.2,
+        interrupted=lambda: time.monotonic() > started + 0.2,
         indexer_starting=lambda: True,
     )
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
     assert pending_requests(reader.opened[0].index_paths.folder) == []
 
 
@@ -178,14 +178,14 @@ def test_touched_or_rebuilt_note_is_no_change(
 
 def test_query_stops_waiting_without_an_indexer(reader: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n")
-    began = time.monotonic()
+    started = time.monotonic()
     answer = reader.query(
         "plums",
         wait_fresh=60,
-        indexer_starting=lambda: time.monotonic() - began < TAKEOVER_SECONDS + 0.5,
+        indexer_starting=lambda: time.monotonic() - started < TAKEOVER_SECONDS + 0.5,
     )
     assert answer.freshness == Freshness(behind=("vault",), without_indexer=("vault",))
-    assert TAKEOVER_SECONDS + 0.5 <= time.monotonic() - began < TAKEOVER_SECONDS + 10
+    assert TAKEOVER_SECONDS + 0.5 <= time.monotonic() - started < TAKEOVER_SECONDS + 10
 
 
 @pytest.mark.parametrize("sign", ["watch", "lock", "work"])

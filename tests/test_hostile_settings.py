@@ -92,7 +92,7 @@ def test_value_in_file_is_accepted_or_reported(key: str, tmp_path: Path) -> None
         return load_config(user_file=tmp_path / "none", config_file=file)
 
     # Python refuses to parse such a number, so the error names the file only
-    digits = [each for each in VALUES if each[:2] != "0x"]
+    digits = [value for value in VALUES if value[:2] != "0x"]
     assert (
         list(
             filter(

@@ -169,13 +169,13 @@ def alphabet(tree: Any) -> Iterator[str]:
 
 
 def seconds(use: PatternUse, text: str) -> float:
-    began = time.perf_counter()
+    started = time.perf_counter()
     if use.anchored:
         use.pattern.match(text)
         use.pattern.fullmatch(text)
     else:
         deque(use.pattern.finditer(text), 0)
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def units(pattern: re.Pattern[str]) -> list[str]:

@@ -29,8 +29,8 @@ def test_query_from_python_uses_only_the_calling_thread(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in THREADS}
     environment["PYTHONPATH"] = str(Path(__file__).parent)
     command = [sys.executable, "-c", f"import json\n{program}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    process_time, thread_time = json.loads(done.stdout)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    process_time, thread_time = json.loads(result.stdout)
     assert process_time < 1.2 * thread_time + 0.02
 
 
@@ -43,10 +43,10 @@ def test_query_works_in_a_deleted_current_directory(tmp_path: Path) -> None:
     query += ["--index", str(tmp_path / "index"), "--set", "encode.embed.model=none"]
     environment = {**os.environ, "PWD": str(deleted), "XDG_CONFIG_HOME": str(tmp_path)}
     command = ["sh", "-c", 'rmdir ../gone; exec "$@"', "sh", *query]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=deleted, env=environment, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, f"{vault}/a.md:3" in done.stdout) == (0, True), done.stderr
+    assert (result.returncode, f"{vault}/a.md:3" in result.stdout) == (0, True), result.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")

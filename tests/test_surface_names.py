@@ -15,7 +15,7 @@ from thumbindex.model import QueryArguments
 from thumbindex.settings import Config
 
 TOOL: Mapping[str, frozenset[str]] = {
-    each["name"]: frozenset(each["inputSchema"]["properties"]) for each in TOOLS
+    tool["name"]: frozenset(tool["inputSchema"]["properties"]) for tool in TOOLS
 }
 
 NOT_IN_A_SHELL = {

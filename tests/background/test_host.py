@@ -39,10 +39,10 @@ def test_indexer_that_cannot_start_is_reported_at_once(vault: Path, tmp_path: Pa
     assert background.notes()[0].startswith(
         "Cannot start indexing ([Errno 2] No such file or directory: '/nowhere/program')"
     )
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(StorageError, match="Cannot start indexing"):
         background.await_words(60)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
     background.stop()
 
 
@@ -115,9 +115,9 @@ def test_first_query_waits_briefly_for_the_embedding_model(
         background = LibraryHost(OpenOptions(), lambda opening: slow, command=[])
         slow = Slow.open([vault], index=index, wait_for_models=False)
         slow.seconds = seconds
-        began = time.monotonic()
+        started = time.monotonic()
         background.await_model()
-        return slow.has_model, time.monotonic() - began
+        return slow.has_model, time.monotonic() - started
 
     assert wait(0.3, indexes)[0]
     ready, seconds = wait(10, indexes)
@@ -135,14 +135,14 @@ def test_library_that_cannot_open_raises_the_error_each_time() -> None:
 def test_query_waits_for_a_first_index_for_a_limited_time(vault: Path, tmp_path: Path) -> None:
     opening = OpenOptions((str(vault),), tmp_path / "index")
     background = LibraryHost(opening, open_library, command=[])
-    began = time.monotonic()
+    started = time.monotonic()
     background.await_words(0.3)
-    assert 0.3 <= time.monotonic() - began < 10
+    assert 0.3 <= time.monotonic() - started < 10
     with open_library(opening) as writer:
         writer.index(words_only=True)
-    began = time.monotonic()
+    started = time.monotonic()
     background.await_words(60)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
 
 
 def test_indexer_command_passes_all_options_and_ignores_modules_in_the_working_directory() -> None:
@@ -211,9 +211,9 @@ def test_disconnected_client_is_dropped_without_waiting_for_indexing(
     background = LibraryHost(
         OpenOptions((str(vault),), tmp_path / "index"), open_library, command=[]
     )
-    began = time.monotonic()
+    started = time.monotonic()
     background.await_words(60, interrupted=lambda: True)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
 
 
 def test_query_on_a_damaged_index_is_retried_after_the_repair(library: Library) -> None:
@@ -243,8 +243,8 @@ def test_damage_without_an_indexer_is_reported_at_once(library: Library) -> None
     def ask() -> None:
         raise IndexDamagedError("A page is broken.")
 
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(IndexDamagedError, match="A page is broken"):
         background.answer_after_repair(ask)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
     background.stop()

@@ -35,11 +35,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def seconds_until(is_so: Callable[[], bool], most: float = 20.0) -> float:
-    began = time.monotonic()
-    while not is_so() and time.monotonic() - began < most:
+    started = time.monotonic()
+    while not is_so() and time.monotonic() - started < most:
         time.sleep(0.02)
     assert is_so()
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
 def watch_lock(tmp_path: Path) -> Path:

@@ -290,10 +290,10 @@ def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
 
     watcher = threading.Thread(target=watch)
     try:
-        began, before = time.perf_counter(), processor_seconds()
+        started, before = time.perf_counter(), processor_seconds()
         for command in tool.index(place):
             run_command(command, place.environment | dict(tool.environment(place)), place.home)
-        record["index seconds"] = time.perf_counter() - began
+        record["index seconds"] = time.perf_counter() - started
         record["index processor"] = max(0.0, processor_seconds() - before)
         watcher.start()
         record |= asyncio.run(ask_all(tool, place, questions))
@@ -313,7 +313,7 @@ def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
 def run_command(command: Command, environment: Mapping[str, str], folder: Path) -> None:
     name = f"`{Path(command[0]).name} {' '.join(command[1:2])}`"
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=folder,
             env=environment,
@@ -323,9 +323,9 @@ def run_command(command: Command, environment: Mapping[str, str], folder: Path) 
         )
     except subprocess.TimeoutExpired:
         raise ToolFailedError(f"{name} timed out after {INDEX_SECONDS:.0f} s") from None
-    if done.returncode:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise ToolFailedError(f"{name} exited with {done.returncode}: {' '.join(last)}")
+    if result.returncode:
+        last = (result.stderr or result.stdout).strip().splitlines()[-1:]
+        raise ToolFailedError(f"{name} exited with {result.returncode}: {' '.join(last)}")
 
 
 Ask = Callable[..., Any]
@@ -471,9 +471,9 @@ def install(tool: Tool, folder: Path) -> str:
         pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *pypi]
         commands += [[sys.executable, "-m", "venv", "--without-pip", str(folder)], pip]
     for command in commands:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        if done.returncode:
-            return " ".join(done.stderr.strip().splitlines()[-1:])[:200]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if result.returncode:
+            return " ".join(result.stderr.strip().splitlines()[-1:])[:200]
     record.write_text(json.dumps(tool.packages), encoding="utf-8")
     return ""
 

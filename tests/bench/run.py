@@ -134,12 +134,12 @@ def measure_start(subject: Subject) -> Iterator[Row]:
         steps["first answer by meaning"] = lambda server, text: await_meaning(server.call, text)
     measured: dict[str, list[float]] = {name: [] for name in steps}
     for _ in rounds(subject):
-        began = time.perf_counter()
+        started = time.perf_counter()
         server = ServerProcess(subject.opening().arguments())
         try:
             for name, step in steps.items():
                 step(server, subject.questions[0])
-                measured[name].append(time.perf_counter() - began)
+                measured[name].append(time.perf_counter() - started)
         finally:
             server.end()
     for name, seconds in measured.items():
@@ -218,13 +218,13 @@ def measure_freshness(subject: Subject) -> Iterator[Row]:
         await_start(server.call, subject.folder, vectors=has_vectors)
         for number in range(EDITS):
             path, mark = note_path(subject.folder, number % count), f"edited{number}word"
-            text, began = path.read_text(encoding="utf-8"), time.perf_counter()
+            text, started = path.read_text(encoding="utf-8"), time.perf_counter()
             path.write_text(f"{text}\nHere stands {mark}.\n", encoding="utf-8")
             assert until(partial(is_found, server.call, mark), 60), f"{path} was not found"
-            words.append(time.perf_counter() - began)
+            words.append(time.perf_counter() - started)
             if has_vectors:
                 assert until(partial(has_all_vectors, server.call, subject.folder.name), 60)
-                vectors.append(time.perf_counter() - began)
+                vectors.append(time.perf_counter() - started)
     saved = {"words": words, "vectors": vectors} if has_vectors else {"words": words}
     for name, seconds in saved.items():
         for quantile in (50, 95):
@@ -254,15 +254,15 @@ def rounds(subject: Subject) -> range:
 
 
 def timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    started = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def run_command(verb: str, *options: str, subject: Subject) -> tuple[float, float, float]:
     """Run a command of thumbindex; return seconds, CPU seconds and peak memory in megabytes."""
     command = [*SERVE[:-1], verb, *options, *subject.opening().arguments()]
-    began = time.perf_counter()
+    started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if not hasattr(os, "wait4"):  # Windows
         code, usage = process.wait(), None
@@ -273,7 +273,7 @@ def run_command(verb: str, *options: str, subject: Subject) -> tuple[float, floa
         raise SystemExit(
             f"`thumbindex {verb}` failed: run it on {subject.folder} to see the error."
         )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     if usage is None:
         return seconds, 0.0, 0.0
     kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)

@@ -88,7 +88,7 @@ class Asker(threading.Thread):
     def run(self) -> None:
         number = 0
         while not self.ended.wait(1 / QUESTIONS_A_SECOND):
-            number, phase, began = (number + 1) % ANCHORS, self.phase, time.monotonic()
+            number, phase, started = (number + 1) % ANCHORS, self.phase, time.monotonic()
             try:
                 answer = self.servers[0].call("query", query=f'"anchorword{number}"', limit=3)
                 paths = [result["path"] for result in answer["results"]]
@@ -96,7 +96,7 @@ class Asker(threading.Thread):
                     self.errors.append(f"{anchor(number)} is not first: {paths}")
             except Exception as error:
                 self.errors.append(f"{type(error).__name__}: {error}")
-            self.seconds[phase].append(time.monotonic() - began)
+            self.seconds[phase].append(time.monotonic() - started)
 
 
 class Soak:
@@ -282,11 +282,11 @@ class Soak:
 
     def burst(self, count: int) -> None:
         """Write many notes at once, wait until they are indexed, and delete them."""
-        self.asker.phase, began = "in the burst", time.monotonic()
+        self.asker.phase, started = "in the burst", time.monotonic()
         for number in range(count):
             self.put(f"burst/{number % 20}/{number}.markdown")
         self.settle(SETTLE_SECONDS + count / 5)
-        self.asker.phase, seconds = "at rest", time.monotonic() - began
+        self.asker.phase, seconds = "at rest", time.monotonic() - started
         print(f"burst: {count:,} new notes, all found with their vectors after {seconds:.1f} s")
         shutil.rmtree(self.root / "burst")
         self.expected.forget("burst/")
@@ -449,14 +449,14 @@ def main() -> int:
     parser.add_argument("--burst", type=int, default=1000, help="number of notes added at once")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     options = parser.parse_args()
-    began, number, has_burst = time.monotonic(), 0, False
+    started, number, has_burst = time.monotonic(), 0, False
     with tempfile.TemporaryDirectory(prefix="thumbindex-", ignore_cleanup_errors=True) as scratch:
         # ignore the user's own settings
         os.environ["XDG_CONFIG_HOME"] = f"{scratch}/config"
         soak = Soak(Path(scratch).resolve(), options.seed, options.settings)
 
         def progress() -> float:
-            elapsed = (time.monotonic() - began) / (60 * options.minutes)
+            elapsed = (time.monotonic() - started) / (60 * options.minutes)
             return number / options.steps if options.steps else elapsed
 
         try:
@@ -470,7 +470,7 @@ def main() -> int:
                     has_burst = True
                     soak.burst(options.burst)
             soak.finish()
-            minutes = (time.monotonic() - began) / 60
+            minutes = (time.monotonic() - started) / 60
             counts = dict(soak.step_counts.most_common())
             print(f"{number:,} steps in {minutes:.1f} minutes: {counts}")
             soak.report(minutes)

@@ -24,9 +24,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes i
 
 def run(program: str, *options: str) -> str:
     command = [sys.executable, str(HERE / program), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 @pytest.mark.slow

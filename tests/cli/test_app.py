@@ -386,16 +386,16 @@ def test_program_exits_quietly_when_its_reader_leaves(vault: Path, tmp_path: Pat
         f"{program} index --words-only {options} && {program} query 'green button' {options} | "
         "head -1"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {script}"],
         capture_output=True,
         text=True,
         env=environment,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    assert "passage" in done.stdout
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 0, result.stderr
+    assert "passage" in result.stdout
+    assert "Traceback" not in result.stderr
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -417,9 +417,9 @@ def test_server_that_hangs_or_ends_delays_a_command_only_briefly(
                 connection.send_bytes(reply)
 
         threading.Thread(target=serve, daemon=True).start()
-        began = time.monotonic()
+        started = time.monotonic()
         assert ask_here("query", "green button", client=HASTY) == (NOBODY, b"", b"")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - started < 3
 
 
 def test_answer_of_megabytes_arrives_complete(

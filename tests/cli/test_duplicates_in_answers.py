@@ -110,7 +110,10 @@ def test_notes_that_differ_by_a_negation_are_never_merged(denied: Library, langu
         passage.path: passage for passage in denied.query(text, path=[f"{language} *.md"]).passages
     }
     assert sorted(passages) == [f"{language} branch.md", f"{language} office.md"]
-    assert [(each.also_in, each.cluster_size) for each in passages.values()] == [((), 1), ((), 1)]
+    assert [(passage.also_in, passage.cluster_size) for passage in passages.values()] == [
+        ((), 1),
+        ((), 1),
+    ]
     assert denied.duplicates().merged == 0
 
 

@@ -73,7 +73,7 @@ def test_rewordings_are_compared_with_queries_as_typed(run: Run) -> None:
     options = ("pets.client.jsonl", "--run", "run.jsonl", "--json")
     write(Path("typed.json"), run(*options, "--as-typed").stdout)
     report = checked(run(*options, "--baseline", "typed.json"), "eval")
-    assert [(each["before"], each["after"]) for each in report["baseline"]] == [(0.0, 1.0)]
+    assert [(row["before"], row["after"]) for row in report["baseline"]] == [(0.0, 1.0)]
     rows = [json.loads(line) for line in Path("run.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["id"], row["results"][0]["path"]) for row in rows] == [("c1", "cats.md")]
 

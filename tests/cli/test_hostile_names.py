@@ -181,14 +181,14 @@ def test_names_never_break_or_reverse_log_lines(
     place: Path, library: Library, tmp_path: Path
 ) -> None:
     command = ["index", "--folder", str(place / ROOT), "--index", str(place / "index")]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "thumbindex", *command, "--words-only"],
         capture_output=True,
         env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
         check=False,
     )
-    log = done.stderr.decode()
-    assert (done.returncode, "Invalid settings file in the folder" in log) == (0, True), log
+    log = result.stderr.decode()
+    assert (result.returncode, "Invalid settings file in the folder" in log) == (0, True), log
     assert UNSEEN.findall(log) == []
     assert len(log.splitlines()) == 1, log
 

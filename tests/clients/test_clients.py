@@ -109,7 +109,7 @@ def url(options: list[str]) -> Iterator[str]:
 
 def run(node: str, *command: str, notes: str = "") -> str:
     """Run a node program, which may write to the notes; return its output."""
-    done = subprocess.run(
+    result = subprocess.run(
         [node, *command],
         cwd=HERE,
         env={**os.environ, "NOTES": notes},
@@ -118,8 +118,8 @@ def run(node: str, *command: str, notes: str = "") -> str:
         encoding="utf-8",
         timeout=120,
     )
-    assert done.stdout, done.stderr
-    return done.stdout
+    assert result.stdout, result.stderr
+    return result.stdout
 
 
 def way_to(options: list[str], url: str, transport: str) -> list[str]:

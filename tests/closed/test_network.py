@@ -48,11 +48,11 @@ def run_as_new_user(folder: Path, *command: object) -> str:
     }
     runtime = os.environ["XDG_RUNTIME_DIR"]
     environment = {**inherited, "HOME": str(folder), "XDG_RUNTIME_DIR": runtime}
-    done = subprocess.run(
+    result = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, encoding="utf-8", timeout=300
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout
 
 
 def can_run(*command: str) -> bool:

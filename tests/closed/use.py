@@ -37,10 +37,10 @@ def is_cut() -> bool:
 
 
 def command(*arguments: str) -> dict[str, object]:
-    done = subprocess.run(
+    result = subprocess.run(
         [*THUMBINDEX, *arguments, "--json"], check=True, capture_output=True, encoding="utf-8"
     )
-    output: dict[str, object] = json.loads(done.stdout)
+    output: dict[str, object] = json.loads(result.stdout)
     return output
 
 

@@ -41,14 +41,14 @@ def test_auto_is_the_bundled_model_regardless_of_the_hub_cache(
         "print(find_model('auto', offline=False).name, 'huggingface_hub' in sys.modules)"
     )
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script],
         env=environment,
         check=True,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == [BUNDLED, "False"]
+    assert result.stdout.split() == [BUNDLED, "False"]
 
 
 def test_missing_or_changed_bundled_file_is_rejected(tmp_path):

@@ -163,9 +163,9 @@ def test_flooded_server_answers_others_and_frees_its_resources(many: int, scratc
                         resources(pid),
                     )
                 clients.send_a_byte_each()
-                began = time.monotonic()
+                started = time.monotonic()
                 assert call("query", query="stone wall")["results"]
-                longest = max(longest, time.monotonic() - began)
+                longest = max(longest, time.monotonic() - started)
             clients.leave()
             most = before[0] + 1  # some connections are closed later
             assert until(lambda most=most: resources(pid)[0] <= most, 60), (before, resources(pid))

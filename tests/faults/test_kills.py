@@ -58,7 +58,7 @@ def check_readable(root: Path, index: Path, builds: list[Built], versions: list[
     """
     with open_library(root, index) as library:
         results = true_answers(library, *versions)
-        assert {each for each in results if isinstance(each, str)} <= {"nothing is indexed"}
+        assert {result for result in results if isinstance(result, str)} <= {"nothing is indexed"}
         if library.indexed:
             check_prefix(root, library, builds, versions)
 

@@ -188,13 +188,16 @@ class Child:
         paths = {
             name: str(value) if isinstance(value, Path) else value for name, value in job.items()
         }
-        pid, began = int(self._program.ask({**paths, "said": str(self._said)})), time.perf_counter()
+        pid, started = (
+            int(self._program.ask({**paths, "said": str(self._said)})),
+            time.perf_counter(),
+        )
         if kill_after is not None:
             time.sleep(kill_after)
             with suppress(ProcessLookupError):  # finished before
                 os.kill(pid, 9)
         killed = self._program.line() != "0"
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started
         text = self._said.read_text(encoding="utf-8") if self._said.exists() else ""
         result: dict[str, Any] = json.loads(text) if text and not killed else {"outcome": "killed"}
         assert result["outcome"] != "broken", result["message"]

@@ -60,7 +60,7 @@ def test_retry_gives_up_on_a_file_that_stays_open():
     def attempt() -> None:
         raise InUseError(13, "in use")
 
-    began = time.monotonic()
+    started = time.monotonic()
     with pytest.raises(PermissionError, match="in use"):
         retry_while_in_use(attempt, seconds=0.05)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10

@@ -87,7 +87,7 @@ def test_installed_command_starts_a_server_from_anywhere(install: Install, home:
         "clientInfo": {"name": "t", "version": "1"},
     }  # type: ignore[assignment]
     bare = {"HOME": str(home), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    done = subprocess.run(
+    result = subprocess.run(
         [command, *arguments],
         input=json.dumps(hello) + "\n",
         capture_output=True,
@@ -96,7 +96,7 @@ def test_installed_command_starts_a_server_from_anywhere(install: Install, home:
         env=bare,
         timeout=60,
     )
-    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "thumbindex"
+    assert json.loads(result.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "thumbindex"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="it has no such permissions")

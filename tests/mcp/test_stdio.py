@@ -122,8 +122,8 @@ def test_handshake_and_tool_list_need_no_heavy_import(
 ) -> None:
     messages = json.dumps([INITIALIZE, INITIALIZED, LIST_TOOLS])
     driver = [sys.executable, "-c", DRIVER, messages, *command[4:]]
-    done = subprocess.run(driver, env=environment, capture_output=True, text=True, timeout=60)
-    assert json.loads(done.stdout) == [6, []], done.stderr
+    result = subprocess.run(driver, env=environment, capture_output=True, text=True, timeout=60)
+    assert json.loads(result.stdout) == [6, []], result.stderr
 
 
 @pytest.mark.anyio

@@ -65,7 +65,7 @@ def run(
 ) -> str:
     """Run a program; return its output. Fails with its output if it returns an error."""
     arguments = [*map(str, command)]
-    done = subprocess.run(
+    result = subprocess.run(
         arguments,
         env=environment,
         cwd=folder,
@@ -74,8 +74,8 @@ def run(
         errors="replace",
         timeout=600,
     )
-    assert done.returncode == 0, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+    assert result.returncode == 0, f"{arguments}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
+    return result.stdout
 
 
 def tool(name: str) -> str:

@@ -33,11 +33,11 @@ def options(tmp_path: Path) -> list[str]:
 
 def run(home: Path, *arguments: str) -> str:
     environment = on_windows(PYTHONIOENCODING="cp1252", HOME=str(home), XDG_CONFIG_HOME=str(home))
-    done = subprocess.run(
+    result = subprocess.run(
         [*THUMBINDEX, *arguments], env=environment, capture_output=True, timeout=120, check=False
     )
-    assert done.returncode == 0, f"{arguments[0]}: {done.stderr.decode('cp1252', 'replace')}"
-    return done.stdout.decode("cp1252")
+    assert result.returncode == 0, f"{arguments[0]}: {result.stderr.decode('cp1252', 'replace')}"
+    return result.stdout.decode("cp1252")
 
 
 def test_commands_index_query_rebuild_and_forget(options: list[str], tmp_path: Path) -> None:

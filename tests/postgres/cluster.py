@@ -76,7 +76,7 @@ class Node:
         """Run a program of PostgreSQL; return its output."""
         # not a pipe, which the server started by pg_ctl would keep open
         with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(
+            result = subprocess.run(
                 [self._programs / program, *arguments],
                 stdout=output,
                 stderr=output,
@@ -88,7 +88,7 @@ class Node:
             output.seek(0)
             text = output.read()
         log = self.folder / "log"
-        assert done.returncode == 0, (
+        assert result.returncode == 0, (
             f"{program} failed: "
             f"{text}{log.read_text(encoding='utf-8')[-2000:] if log.exists() else ''}"
         )

@@ -42,9 +42,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: object, obj: object = None) -> Result:
-    done = CliRunner().invoke(app, list(map(str, arguments)), obj=obj)
-    assert_no_password(done.output)
-    return done
+    result = CliRunner().invoke(app, list(map(str, arguments)), obj=obj)
+    assert_no_password(result.output)
+    return result
 
 
 def assert_no_password(text: str) -> None:
@@ -118,13 +118,13 @@ def test_error_for_an_invalid_address_does_not_quote_it(url: str) -> None:
         Engine(url)
     assert_no_password(str(error.value))
     for command in (["engine", "folders"], ["query", "tea"], ["doctor"]):
-        done = run(*command, "--engine", url)
-        assert (done.exit_code in (1, 3), "address is invalid" in done.output) == (True, True)
+        result = run(*command, "--engine", url)
+        assert (result.exit_code in (1, 3), "address is invalid" in result.output) == (True, True)
 
 
 def test_error_for_a_wrong_setting_hides_the_password() -> None:
-    done = run("query", "tea", "--set", f"engine.ulr={NOWHERE}")
-    assert (done.exit_code, done.output) == (
+    result = run("query", "tea", "--set", f"engine.ulr={NOWHERE}")
+    assert (result.exit_code, result.output) == (
         2,
         (
             "--set engine.ulr=postgresql://…@127.0.0.1:1/notes: unknown key `engine.ulr`: did you "
@@ -168,15 +168,15 @@ def test_error_names_the_missing_extra() -> None:
         "import sys; sys.modules['psycopg'] = None; sys.argv[0] = 'thumbindex'; from "
         "thumbindex.__main__ import main; main()"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script, "engine", "migrate", "--engine", NOWHERE],
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert "needs the extra `postgres`: run `uv tool install '.[postgres]'`" in done.stderr
-    assert done.returncode == 3
-    assert_no_password(done.stdout + done.stderr)
+    assert "needs the extra `postgres`: run `uv tool install '.[postgres]'`" in result.stderr
+    assert result.returncode == 3
+    assert_no_password(result.stdout + result.stderr)
 
 
 # ------------------------------------------------------------------ connection errors
@@ -184,8 +184,11 @@ def test_error_names_the_missing_extra() -> None:
 
 def test_unreachable_database_is_reported() -> None:
     for command in (["migrate"], ["folders"]):
-        done = run("engine", *command, "--engine", NOWHERE)
-        assert (done.exit_code, "Cannot connect to 127.0.0.1:1/notes" in done.output) == (3, True)
+        result = run("engine", *command, "--engine", NOWHERE)
+        assert (result.exit_code, "Cannot connect to 127.0.0.1:1/notes" in result.output) == (
+            3,
+            True,
+        )
 
 
 def test_wrong_password_and_unknown_role_are_reported(postgres: TestServer, database: str) -> None:
@@ -245,18 +248,18 @@ def test_only_migrate_replaces_an_older_schema_and_publish_refills_it(
     assert run("engine", "publish", *options, "--engine", url, obj=open_it).exit_code == 0
     set_schema_version(engine, VERSION - 1)
     for command in (["engine", "folders"], ["engine", "forget", "notes"], ["query", "tea"]):
-        done = run(*command, "--engine", url)
-        assert done.exit_code == 3
-        assert "run `thumbindex engine migrate --engine URL`" in done.output
+        result = run(*command, "--engine", url)
+        assert result.exit_code == 3
+        assert "run `thumbindex engine migrate --engine URL`" in result.output
     assert engine.version() == VERSION - 1
-    done = run("engine", "migrate", "--engine", url)
-    assert done.output == (
+    result = run("engine", "migrate", "--engine", url)
+    assert result.output == (
         f"Created the tables of schema {VERSION}, replacing schema {VERSION - 1}: builders "
         "publish their folders again.\n"
     )
     assert list_published(engine) == ()
-    done = run("engine", "publish", *options, "--engine", url, obj=open_it)
-    assert "2 added, 0 removed" in done.stdout
+    result = run("engine", "publish", *options, "--engine", url, obj=open_it)
+    assert "2 added, 0 removed" in result.stdout
     assert diagnose(engine)["schema"][0] is True
 
 
@@ -266,8 +269,8 @@ def test_only_migrate_replaces_an_older_schema_and_publish_refills_it(
 def test_read_only_role_cannot_publish(
     engine: Engine, reading_engine: Engine, reader_url: str, tmp_path: Path
 ) -> None:
-    done = run("engine", "publish", *write_notes(tmp_path), "--engine", reader_url, obj=open_it)
-    assert (done.exit_code, "lacks a privilege (permission denied" in done.output) == (3, True)
+    result = run("engine", "publish", *write_notes(tmp_path), "--engine", reader_url, obj=open_it)
+    assert (result.exit_code, "lacks a privilege (permission denied" in result.output) == (3, True)
     assert list_published(reading_engine) == list_published(engine) == ()
     with (
         reading_engine.read_transaction() as session,
@@ -366,17 +369,17 @@ def test_json_output_matches_its_schema(
         ("folders",),
         ("forget", "notes"),
     ):
-        done = run("engine", *command, "--engine", url, "--json", obj=open_it)
-        output = outputs[command[0]] = json.loads(done.stdout)
+        result = run("engine", *command, "--engine", url, "--json", obj=open_it)
+        output = outputs[command[0]] = json.loads(result.stdout)
         validate(output, json.loads((schema / "engine.json").read_text(encoding="utf-8")))
     assert [
         (folder["name"], folder["documents"], folder["chunks"])
         for folder in outputs["folders"]["folders"]
     ] == [("notes", 2, 2)]
-    done = run("engine", "forget", "notes", "--engine", url)
-    assert (done.exit_code, "No published folder is named 'notes'" in done.output) == (
+    result = run("engine", "forget", "notes", "--engine", url)
+    assert (result.exit_code, "No published folder is named 'notes'" in result.output) == (
         2,
         True,
     )
-    done = run("doctor", "--engine", url, "--json")
-    assert (done.exit_code, json.loads(done.stdout)["failed"]) == (1, 1)
+    result = run("doctor", "--engine", url, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["failed"]) == (1, 1)

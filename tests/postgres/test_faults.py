@@ -156,12 +156,12 @@ def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
     """Mount a small disk; skip the test without the right to do so."""
     place.mkdir()
     options = f"size={megabytes}M,mode=0777,uid={place.parent.stat().st_uid}"
-    done = subprocess.run(
+    result = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "none", str(place)],
         capture_output=True,
         check=False,
     )
-    if done.returncode:
+    if result.returncode:
         pytest.skip("only root can mount a small disk")
     try:
         yield place

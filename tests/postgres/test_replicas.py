@@ -151,13 +151,13 @@ class Asker:
 
     def _ask(self) -> None:
         while not self._stop.is_set():
-            began = time.monotonic()
+            started = time.monotonic()
             try:
                 if comparable(self._library.query("cellar")) not in self._expected:
                     self.errors.append("another answer")
             except EngineError as error:
                 self.errors.append(str(error))
-            self.seconds.append(time.monotonic() - began)
+            self.seconds.append(time.monotonic() - started)
 
     def __enter__(self) -> Asker:
         self._thread.start()
@@ -243,9 +243,9 @@ def test_builder_publishes_again_after_a_lossy_failover(site: Site) -> None:
     with in_database(site.url(), site.folder) as server:
         expected = answers(site.disk, SOME)
         assert answers(server, SOME) != expected
-        began = time.monotonic()
+        started = time.monotonic()
         while answers(server, SOME) != expected:
-            assert time.monotonic() - began < 30
+            assert time.monotonic() - started < 30
             try:
                 site.builder.publish_changes()
             except EngineConnectionError:

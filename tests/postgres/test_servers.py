@@ -237,13 +237,13 @@ def test_two_servers_show_each_of_200_edits_within_a_second(
     ):
         for number in range(1, 201):
             write_pair(garden, number)
-            began = time.monotonic()
+            started = time.monotonic()
             disk.index(folder=["garden"], words_only=number % 5 != 0)
             builder.publish_changes()
             for server in (first, second):
-                while (shown := revisions(server)) != {number} and time.monotonic() < began + 5:
+                while (shown := revisions(server)) != {number} and time.monotonic() < started + 5:
                     torn += [shown] if len(shown) != 1 else []
-            waits.append(time.monotonic() - began)
+            waits.append(time.monotonic() - started)
     assert torn == []
     assert (sorted(waits)[100] < 1, sorted(waits)[197] < 1) == (True, True), sorted(waits)[-10:]
 

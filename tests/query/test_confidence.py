@@ -121,7 +121,7 @@ def test_refusal_names_nearest_notes_once_each(ask):
         "helicopter exam sauce",
     )
     assert (search.answerable, search.candidates, search.passages) == (False, (), ())
-    assert len({each.document for each in search.nearest}) == len(search.nearest) == 3
+    assert len({candidate.document for candidate in search.nearest}) == len(search.nearest) == 3
 
 
 @pytest.mark.parametrize("count", [1])
@@ -186,7 +186,7 @@ def test_function_words_give_low_confidence_unless_they_are_a_name(ask):
     answered = [
         ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0] for text in ("the", "the who")
     ]
-    assert [(each.answerable, each.confidence_level) for each in answered] == [
+    assert [(answer.answerable, answer.confidence_level) for answer in answered] == [
         (True, "low"),
         (True, "high"),
     ]

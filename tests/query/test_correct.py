@@ -29,7 +29,7 @@ def nearest(
     frequencies = lexicon if current is None else current
     return closest_word(
         word,
-        lambda lengths: [each for each in lexicon if len(each) in lengths],
+        lambda lengths: [word for word in lexicon if len(word) in lengths],
         lambda known: frequencies.get(known, 0),
     )
 

@@ -19,7 +19,7 @@ def merge_versions(
     search = dedup_versions(
         Search(Query(query), query, candidates=candidates(snapshot)), Tools(snapshot)
     )
-    path = [each.path for each in snapshot.catalog.documents]
+    path = [document.path for document in snapshot.catalog.documents]
     return [
         (
             path[candidate.document],
@@ -64,7 +64,7 @@ def test_contradicting_versions_are_listed_with_differing_words(candidates) -> N
 
 def test_versions_in_folder_names_are_merged(candidates) -> None:
     both = [document("x.md", PAGE.format(30), folder=folder) for folder in ("v5.1", "v7.6")]
-    snapshot = unite([memory_snapshot([each]) for each in both])
+    snapshot = unite([memory_snapshot([entry]) for entry in both])
     (merged,) = dedup_versions(
         Search(Query("archive"), "archive", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates
@@ -76,8 +76,8 @@ def test_nested_folders_list_each_place_once(ask) -> None:
         document("home/x.md", PAGE.format(30), folder="work"),
         document("x.md", PAGE.format(30), folder="work/home"),
     ]
-    (passage,) = ask(unite([memory_snapshot([each]) for each in both]), "archive")[0].passages
-    assert [(each.folder, each.path) for each in passage.also_in] == [("work/home", "x.md")]
+    (passage,) = ask(unite([memory_snapshot([entry]) for entry in both]), "archive")[0].passages
+    assert [(place.folder, place.path) for place in passage.also_in] == [("work/home", "x.md")]
 
 
 def test_different_headings_are_not_versions(candidates) -> None:

@@ -20,7 +20,7 @@ def test_discount_counts_chunks_shown_before(candidates) -> None:
 
 def test_apply_order_lowers_scores(candidates) -> None:
     ranked = candidates(memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]), 0.9, 0.8, 0.7)
-    assert [(each.id, each.score) for each in apply_order(ranked, [0, 2, 1])] == [
+    assert [(candidate.id, candidate.score) for candidate in apply_order(ranked, [0, 2, 1])] == [
         (0, 0.9),
         (2, 0.7),
         (1, 0.7),

@@ -53,7 +53,7 @@ def explain(settings_of):
 
 def test_evidence_has_rank_and_line_per_retriever(explain):
     _, explanation = explain("sync vaults")[0]
-    by_name = {each.retriever: each for each in explanation.evidence}
+    by_name = {item.retriever: item for item in explanation.evidence}
     assert list(by_name) == ["search_vector", "search_keyword", "search_code", "salience"]
     assert (by_name["search_keyword"].rank, by_name["search_keyword"].line) == (1, 3)
 

@@ -358,9 +358,9 @@ def test_name_is_not_corrected(ask) -> None:
 def test_lookup_of_common_name_takes_linear_time() -> None:
     note = document("README.md", "# Read me").document
     names = DocumentNames([replace(note, path=f"{n}/README.md") for n in range(40_000)])
-    began = time.process_time()
+    started = time.process_time()
     assert len(names.documents_named("readme", 6)) == 40_000
-    assert time.process_time() - began < 5  # quadratic time is half a minute
+    assert time.process_time() - started < 5  # quadratic time is half a minute
 
 
 @pytest.mark.parametrize(

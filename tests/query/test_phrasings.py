@@ -96,7 +96,7 @@ def test_equal_rewordings_are_searched_once():
         Query("worn pads", also=("Worn pads!", "brake", "brake", " "), passage="worn  PADS"),
         tools_with(),
     ).other_phrasings
-    assert [(each.name, each.text) for each in phrasings] == [("also 2", "brake")]
+    assert [(phrasing.name, phrasing.text) for phrasing in phrasings] == [("also 2", "brake")]
 
 
 def test_spelling_of_rewordings_is_not_corrected():
@@ -110,7 +110,7 @@ def search_for(text: str, **arguments: object) -> Search:
     return run_pipeline(Query(text, **arguments), tools_with(FakeEmbedder()), count().__next__)[0]  # type: ignore[arg-type]
 
 
-TEXTS = st.sampled_from([each.chunks[0].text for each in DOCUMENTS])
+TEXTS = st.sampled_from([entry.chunks[0].text for entry in DOCUMENTS])
 
 
 @given(TEXTS, st.sampled_from(["paint a fence", "glue", "how tall is the tower"]))

@@ -54,7 +54,7 @@ def test_skipped_stage_is_not_in_trace(ask, name: str) -> None:
         off=name,
         on="expand deduplicate rerank",
     )
-    assert [step.stage for step in trace] == [each for each in NAMES if each != name]
+    assert [step.stage for step in trace] == [other for other in NAMES if other != name]
 
 
 def test_trace_counts_chunks_and_passages_and_lists_dropped_chunks(ask) -> None:

@@ -226,7 +226,7 @@ def test_slow_answers_time_out(serve: Callable[..., Any], place: Path) -> None:
     (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
     try:
         with serve(request_seconds=0.3) as running:
-            began = time.monotonic()
+            started = time.monotonic()
             answer = running.call(
                 "tools/call",
                 running.token("bob"),
@@ -239,7 +239,7 @@ def test_slow_answers_time_out(serve: Callable[..., Any], place: Path) -> None:
         answer["error"]["message"]
         == "No answer within 0.3 seconds: request less, or try again later."
     )
-    assert time.monotonic() - began < 30  # the query would wait for 60
+    assert time.monotonic() - started < 30  # the query would wait for 60
 
 
 # ------------------------------------------------------------------ concurrency

@@ -185,10 +185,10 @@ def test_hidden_and_unknown_names_take_equally_long(library: Library) -> None:
     restricted = background.only({"handbook"}).library()
 
     def seconds(name: str) -> float:
-        began = time.perf_counter()
+        started = time.perf_counter()
         with pytest.raises(UnknownFolderError):
             restricted.query("leave", folder=[name])
-        return time.perf_counter() - began
+        return time.perf_counter() - started
 
     hidden, nowhere = zip(
         *((seconds("salaries"), seconds("salariez")) for _ in range(200)), strict=True

@@ -126,10 +126,10 @@ def test_signal_lets_running_requests_finish(tmp_path: Path) -> None:
             lines = stream.iter_lines()
             next(lines)
             time.sleep(0.3)
-            began = time.monotonic()
+            started = time.monotonic()
             running.send_signal(signal.SIGTERM)
             list(lines)
-            stream_ended = time.monotonic() - began
+            stream_ended = time.monotonic() - started
         asking.join()
         out, _ = running.communicate(timeout=60)
     assert (running.returncode, out, stream_ended < 10) == (0, "", True)

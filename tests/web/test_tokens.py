@@ -42,10 +42,10 @@ def test_full_disk_leaves_the_token_file_unchanged(tmp_path: Path, before: str |
         path.write_text(before, encoding="utf-8")
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))"
     add = f"from thumbindex.cli.app import app; app(['token', 'x', '--token-file', {str(path)!r}])"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", f"{limited}\n{add}"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, "Cannot write the token file" in done.stderr) == (2, True)
+    assert (result.returncode, "Cannot write the token file" in result.stderr) == (2, True)
     assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
     assert {entry.name for entry in tmp_path.iterdir()} <= {"tokens", ".tokens.lock"}
 

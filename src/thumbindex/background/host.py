@@ -85,14 +85,14 @@ class IndexFollower:
         """Poll the indexes for changes until `stop` is called."""
         changes = library.track_changes()
         while not self._stopped.is_set():
-            began = time.monotonic()
+            started = time.monotonic()
             for name, _ in library.folders:
                 with suppress(ThumbindexError, OSError):
                     library.warm_up([name])
                     self._notify(changes.poll([name]))
             resume_garbage_collection()  # only the first call has an effect
             self._stopped.wait(
-                max(self._pause, min(time.monotonic() - began, _LONGEST_PAUSE_SECONDS))
+                max(self._pause, min(time.monotonic() - started, _LONGEST_PAUSE_SECONDS))
             )
 
     def _notify(self, changes: Mapping[str, Changes]) -> None:

@@ -84,12 +84,12 @@ def install(
     remarks = list[str]()
     if uninstall:
         changes = [plan_uninstall(location) for location in locations]
-        done = "no longer starts thumbindex. If it is running, restart it."
+        effect = "no longer starts thumbindex. If it is running, restart it."
     elif project:
         command = project_command(chosen, opening, absolute_path("."))
         remarks = _dropped_folders(locations[0], command, ())
         changes = [plan_install(locations[0], chosen.entry(command))]
-        done = (
+        effect = (
             "starts thumbindex for everyone who opens this project and has thumbindex installed. "
             f"{chosen.restart}"
         )
@@ -108,7 +108,7 @@ def install(
             plan_install(location, entry)
             for location, entry in zip(locations, entries, strict=False)
         ]
-        done = f"starts thumbindex. {chosen.restart}"
+        effect = f"starts thumbindex. {chosen.restart}"
     backups = list[Path | None]()
     for change in changes:
         backups.append(None if dry_run else change.write())
@@ -121,7 +121,7 @@ def install(
     for backup in filter(None, backups):
         typer.echo(f"The previous file is saved as {backup}")
     if not all(change.is_empty for change in changes):
-        text = "Nothing was written (--dry-run)." if dry_run else f"{chosen.title} {done}"
+        text = "Nothing was written (--dry-run)." if dry_run else f"{chosen.title} {effect}"
         typer.echo(text)
     for remark in remarks:
         typer.echo(remark)

@@ -90,11 +90,11 @@ def evaluate(
     ranking_library = without_cutoff(library)
     index = library.query(queries[0].query).index
     results: dict[str, QueryResult] = {}
-    began = perf_counter()
+    started = perf_counter()
     for number, query in enumerate(queries, start=1):
         results[query.id] = _ask(library, ranking_library, query, limit, from_notes)
         show(Progress(name, "asking", number, len(queries)))
-    seconds = perf_counter() - began
+    seconds = perf_counter() - started
     folders = tuple(name for name, _ in library.folders)
     rankings = {query: result.ranking for query, result in results.items()}
     measured = measure_run(rankings, queries)
@@ -174,9 +174,9 @@ def _ask(
     if from_notes:
         library, without = without_sources(library, query)
         ranking_library, _ = without_sources(ranking_library, query)
-    began = perf_counter()
+    started = perf_counter()
     answer = library.query(query.query, without=without, **query.rewording)
-    seconds = perf_counter() - began
+    seconds = perf_counter() - started
     tokens = sum(library.count_tokens(passage.text) for passage in answer.passages)
 
     def rank(limit: int) -> tuple[Passage, ...]:

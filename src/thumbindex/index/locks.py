@@ -136,7 +136,7 @@ def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
     function does nothing.
     """
     lock = FileLock(folder / _LOCK)
-    began = RunProgress(os.getpid(), time.monotonic_ns())
+    started = RunProgress(os.getpid(), time.monotonic_ns())
     try:
         make_folder(folder)
         lock.acquire(timeout=_PROBE_SECONDS)
@@ -150,9 +150,9 @@ def publish_run(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
         now = time.monotonic()
         if now - last >= _ENTRY_SECONDS:
             last = now
-            _write(folder, RunProgress(began.pid, began.run, phase, done, total))
+            _write(folder, RunProgress(started.pid, started.run, phase, done, total))
 
-    _write(folder, began)
+    _write(folder, started)
     try:
         yield write_progress
     finally:

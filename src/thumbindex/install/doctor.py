@@ -151,7 +151,7 @@ def check_client(client: Client, machine: Machine) -> Check | None:
 
 def check_server_start(options: Sequence[str]) -> Check:
     """Start a server, list its tools over MCP, and stop it."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     try:
         tools = asyncio.run(_tools_of_server(options))
     except Exception as error:  # the SDK raises MCPError, OSError and others, often in groups
@@ -161,7 +161,7 @@ def check_server_start(options: Sequence[str]) -> Check:
         reason = str(cause) or f"no answer within {_HANDSHAKE_SECONDS:g} s"
         command = " ".join(["thumbindex", "serve", *options])
         return Check("handshake", "fail", reason, f"Run `{command}` to see the reason.")
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     return Check("handshake", "ok", f"answered in {seconds:.1f} s; tools: {', '.join(tools)}")
 
 

@@ -143,24 +143,24 @@ def update_words(folder: Folder, options: IndexingOptions) -> IndexReport:
 
     If another process indexed some of the files during the run, compare and commit again.
     """
-    began = time.perf_counter()
+    started = time.perf_counter()
     # while indexing is blocked, a rebuild would lose the folder's notes
     options = replace(options, rebuild=options.rebuild and not folder.config.blocks_indexing)
     comparison = _compare(folder, options)
     if options.rebuild or _needs_rebuild(folder, comparison.indexed):
         with hold_lock(folder.index_paths.rebuild, _on_lock_wait(folder, options)):
             if options.rebuild or _needs_rebuild(folder, _read_index(folder, options)):
-                return _rebuild(folder, options, comparison, began)
+                return _rebuild(folder, options, comparison, started)
         comparison = _compare(folder, options)  # another process has rebuilt the index
     result = commit_words(folder, options, comparison)
     for _ in range(_MAX_PASSES - 1):
         if result.conflicts:
             result = commit_words(folder, options, _compare(folder, replace(options, verify=False)))
-    return _report(folder, comparison.changes, result, time.perf_counter() - began)
+    return _report(folder, comparison.changes, result, time.perf_counter() - started)
 
 
 def _rebuild(
-    folder: Folder, options: IndexingOptions, comparison: Comparison, began: float
+    folder: Folder, options: IndexingOptions, comparison: Comparison, started: float
 ) -> IndexReport:
     """Index all files into a new build, and switch to the build once it is complete."""
     number = begin_build(
@@ -193,7 +193,7 @@ def _rebuild(
             writer.erase_private()
     reindexed = sorted(comparison.indexed.manifest.keys() - set(comparison.changes.removed))
     changes = replace(comparison.changes, changed=tuple(reindexed), unchanged=0)
-    report = _report(new_build, changes, result, time.perf_counter() - began)
+    report = _report(new_build, changes, result, time.perf_counter() - started)
     if options.rebuild or not is_complete:
         return report
     repaired = (
@@ -215,7 +215,7 @@ def update_vectors(
     folder: Folder, report: IndexReport, *, options: IndexingOptions, open_embedder: OpenEmbedder
 ) -> IndexReport:
     """Embed new chunks, find duplicates, and add the counts to the report."""
-    began, build = time.perf_counter(), folder.index_paths.current_build
+    started, build = time.perf_counter(), folder.index_paths.current_build
     done = embed_folder(folder, open_embedder, options.on_progress, options.interrupted)
     for _ in duplicate_steps(folder) if done.is_complete else ():
         if options.interrupted():
@@ -236,7 +236,7 @@ def update_vectors(
         embedded=done.embedded,
         reused=done.reused,
         truncated=done.truncated,
-        seconds=round(report.seconds + time.perf_counter() - began, 3),
+        seconds=round(report.seconds + time.perf_counter() - started, 3),
         generation=generation,
     )
 
@@ -402,10 +402,10 @@ def _open_writer(folder: Folder, options: IndexingOptions) -> Iterator[Writer]:
 
 def _on_lock_wait(folder: Folder, options: IndexingOptions) -> Callable[[], None]:
     """Return a callback that reports a long wait for a lock as progress."""
-    began = time.monotonic()
+    started = time.monotonic()
 
     def waiting() -> None:
-        if time.monotonic() - began >= _LOCK_NOTICE_SECONDS:
+        if time.monotonic() - started >= _LOCK_NOTICE_SECONDS:
             work = current_run(folder.index_paths.folder)
             pid = work.pid if work and work.pid != os.getpid() else 0
             options.on_progress(Progress(folder.name, "waiting", 0, 0, pid))

@@ -69,7 +69,11 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     """
     operators = list(_operators(text)) if "\n" not in text.strip() else []
     conditions = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
-    phrases = [each for each in conditions if each.field == "words" and not each.excludes]
+    phrases = [
+        condition
+        for condition in conditions
+        if condition.field == "words" and not condition.excludes
+    ]
     filters = [
         operator
         for operator in operators

@@ -102,9 +102,9 @@ def run_pipeline(
     observe("", search)
     for name, stage in STAGES if search.listed is None and search.answerable else ():
         if tools.settings.runs(name):
-            began = clock()
+            started = clock()
             after = stage(search, tools)
-            steps.append(_trace_step(name, search, after, clock() - began))
+            steps.append(_trace_step(name, search, after, clock() - started))
             search = after
         elif name == "fuse":  # later stages need candidates
             search = take_first_list(search, tools)
