@@ -77,6 +77,10 @@ async def test_both_protocol_eras_list_six_read_only_tools_under_6000_bytes(
         ensure_ascii=False,
     )
     assert len(as_sent.encode()) < 6000
+    arguments = [
+        argument for tool in tools for argument in tool.input_schema["properties"].values()
+    ]
+    assert all(argument.get("description") for argument in arguments)
 
 
 async def test_instructions_name_the_folders(server: Server) -> None:

@@ -122,7 +122,7 @@ class Closeable(Protocol):
 
 
 StartCommandServer = Callable[["Library"], Closeable | None]
-"""Starts a command server for an open library, or returns None where this is not supported."""
+"""Starts a command server for an open library, or returns None on systems without support."""
 
 WORDS_WAIT_SECONDS = 20.0
 """Maximum time that a tool call waits for a first index or a repair.

@@ -67,7 +67,7 @@ _LOW_PRIORITY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.VERIFY)
 
 
 class WatchedFolder:
-    """A folder and the due times of its jobs, on the monotonic clock."""
+    """A folder and when each of its jobs is due, on the monotonic clock."""
 
     def __init__(self, folder: Folder, watch: Watch, now: float) -> None:
         self.folder, self.watch, self.name = folder, watch, folder.name
@@ -81,7 +81,7 @@ class WatchedFolder:
         self.notes: dict[MessageKind, str] = {}
 
     def due_at(self, job: Job) -> float:
-        """Return the due time of a job, or infinity if the folder is missing."""
+        """Return when a job is due, or infinity if the folder is missing."""
         if not self.watch.folder_exists:
             return _NEVER
         if job is Job.REPAIR and not os.path.exists(self.folder.index_paths.repair):  # noqa: PTH110
