@@ -329,18 +329,15 @@ class Judgments:
     def of(self, query: str) -> Mapping[str, JudgedQuery]:
         """Return a query's judgments about visible notes by folder. Raises StorageError."""
         id_ = query_id(query)
-        return {
-            name: judged_query
-            for name, reader in self._readers.items()
-            for judged_query in _visible_judgments(
-                reader,
-                [
-                    judged_query
-                    for judged_query in read_judgments(reader.folder.index_paths)
-                    if query_id(judged_query.query) == id_
-                ],
-            )
-        }
+        by_folder = dict[str, JudgedQuery]()
+        for name, reader in self._readers.items():
+            judged = read_judgments(reader.folder.index_paths)
+            same_query = [
+                judged_query for judged_query in judged if query_id(judged_query.query) == id_
+            ]
+            for judged_query in _visible_judgments(reader, same_query):
+                by_folder[name] = judged_query
+        return by_folder
 
     def judge(
         self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = ""

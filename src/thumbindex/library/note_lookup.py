@@ -324,7 +324,7 @@ def unknown_path_error(text: str, nearest: Sequence[str] = ()) -> UnknownPathErr
     hint = (
         f"Nearest: {', '.join(map(one_line, nearest))}."
         if nearest
-        else "`thumbindex outline` lists all notes."
+        else "`outline` without a path lists all notes."
     )
     return UnknownPathError(f"No note {text!r} in the index. {hint}")
 
