@@ -292,8 +292,8 @@ async def test_status_reports_the_index_and_model(server: Server) -> None:
         ("query", {"query": "x", "limt": 3}, "Unknown argument `limt`: did you mean `limit`?"),
         ("query", {}, "`query` needs `query`"),
         ("query", {"query": "x", "limit": 0}, "limit is 0: choose a whole number from 1 to 100"),
-        ("query", {"query": "x", "limit": "3"}, "`limit` must be of type integer"),
-        ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
+        ("query", {"query": "x", "limit": "three"}, "`limit` must be a whole number such as 5"),
+        ("query", {"query": "x", "tag": [True]}, "`tag` must be a list of strings"),
         (
             "query",
             {"query": "x", "since": "soon"},

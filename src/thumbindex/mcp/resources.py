@@ -69,7 +69,7 @@ def list_resources(
     library: Library, cursor: str | None
 ) -> tuple[tuple[OutlineEntry, ...], str | None]:
     """Return a page of documents and the next cursor, which is None on the last page."""
-    after = ("", "") if cursor is None else parse_uri(cursor)
+    after = parse_uri(cursor) if cursor else ("", "")
     # the cursor is the URI of the last document: positions change if documents are added or deleted
     page = library.browse(
         lambda entries: (entry for entry in entries if (entry.folder, entry.path) > after),

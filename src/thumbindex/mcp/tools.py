@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import reprlib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -225,19 +227,23 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
 
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
 
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "array": list,
+_WANTED: Mapping[str, str] = {
+    "string": 'a string such as "a.md"',
+    "integer": "a whole number such as 5",
+    "number": "a number such as 2.5",
+    "boolean": "a boolean such as true",
+    "array": 'a list of strings such as ["a.md", "b.md"]',
 }
+"""What an argument of each type must be."""
+
+_BOOLEANS = {"true": True, "false": False}
 
 
 def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments of a tool call without nulls. Raises UsageError for invalid arguments.
+    """Return the arguments of a tool call. Raises UsageError for invalid arguments.
 
-    Values are converted where necessary, e.g. a string to a list of strings.
+    Clients send a list as JSON text, a number as text or a text as a number: all are read as the
+    schema says. Optional arguments that are empty or `null` are left out.
     """
     tool, arguments = (
         replace_surrogates(tool[:_MAX_NAME_CHARS]),
@@ -251,20 +257,43 @@ def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str,
             f"Unknown tool `{tool}`{_suggest(tool, _SCHEMAS)} The tools are {', '.join(_SCHEMAS)}."
         )
     schema = _SCHEMAS[tool]
-    values = {name: value for name, value in arguments.items() if value is not None}
-    for name in values.keys() - schema["properties"].keys():
-        takes = ", ".join(schema["properties"]) or "no arguments"
+    properties, required = schema["properties"], schema.get("required", ())
+    values = {name: _unpack_list(name, value) for name, value in arguments.items()}
+    values = {
+        name: value
+        for name, value in values.items()
+        if not _is_empty(value) and (name in required or not _is_null(value))
+    }
+    for name in values.keys() - properties.keys():
+        takes = ", ".join(properties) or "no arguments"
         raise UsageError(
-            f"Unknown argument `{name}`{_suggest(name, schema['properties'])} "
-            f"`{tool}` takes {takes}."
+            f"Unknown argument `{name}`{_suggest(name, properties)} `{tool}` takes {takes}."
         )
-    for name in schema.get("required", ()):
-        texts = values.get(name) if isinstance(values.get(name), list) else [values.get(name, "")]
-        if not texts or any(isinstance(text, str) and not text.strip() for text in texts):
-            raise UsageError(
-                f"`{tool}` needs `{name}`: {schema['properties'][name]['description']}."
-            )
-    return {name: _check(name, value, schema["properties"][name]) for name, value in values.items()}
+    for name in required:
+        if name not in values:
+            raise UsageError(f"`{tool}` needs `{name}`: {properties[name]['description']}.")
+    return {name: _check(name, value, properties[name]) for name, value in values.items()}
+
+
+def _unpack_list(name: str, value: Any) -> Any:
+    """Parse a list that was sent as JSON text, and drop empty items. A query stays text."""
+    if isinstance(value, str) and value.lstrip().startswith("[") and name != "query":
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        if not all(isinstance(item, str | None) for item in parsed):
+            return value
+        value = parsed
+    return [item for item in value if not _is_empty(item)] if isinstance(value, list) else value
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value == [] or (isinstance(value, str) and not value.strip())
+
+
+def _is_null(value: Any) -> bool:
+    return isinstance(value, str) and value.strip() == "null"
 
 
 def _limited_texts(name: str, value: Any) -> Any:
@@ -280,23 +309,18 @@ def _limited_texts(name: str, value: Any) -> Any:
 
 
 def _check(name: str, value: Any, schema: _Schema) -> Any:
-    kind, value = schema["type"], _limited_texts(name, value)
-    if kind == "array" and isinstance(value, str):
-        value = [value]
-    if kind == "integer" and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    numeric = kind in {"integer", "number"}
-    wrong = not isinstance(value, _KINDS[kind]) or (numeric and isinstance(value, bool))
-    if wrong or (kind == "array" and not all(isinstance(item, str) for item in value)):
+    kind, sent = schema["type"], _limited_texts(name, value)
+    try:
+        value = _convert(sent, kind)
+    except (TypeError, ValueError, KeyError, OverflowError):
         raise UsageError(
-            f"`{name}` must be "
-            f"{'a list of strings' if kind == 'array' else f'of type {kind}'}, not "
-            f"{replace_surrogates(reprlib.repr(value))}."
-        )
+            f"`{name}` must be {_WANTED[kind]}, not {replace_surrogates(reprlib.repr(sent))}."
+        ) from None
     if kind == "array" and len(value) > (most := schema.get("maxItems", MOST_VALUES)):
         raise UsageError(f"`{name}` has {len(value)} values; the maximum is {most}.")
     if kind == "integer" and "maximum" in schema:
         return read_whole_number(name, value, schema["minimum"], schema["maximum"])
+    numeric = kind in {"integer", "number"}
     if numeric and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         raise UsageError(
             f"`{name}` must be at least {schema['minimum']}"
@@ -306,6 +330,32 @@ def _check(name: str, value: Any, schema: _Schema) -> Any:
     if name in {"since", "until"}:
         return read_day(name, value)
     return read_lines(value) if name == "lines" else value
+
+
+def _convert(value: Any, kind: str) -> Any:
+    """Convert a value to a type of the schema. Raises an exception if that is impossible."""
+    if kind == "array":
+        return [_convert_text(item) for item in (value if isinstance(value, list) else [value])]
+    if isinstance(value, list):
+        (value,) = value
+    if kind == "string":
+        return _convert_text(value)
+    if kind == "boolean":
+        return _BOOLEANS[str(value).strip().casefold()]
+    if isinstance(value, bool):
+        raise TypeError
+    number = value if isinstance(value, int) else float(value)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if not math.isfinite(number) or (kind == "integer" and isinstance(number, float)):
+        raise ValueError
+    return number
+
+
+def _convert_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _suggest(name: str, choices: Mapping[str, Any]) -> str:
