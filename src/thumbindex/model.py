@@ -199,9 +199,17 @@ class Chunk:
     language: str = ""  # info string of a code fence, else empty
 
 
+ADDRESS_KEYS = ("id", "slug", "permalink", "url")
+"""Properties that decide a note's address in a published site."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link as written, and the path of its target document (None if there is none)."""
+    """A link as written, and the path of its target document.
+
+    The path is None if the link is broken, and empty if it may lead to an attachment or to a page
+    that a generator makes.
+    """
 
     kind: LinkKind
     target: str  # file part as written, URL-decoded; "" for a link inside the same document

@@ -130,7 +130,7 @@ def test_related_documents_are_links() -> None:
         (
             (
                 'a: see [[A]] first\nb: "[[A]] and [[B]]"\nc: "[x](https://x.org)"\n'
-                'd: "[[photo.png]]"\ne: f.md'
+                "d: see [[photo.png]]\ne: f.md"
             ),
             [],
         ),

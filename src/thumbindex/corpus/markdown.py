@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import islice, pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.corpus.links import MARKDOWN_SUFFIXES, parse_destination, parse_wikilink
+from thumbindex.corpus.links import (
+    MARKDOWN_SUFFIXES,
+    is_attachment,
+    parse_destination,
+    parse_wikilink,
+)
 from thumbindex.model import BlockKind, Link, LinkKind
 
 if TYPE_CHECKING:
@@ -44,6 +50,29 @@ def _add_inline_rules(md: MarkdownIt) -> None:
     md.inline.ruler.before("link", "tag", _tag_rule)
     md.inline.ruler.at("link", _record_offset(link, "link_open"))
     md.inline.ruler.at("image", _record_offset(image, "image"))
+    helpers: Any = SimpleNamespace(**vars(md.helpers))
+    helpers.parseLinkDestination = _link_destination
+    md.helpers = helpers
+
+
+_TAGGED_DESTINATION = re.compile(
+    r"(?:\{\{[^{}\n]{0,300}+\}\}|\{%[^{}\n]{0,300}+\}|[^\s()<>{}\\])++"
+)
+
+
+def _link_destination(text: str, start: int, end: int) -> Any:
+    """Parse a link's destination as markdown-it does, or with the tags of a site's generator.
+
+    Only inside a tag may a destination have spaces: `[x]({{< ref "y" >}})`.
+    """
+    from markdown_it.helpers import parseLinkDestination
+
+    result = parseLinkDestination(text, start, end)
+    if "{" in text[start : result.pos]:
+        match = _TAGGED_DESTINATION.match(text, start, end)
+        if match and match.end() > result.pos:
+            result.str, result.pos, result.ok = match[0], match.end(), True
+    return result
 
 
 def _record_offset(rule: Rule, kind: str) -> Rule:
@@ -173,7 +202,8 @@ def _visible_text(tokens: Sequence[Token]) -> str:
     for token in tokens:
         if token.type == "wikilink":
             wikilink = parse_wikilink(token.content, LinkKind.WIKILINK, 0)
-            parts.append(wikilink.text if wikilink else "")
+            is_image = token.markup == "!" and is_attachment(wikilink.target)
+            parts.append("" if is_image else wikilink.text)
         elif token.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif token.type == "tag":

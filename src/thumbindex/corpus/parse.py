@@ -120,7 +120,7 @@ def _property_links(front: FrontMatter) -> Iterator[Link]:
     for key, value, line in front.texts:
         text = " ".join(value.split())
         if match := _WHOLE_WIKILINK.fullmatch(text):
-            link = parse_wikilink(match[1], LinkKind.WIKILINK, line)
+            link: Link | None = parse_wikilink(match[1], LinkKind.WIKILINK, line)
         elif match := _WHOLE_LINK.fullmatch(text):
             link = parse_destination(match[2].strip("<>"), LinkKind.MARKDOWN, match[1], line)
         else:

@@ -8,6 +8,7 @@ from zlib import crc32
 
 from thumbindex.index.sqlite import SqlRow
 from thumbindex.model import (
+    ADDRESS_KEYS,
     Abbreviation,
     BlockKind,
     Chunk,
@@ -42,10 +43,22 @@ def chunk_checksum(row: SqlRow) -> int:
     return crc32(key, crc32(text, crc32(path)))
 
 
-def aliases_from_attributes(attributes: str) -> tuple[str, ...]:
-    """Return a document's aliases from its attributes (JSON)."""
+def linkable_document(path: str, title: str, attributes: str) -> Document:
+    """Build a document of which only the names and addresses are set that a link can use."""
     # most documents have none: decoding the attributes of all would slow down every edit
-    return tuple(json.loads(attributes).get("aliases", ())) if '"aliases": ' in attributes else ()
+    if not any(key in attributes for key in _LINK_KEYS):
+        return Document(path, title)
+    values = json.loads(attributes)
+    properties = values.get("front_matter", {})
+    addresses = {
+        key: str(value)
+        for key in ADDRESS_KEYS
+        if isinstance(value := properties.get(key), (str, int)) and not isinstance(value, bool)
+    }
+    return Document(path, title, front_matter=addresses, aliases=tuple(values.get("aliases", ())))
+
+
+_LINK_KEYS = tuple(f'"{key}": ' for key in ("aliases", *ADDRESS_KEYS))
 
 
 def state_from_row(row: SqlRow) -> FileState:

@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS chunks (
 CREATE TABLE IF NOT EXISTS links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, fragment TEXT NOT NULL, text TEXT NOT NULL, line INTEGER NOT NULL,
-    resolved TEXT, -- path of the target document
+    resolved TEXT, -- path of the target document, as in `Link.resolved`
     UNIQUE (document, ordinal)
 );
 

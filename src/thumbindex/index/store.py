@@ -18,11 +18,11 @@ from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError
 from thumbindex.index.duplicate_tables import DECISIONS_FILE, DuplicateTables, read_decisions
 from thumbindex.index.files import KEYWORD_FOLDER, VECTORS_FOLDER
 from thumbindex.index.row_codec import (
-    aliases_from_attributes,
     chunk_checksum,
     chunk_from_row,
     chunk_values,
     document_from_row,
+    linkable_document,
     signed_inode,
     state_from_row,
     text_checksum,
@@ -129,7 +129,9 @@ class Store(SqliteFile):
 
     def link_counts(self) -> LinkCounts:
         """Return the numbers of resolved and dangling links."""
-        row = self.fetch("SELECT count(resolved), count(*) - count(resolved) FROM links")[0]
+        row = self.fetch(
+            "SELECT count(nullif(resolved, '')), count(*) - count(resolved) FROM links"
+        )[0]
         return LinkCounts(*row)
 
     def verify(self) -> None:
@@ -267,11 +269,11 @@ class Store(SqliteFile):
     def linkable_documents(self, paths: Iterable[str] | None = None) -> list[Document]:
         """Return the documents at `paths`, or all, sorted by path.
 
-        Only the names that a link can use are set.
+        Only the names and addresses that a link can use are set.
         """
         documents = self.documents(None if paths is None else self._document_ids(paths))
         return [
-            Document(path, title, aliases=aliases_from_attributes(attributes))
+            linkable_document(path, title, attributes)
             for _, path, title, _, attributes in documents
         ]
 
@@ -491,7 +493,7 @@ class Store(SqliteFile):
         return [(row[0], Link(LinkKind(row[1]), *row[2:])) for row in rows]
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
-        """Set the path of the document that a link points to, or None if the link is dangling."""
+        """Set the path of the document that a link points to, as in `Link.resolved`."""
         self.execute(
             "UPDATE links SET resolved = ? WHERE ordinal = ? "
             "AND document = (SELECT id FROM documents WHERE path = ?)",

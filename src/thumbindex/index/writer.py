@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def mark_words_changed(store: Store) -> None:
 
 
 Resolve = Callable[[Link, str], str | None]
-"""Takes a link and the path of its document. Returns the link's target path, or None."""
+"""Takes a link and the path of its document. Returns the value of `Link.resolved`."""
 
 CHUNK_BATCH = 500
 """Maximum number of chunks that are loaded at once while a segment is written."""
@@ -365,7 +366,7 @@ LinkTargets = Mapping[tuple[str, LinkKind, str], str | None]
 class _PriorState:
     """The stored names, rows and link targets of a batch's paths before the batch is written."""
 
-    names: set[tuple[str, str, tuple[str, ...]]]
+    names: set[tuple[Any, ...]]
     rows: set[int]
     targets: LinkTargets
 
@@ -401,8 +402,8 @@ def _link_targets(store: Store, paths: Sequence[str]) -> LinkTargets:
     return {(path, link.kind, link.target): link.resolved for path, _, link in store.links(paths)}
 
 
-def _names(store: Store, paths: Sequence[str]) -> set[tuple[str, str, tuple[str, ...]]]:
+def _names(store: Store, paths: Sequence[str]) -> set[tuple[Any, ...]]:
     return {
-        (document.path, document.title, document.aliases)
+        (document.path, document.title, document.aliases, *document.front_matter.items())
         for document in store.linkable_documents(paths)
     }

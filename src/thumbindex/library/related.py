@@ -59,7 +59,7 @@ def related_to(note: FoundNote, limit: int) -> RelatedNotes:
     """Return a document's outgoing links, backlinks and most similar visible documents."""
     reader, snapshot, id_, document = note.reader, note.snapshot, note.id, note.document
     links = (link for _, _, link in reader.store.links([document.path]))
-    dangling = {link.target for link in links if not link.resolved}
+    dangling = {link.target for link in links if link.resolved is None}
     linked, linking = snapshot.graph.outgoing(id_), snapshot.graph.incoming(id_)
     similar = _nearest_documents(snapshot, id_, limit)
     around = (*linked, *linking, *(n for n, _ in similar))
@@ -123,7 +123,7 @@ def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
     broken = (
         BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
         for folder, path, link, hidden in _visible_links(readers)
-        if (folder, path) in sources and (hidden or not link.resolved)
+        if (folder, path) in sources and (hidden or link.resolved is None)
     )
     return BrokenLinks(tuple(sorted(broken, key=attrgetter("folder", "path", "line"))), notes.unmet)
 

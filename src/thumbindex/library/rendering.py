@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from thumbindex.corpus.front_matter import read_front_matter
-from thumbindex.corpus.links import is_attachment, parse_destination, parse_wikilink
+from thumbindex.corpus.links import may_lead_elsewhere, parse_destination, parse_wikilink
 from thumbindex.corpus.markdown import parser, split_inline, visible_heading, without_anchor
 from thumbindex.corpus.source import read_source
 from thumbindex.errors import UnknownPathError
@@ -111,7 +111,7 @@ def note_page(
         broken=tuple(
             BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
             for link in sorted(links, key=lambda link: link.line)
-            if not link.resolved or link.resolved in hidden
+            if link.resolved is None or link.resolved in hidden
         ),
         unlinked=tuple(s for s in related.similar if s.path not in linked_paths)[:_MAX_NEAR],
         neighbors=tuple(documents[n].path for n in neighbors),
@@ -413,21 +413,23 @@ class _NoteRenderer(RendererHTML):
             host_label = f' <span class="quiet host">({escape(host)})</span>' if host else ""
             opened = f'<a class="foreign" href="{escape(address)}" {_LINK_ATTRIBUTE}>'
             return opened, f"</a>{host_label}"
-        kind = "attachment" if is_attachment(target) else "dead"
-        return f'<span class="{kind}" title="{escape(target[:_MAX_ADDRESS])}">', "</span>"
+        return f'<span class="dead" title="{escape(target[:_MAX_ADDRESS])}">', "</span>"
 
     def _inner(self, link: Link) -> tuple[str, str]:
         if not link.target and (line := self._anchors.get(name_key(link.fragment))):
             return f'<a href="#L{line}">', "</a>"
         if link.target and (address := self._link_address(link)):
             return f'<a href="{escape(address)}">', "</a>"
+        if may_lead_elsewhere(link.target):
+            return (
+                f'<span class="attachment" title="{escape(link.target[:_MAX_ADDRESS])}">',
+                "</span>",
+            )
         return '<span class="broken">', '</span><span class="hidden-label"> (broken link)</span>'
 
     def _wikilink(self, token: Token) -> str:
         kind = LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK
         link = parse_wikilink(token.content, kind, 0)
-        if link is None:
-            return f'<span class="attachment">{escape(token.content)}</span>'
         opened, closed = ("", "") if self._closing else self._inner(link)
         return f"{opened}{escape(link.text)}{closed}"
 
