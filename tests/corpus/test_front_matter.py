@@ -40,7 +40,7 @@ def test_all_known_fields_are_read() -> None:
         ("tags: one two", ("one", "two")),
         ("tags: '#one #two/deep'", ("one", "two/deep")),
         ("tags: [one, '#two', one]", ("one", "two")),
-        ("tags:\n- 2024\n-\n- true", ("2024", "True")),
+        ("tags:\n- 2024\n-\n- true", ("2024", "true")),
         ("tag: one", ("one",)),
     ],
 )
@@ -96,7 +96,10 @@ def test_broken_block_is_reported_and_its_plain_lines_are_read() -> None:
         ("a", "b"),
         "Ada",
     )
-    assert [(problem.path, problem.line) for problem in front.problems] == [("a.md", 2)]
+    assert [(problem.path, problem.line) for problem in front.problems] == [
+        ("a.md", 2),
+        ("a.md", 3),
+    ]
 
 
 def test_duplicate_key_is_reported_and_the_last_value_counts() -> None:

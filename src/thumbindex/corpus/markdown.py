@@ -132,7 +132,15 @@ def read_inline(
             )
             if parsed_link:
                 links.append(parsed_link)
+                if token.type == "wikilink" and _is_tagged(piece, token.meta["offset"]):
+                    tags += [parsed_link.target] if parsed_link.target else []
     return links, tags
+
+
+def _is_tagged(text: str, offset: int) -> bool:
+    """Return whether the wikilink at an offset is also a tag, as in Logseq: `#[[two words]]`."""
+    before = text[max(0, offset - 2) : offset]
+    return before == "#" or (before[1:] == "#" and before[0] in _TAG_AFTER)
 
 
 def split_inline(content: str) -> Iterator[tuple[str, bool]]:
