@@ -59,7 +59,10 @@ _LINK_TITLE = re.compile(r"""\s(?:"[^"]*"|'[^']*')$""")
 _FILE = re.compile(r"[^\W_]\.[A-Za-z]\w+$")
 _LEADING_DOTS = re.compile(r"^(?:\.{0,2}/)+")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
-_SYMBOLS = re.compile(r"(?<=[^\W_])[+#]+(?!\w)")
+_SYMBOLS = re.compile(
+    r"(?<=[^\W_])[+#]+(?!\w)"  # C++
+    r"|(?<!\S)(?:\.|[$%]|--?)(?=[^\W\d])"  # .NET, $HOME, --help
+)
 _LANGUAGE = re.compile(r"(?<!\w)\w#$")  # C#
 _HEADING_LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
 _PRIORITY = {
@@ -254,7 +257,7 @@ def name_distance(typed: str, name: str) -> int | None:
     """Return 0 for equal names, 1 if accents or punctuation differ, or None for different names.
 
     Case is ignored. Names that separate digits differently (1.11, 1.1.1), or have different symbols
-    (C, C#), are different.
+    (C and C#, net and .NET), are different.
     """
     if _fold_case(typed) == _fold_case(name):
         return 0
