@@ -38,6 +38,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import (
+    PHRASE_FIELDS,
     Duplicates,
     Embedder,
     KeywordWeights,
@@ -347,8 +348,11 @@ class MemoryKeywordIndex:
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
+        phrases = [term.text for term in terms if term.phrase]
         allowed = [
-            n for n in self._catalog.every_nth(1, within) if _holds_phrases(self._chunks[n], terms)
+            n
+            for n in self._catalog.every_nth(1, within)
+            if all(_holds_phrase(self._chunks[n], text, PHRASE_FIELDS) for text in phrases)
         ]
         hits = []
         for n, (score, share) in _scores(self._chunks, terms, weights).items():
@@ -375,9 +379,9 @@ class MemoryKeywordIndex:
         ]
         return self._catalog.selection(holds)
 
-    def chunks_with_phrase(self, text: str) -> Selection:
+    def chunks_with_phrase(self, text: str, fields: Collection[str] = PHRASE_FIELDS) -> Selection:
         return self._catalog.selection(
-            [_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks]
+            [_holds_phrase(in_chunk, text, fields) for in_chunk in self._chunks]
         )
 
     def chunk_frequency(self, word: str) -> int:
@@ -554,6 +558,7 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
     }
     return {
         **{name: [*map(_singular, words(text)), *characters[name]] for name, text in texts.items()},
+        **{f"exact {name}": [*words(text), *characters[name]] for name, text in texts.items()},
         "code": code,
     }
 
@@ -562,12 +567,9 @@ def _singular(word: str) -> str:
     return re.sub(r"(?<=[^s])s$", "", word) if len(word) > 3 else word
 
 
-def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bool:
-    texts = [f" {' '.join(field_words)} " for name, field_words in fields.items() if name != "code"]
-    phrases = [
-        " ".join(_singular(word) for word in words(term.text)) for term in terms if term.phrase
-    ]
-    return all(any(f" {phrase} " in text for text in texts) for phrase in phrases)
+def _holds_phrase(chunk: Mapping[str, list[str]], text: str, fields: Collection[str]) -> bool:
+    phrase = words(text)
+    return any(_occurrences(phrase, chunk[f"exact {name}"]) for name in fields)
 
 
 def _scores(

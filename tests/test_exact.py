@@ -45,6 +45,88 @@ def first(library: Library, query: str) -> str:
     return answer.passages[0].path.removesuffix(".md")
 
 
+# ------------------------------------------------------------------ quotes
+
+QUOTED = {
+    "campus.md": "# Campus\n\nThe university opens in October.",
+    "charity.md": "# Charity\n\nThe [organizations](organ/list.md) meet on Tuesdays.",
+    "relay.md": "# Relay\n\nShe runs tests daily. Later they run other tests.",
+    "trial.md": "# Trial\n\nWe run **tests** at dawn.",
+    "store.md": "---\naliases: [Filing cabinets]\n---\n# Store\n\nIt is empty.",
+    "rubric.md": "# Marking schemes\n\nNothing else stands here.",
+    "jardin.md": "# Jardin\n\nLe jardinier donne de l'eau aux fleurs de nos jardins chaque matin, "
+    "et les enfants jouent avec les chats dans la cour de la maison.",
+    "haus.md": "# Haus am Fluss\n\nDie Häuser stehen am Ufer, und die Kinder spielen dort mit "
+    "den Hunden, wenn die Sonne scheint.",
+    "книги.md": "# Полка\n\nКниги лежат на столе, и мы читаем их каждый вечер.",
+    "東京.md": "# 旅行\n\n東京タワーに行きました。",
+    "bar.md": "# Bar\n\nThe Café opens late. Don’t knock.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ('"university"', {"campus"}),
+        ('"universe"', set()),
+        ('"organ"', set()),
+        ('"organization"', set()),
+        ('"run tests"', {"trial"}),
+        ('"runs test"', set()),
+        ('"filing cabinets"', {"store"}),
+        ('"file cabinet"', set()),
+        ('"marking schemes"', {"rubric"}),
+        ('"marked scheme"', set()),
+        ('"eau"', {"jardin"}),
+        ('"jardin"', {"jardin"}),
+        ('"jardinage"', set()),
+        ('"HAUSER"', {"haus"}),
+        ('"hause"', set()),
+        ('"книги"', {"книги"}),
+        ('"книга"', set()),
+        ('"東京"', {"東京"}),
+        ('"cafe opens"', {"bar"}),
+        ('"don\'t knock"', {"bar"}),
+        ("“university”", {"campus"}),
+    ],
+)
+def test_quoted_words_match_as_they_are_written(vault: Open, query: str, paths: set[str]) -> None:
+    library = vault(QUOTED)
+    answer = library.query(query)
+    found = {passage.path.removesuffix(".md") for passage in answer.passages}
+    if paths:
+        assert (found, answer.unmet) == (paths, ())
+    else:
+        assert [unmet.value for unmet in answer.unmet] == [query.strip('"“”')]
+        assert answer.confidence_level == "low"
+
+
+@pytest.mark.parametrize(
+    ("query", "excluded", "kept"),
+    [
+        ("tests -runs", {"relay"}, {"trial"}),
+        ("tests -running", set(), {"relay", "trial"}),
+        ('tests -"run tests"', {"trial"}, {"relay"}),
+        ('tests -"run test"', set(), {"relay", "trial"}),
+        ("october university -universe", set(), {"campus"}),
+        ("store empty -filings", set(), {"store"}),
+        ("store empty -cabinets", {"store"}, set()),
+    ],
+)
+def test_excluded_words_match_as_they_are_written(
+    vault: Open, query: str, excluded: set[str], kept: set[str]
+) -> None:
+    answer = vault(QUOTED).query(query, limit=20)
+    found = {passage.path.removesuffix(".md") for passage in answer.passages}
+    assert (found & excluded, found & kept) == (set(), kept)
+
+
+def test_only_the_exact_words_of_a_quoted_phrase_are_marked(vault: Open) -> None:
+    library = vault(QUOTED)
+    (passage,) = library.with_marks(library.query('"tests daily"')).passages
+    assert [passage.text[start:end] for start, end in passage.marks] == ["tests daily"]
+
+
 # ------------------------------------------------------------------ names
 
 NAMES = {

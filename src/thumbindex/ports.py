@@ -158,6 +158,10 @@ class KeywordWeights:
     coverage: float = 0.0
 
 
+PHRASE_FIELDS = ("body", "headings", "title", "aliases")
+"""The fields that are searched for a quoted phrase."""
+
+
 class KeywordIndex(Protocol):
     """Finds chunks and documents by their words."""
 
@@ -174,7 +178,7 @@ class KeywordIndex(Protocol):
     ) -> RankedList:
         """Return the best `limit` chunks, and the scores of the best whole documents.
 
-        Each returned chunk contains at least one term, and all phrases.
+        Each returned chunk contains at least one term, and all phrases as they are written.
         """
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
@@ -183,10 +187,11 @@ class KeywordIndex(Protocol):
         Fields of a chunk's document count as well. In the field "code", the whole text is one term.
         """
 
-    def chunks_with_phrase(self, text: str) -> Selection:
-        """Return the chunks with a phrase in the text, or in the document's title or aliases.
+    def chunks_with_phrase(self, text: str, fields: Collection[str] = PHRASE_FIELDS) -> Selection:
+        """Return the chunks that contain a word or phrase in any of the fields, as it is written.
 
-        Words are compared by stems.
+        Case and accents are ignored, but words are not stemmed. Fields of a chunk's document count
+        as well.
         """
 
     def chunk_frequency(self, word: str) -> int:

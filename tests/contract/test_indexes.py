@@ -132,6 +132,20 @@ class TestKeywordIndex:
     def test_phrase_of_one_word_is_required(self, snapshot: Snapshot) -> None:
         assert found(snapshot, Term("spring"), Term("moss", phrase=True)) == [2]
 
+    def test_words_of_a_phrase_are_not_stemmed(self, snapshot: Snapshot) -> None:
+        chunks = {
+            text: selected(snapshot, snapshot.keyword.chunks_with_phrase(text))
+            for text in ("plant", "all plants", "all plant", "in the shades", "tree", "overviews")
+        }
+        assert chunks == {
+            "plant": [3],
+            "all plants": [0],
+            "all plant": [],
+            "in the shades": [],
+            "tree": [2, 3],
+            "overviews": [],
+        }
+
     def test_identifier_and_its_parts_are_found_as_code(self, snapshot: Snapshot) -> None:
         assert (
             found(snapshot, Term("parse_json"), weights=CODE),

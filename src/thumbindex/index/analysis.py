@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -118,11 +119,10 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
     `language` is the language of the document. It is used if the language of the chunk cannot be
     detected.
     """
-    body = strip_markup(chunk.text)
-    detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((body[:_LANGUAGE_SAMPLE],))
-    analyzed = _stemmed(
-        {"body": body, "headings": "\n".join(chunk.heading_path[1:])}, detected or language
-    )
+    texts = chunk_texts(chunk)
+    sample = texts["body"][:_LANGUAGE_SAMPLE]
+    detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((sample,))
+    analyzed = _stemmed(texts, detected or language)
     code = _code_terms("\n".join((*chunk.heading_path, chunk.text)))
     if code:
         return AnalyzedFields(
@@ -136,18 +136,43 @@ def analyze_document(document: Document) -> AnalyzedFields:
 
     A match in these fields counts for every chunk of the document.
     """
-    return _stemmed(
-        {
-            "title": document.title,
-            "keywords": "\n".join(document.keywords),
-            "description": document.description,
-            "tags": "\n".join(document.tags),
-            "aliases": "\n".join(document.aliases),
-            "author": "\n".join((document.author, document.category, document.type)),
-            "path": document.path.rpartition(".")[0],
-        },
-        document.language,
+    return _stemmed(document_texts(document), document.language)
+
+
+def chunk_texts(chunk: Chunk) -> dict[str, str]:
+    """Return the text of each stemmed field of a chunk."""
+    return {"body": strip_markup(chunk.text), "headings": "\n".join(chunk.heading_path[1:])}
+
+
+def document_texts(document: Document) -> dict[str, str]:
+    """Return the text of each field of a document."""
+    return {
+        "title": document.title,
+        "keywords": "\n".join(document.keywords),
+        "description": document.description,
+        "tags": "\n".join(document.tags),
+        "aliases": "\n".join(document.aliases),
+        "author": "\n".join((document.author, document.category, document.type)),
+        "path": document.path.rpartition(".")[0],
+    }
+
+
+def has_phrase(text: str, phrase: Sequence[str]) -> bool:
+    """Return whether a text contains words side by side, as written: they are not stemmed."""
+    occurrences: defaultdict[str, set[int]] = defaultdict(set)
+    for word, position in zip(*words_with_positions(text), strict=True):
+        for form in unstemmed_forms(word):
+            occurrences[form].add(position)
+    starts = (
+        {position - at for position in occurrences.get(word, ())} for at, word in enumerate(phrase)
     )
+    return bool(phrase) and bool(set.intersection(*starts))
+
+
+def unstemmed_forms(word: str) -> tuple[str, ...]:
+    """Return a word and, if it is elided (l'eau), the word without the elision."""
+    bare = _ELIDED.sub("", word) if "'" in word else word
+    return (word,) if bare == word else (word, bare)
 
 
 def _code_terms(value: str) -> list[str]:
@@ -187,6 +212,9 @@ def _stemmed(texts: Mapping[str, str], language: str) -> AnalyzedFields:
 
 # -------------------------------------------------------------- highlighting
 
+_EXACT = "="
+"""First character of an unstemmed word among stems."""
+
 CharSpan = tuple[int, int]
 """Start and end of a match, as character offsets in a text."""
 
@@ -196,16 +224,20 @@ def highlight_spans(
 ) -> tuple[CharSpan, ...]:
     """Return the spans of a text that match any of the terms or their forms.
 
-    Words match by stem, and the words of a phrase must be adjacent. A term with punctuation also
-    matches literally.
+    Words match by stem, but those of a phrase as they are written. The words of a phrase or form
+    must be adjacent. A term with punctuation also matches literally.
     """
-    forms = [words(form.text) for term in terms for form in (term, *term.forms)]
-    initials = {word[0] for form in forms for word in form}
-    stemmed_forms = [[set(stems(word, languages)) for word in form] for form in forms if form]
+    forms = [(words(form.text), term.phrase) for term in terms for form in (term, *term.forms)]
+    initials = {word[0] for form, _ in forms for word in form}
+    stemmed_forms = [
+        [{_EXACT + word} if is_exact else set(stems(word, languages)) for word in form]
+        for form, is_exact in forms
+        if form
+    ]
     spans = list(word_spans(text))
     # a stem starts with its word's first letter: most words need not be stemmed
     text_stems = {
-        word: set(stems(word, languages))
+        word: {*stems(word, languages), *(_EXACT + form for form in unstemmed_forms(word))}
         for word in {word for word, *_ in spans}
         if word[0] in initials or "'" in word
     }

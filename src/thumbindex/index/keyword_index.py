@@ -11,15 +11,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from thumbindex.index.analysis import DOCUMENT_FIELDS, analyze_chunk, analyze_document, stems
+from thumbindex.index.analysis import (
+    DOCUMENT_FIELDS,
+    analyze_chunk,
+    analyze_document,
+    chunk_texts,
+    document_texts,
+    has_phrase,
+    stems,
+)
 from thumbindex.index.bm25f import FieldLengths, PostingList, Scorer, max_union, weighted_union
 from thumbindex.index.catalog import StoreCatalog, ids_of_rows
 from thumbindex.index.files import as_storage_errors
 from thumbindex.index.segments import OpenSegments, Segment, SegmentFile, SegmentWriter
 from thumbindex.index.store import Store
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, IdleTime, RankedList, Term
-from thumbindex.ports import IntArray, KeywordWeights, Mask, Selection
-from thumbindex.text import words
+from thumbindex.ports import PHRASE_FIELDS, IntArray, KeywordWeights, Mask, Selection
+from thumbindex.text import STOP_WORDS, has_cjk, words
 
 _T = TypeVar("_T")
 
@@ -28,10 +36,16 @@ Stems = tuple[str, ...]
 own stem.
 """
 
-PHRASE_FIELDS = ("body", "headings", "title", "aliases")
-
 CACHED_LISTS = 2_000
 """Maximum number of posting lists that a snapshot caches. Recomputing one takes under 1 ms."""
+
+CACHED_PHRASES = 8
+"""Maximum number of phrases whose chunks a snapshot caches, since a query looks them up twice."""
+
+MAX_TEXTS_READ = 1_000
+"""If more chunks than this contain the stems of a phrase, their texts are not read to compare the
+words as they are written: the field "code" decides, which also has the words of link targets.
+"""
 
 MIN_SEGMENTS = 3
 """`KeywordWriter.merge` does nothing if there are this many segments or fewer."""
@@ -107,10 +121,10 @@ class TermPostings:
 
         return self._cached(field, phrase, phrase_postings)
 
-    def phrase_ids(self, text: str) -> dict[str, IntArray]:
-        """Return the ids of the chunks or documents that contain a phrase, keyed by field."""
+    def phrase_ids(self, text: str, fields: Collection[str]) -> dict[str, IntArray]:
+        """Return the ids of the chunks or documents with the stems of a phrase, keyed by field."""
         phrase = self._stems(text)
-        return {field: self._phrase_ids(field, phrase) for field in PHRASE_FIELDS}
+        return {field: self._phrase_ids(field, phrase) for field in fields}
 
     def _stems(self, text: str) -> list[Stems]:
         return [stems(word, self._languages) for word in words(text)]
@@ -195,6 +209,7 @@ class SegmentKeywordIndex:
         postings = _SegmentPostings(self.segments, self._offsets, self._ids)
         self._terms = TermPostings(self.languages, postings.posting_list, postings.match_phrase)
         self._lengths: dict[str, FieldLengths] = {}
+        self._phrase_masks: dict[tuple[str, tuple[str, ...]], Mask] = {}
         self._lexicon: Mapping[int, set[str]] | None = None
 
     def search(
@@ -205,20 +220,16 @@ class SegmentKeywordIndex:
         within: Selection | None = None,
     ) -> RankedList:
         """Score chunks and documents by BM25F. Terms are ORed, but phrases are required."""
-        term_lists, phrases = self._locked(
-            lambda postings: (
-                list(postings.lookup(terms, weights.fields)),
-                [postings.phrase_ids(term.text) for term in terms if term.phrase],
-            )
-        )
+        term_lists = self._locked(lambda postings: list(postings.lookup(terms, weights.fields)))
         documents = len(self._catalog.document_rows)
         scorer = Scorer(self._catalog.document_ids, documents, weights, self._field_lengths)
         for term, lists_by_field in term_lists:
             scorer.add(term.weight, lists_by_field)
         mask = None if within is None else within.mask
-        for ids_by_field in phrases:
-            matching = self._chunk_mask(ids_by_field)
-            mask = matching if mask is None else matching & mask
+        for term in terms:
+            if term.phrase:
+                matching = self._phrase_mask(term.text, PHRASE_FIELDS)
+                mask = matching if mask is None else matching & mask
         best = scorer.best_chunks(limit, mask)
         hits = tuple(
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, share)
@@ -238,15 +249,58 @@ class SegmentKeywordIndex:
         mask = np.logical_and.reduce(masks) if masks else np.zeros(len(self._catalog), dtype=bool)
         return self._catalog.selection(mask)
 
-    def chunks_with_phrase(self, text: str) -> Selection:
-        ids_by_field = self._locked(lambda postings: postings.phrase_ids(text))
-        return self._catalog.selection(self._chunk_mask(ids_by_field))
+    def chunks_with_phrase(self, text: str, fields: Collection[str] = PHRASE_FIELDS) -> Selection:
+        return self._catalog.selection(self._phrase_mask(text, fields))
 
     def chunk_frequency(self, word: str) -> int:
-        return len(self._locked(lambda postings: postings.posting_list("code", (word,))).ids)
+        return len(self._code_ids(word))
+
+    def _code_ids(self, word: str) -> IntArray:
+        return self._locked(lambda postings: postings.posting_list("code", (word,))).ids
 
     def phrase_frequency(self, text: str) -> int:
         return len(self._locked(lambda postings: postings.form_postings("body", text)).ids)
+
+    def _phrase_mask(self, text: str, fields: Collection[str]) -> Mask:
+        """Return a mask of the chunks with a phrase, comparing words as they are written."""
+        key = (text, tuple(fields))
+        with self._lock:
+            mask = self._phrase_masks.get(key)
+        if mask is None:
+            ids_by_field = self._locked(lambda postings: postings.phrase_ids(text, fields))
+            mask = self._chunk_mask(self._exact_matches(words(text), ids_by_field))
+            with self._lock:
+                if len(self._phrase_masks) >= CACHED_PHRASES:
+                    del self._phrase_masks[next(iter(self._phrase_masks))]
+                self._phrase_masks[key] = mask
+        return mask
+
+    def _exact_matches(
+        self, phrase: Sequence[str], ids_by_field: Mapping[str, IntArray]
+    ) -> dict[str, Collection[int]]:
+        """Keep the ids whose field contains the words of a phrase unstemmed."""
+        matches = dict[str, Collection[int]]()
+        for field, with_repeats in ids_by_field.items():
+            ids = np.unique(with_repeats)
+            if field in DOCUMENT_FIELDS:
+                texts = {n: document_texts(self._catalog.documents[n]) for n in ids.tolist()}
+            else:
+                if len(ids) > MAX_TEXTS_READ:
+                    ids = self._with_code_words(phrase, ids)
+                if len(ids) > MAX_TEXTS_READ:
+                    matches[field] = ids
+                    continue
+                chunks = self._catalog.chunks(ids.tolist())
+                texts = {n: chunk_texts(chunk) for n, chunk in chunks.items()}
+            matches[field] = [n for n, text in texts.items() if has_phrase(text[field], phrase)]
+        return matches
+
+    def _with_code_words(self, phrase: Sequence[str], chunks: IntArray) -> IntArray:
+        """Keep the chunks with each word of a phrase in the field "code", which is unstemmed."""
+        for word in phrase:
+            if word.isalpha() and word not in STOP_WORDS and not has_cjk(word):
+                chunks = chunks[np.isin(chunks, self._code_ids(word))]
+        return chunks
 
     def _chunk_mask(self, ids_by_field: Mapping[str, Any]) -> Mask:
         """Return a mask of the chunks in `ids_by_field` and of the chunks of its documents."""

@@ -31,6 +31,7 @@ from thumbindex.model import (
     Verdict,
 )
 from thumbindex.ports import (
+    PHRASE_FIELDS,
     Catalog,
     Duplicates,
     IntArray,
@@ -252,8 +253,8 @@ class UnionKeywordIndex:
             part.chunks_with_all_words(text, fields) for part in self._parts
         )
 
-    def chunks_with_phrase(self, text: str) -> Selection:
-        return self._catalog.joined(part.chunks_with_phrase(text) for part in self._parts)
+    def chunks_with_phrase(self, text: str, fields: Collection[str] = PHRASE_FIELDS) -> Selection:
+        return self._catalog.joined(part.chunks_with_phrase(text, fields) for part in self._parts)
 
     def chunk_frequency(self, word: str) -> int:
         return sum(part.chunk_frequency(word) for part in self._parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath, PureWindowsPath
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ from thumbindex.index.union import unite
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import PrivacyFilter
-from thumbindex.model import Answer, ChunkId, IndexState, Query
+from thumbindex.model import Answer, ChunkId, IndexState, Query, Term
 from thumbindex.ports import (
     Embedder,
     FolderSnapshot,
@@ -30,8 +30,9 @@ from thumbindex.ports import (
 from thumbindex.query.explain import explain_passages
 from thumbindex.query.parents import chunk_place
 from thumbindex.query.pipeline import run_pipeline
-from thumbindex.query.stage import Search, Tools
+from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.settings import QuerySettings
+from thumbindex.text import words
 
 MAX_CONCURRENT_QUERIES = 2
 """Maximum queries that a library runs at once; other queries wait.
@@ -90,12 +91,26 @@ def answer_query(
         unmet=search.unmet,
         undated=search.undated,
         listed=search.listed,
-        terms=tuple(
-            term for phrasing in phrasings for term in (*phrasing.terms, *phrasing.identifiers)
-        ),
+        terms=tuple(term for phrasing in phrasings for term in _shown_terms(phrasing, search)),
         nearest=tuple(chunk_place(chunk, tools.snapshot.catalog) for chunk in search.nearest),
     )
     return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
+
+
+def _shown_terms(phrasing: Phrasing, search: Search) -> Iterator[Term]:
+    """Yield the terms to mark in passages.
+
+    The words of a quoted phrase are marked one by one only if no passage contains the phrase.
+    """
+    unmet = {" ".join(words(condition.value)) for condition in search.unmet}
+    quoted = {word: term for term in phrasing.terms if term.phrase for word in term.text.split()}
+    plain = {term.text for term in phrasing.terms if not term.phrase}
+    yield from phrasing.terms
+    for term in phrasing.identifiers:
+        if term.text not in quoted or term.text in plain:
+            yield term
+        elif quoted[term.text].text in unmet:
+            yield replace(term, phrase=True)
 
 
 def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:

@@ -368,10 +368,15 @@ def query_terms(
             )
         return cache[text, verbatim]
 
-    words = {term.text: tuple(other.text for other in term.forms) for term in phrasing.terms}
+    words = {term.text: term for term in phrasing.terms}
     selections = [
-        (text, reduce(or_, [chunks_with(form, False) for form in (text, *others)]))
-        for text, others in sorted(words.items())
+        (
+            text,
+            keyword.chunks_with_phrase(text)
+            if term.phrase
+            else reduce(or_, [chunks_with(form.text, False) for form in (term, *term.forms)]),
+        )
+        for text, term in sorted(words.items())
     ]
     selections += [
         (term.text, chunks_with(term.text, True))

@@ -14,7 +14,7 @@ from operator import and_
 from typing import NamedTuple
 
 from thumbindex.model import Candidate, FilterField, Filters, TypedFilter, UnmetFilter
-from thumbindex.ports import Catalog, KeywordIndex, Selection, Snapshot
+from thumbindex.ports import PHRASE_FIELDS, Catalog, KeywordIndex, Selection, Snapshot
 from thumbindex.query.match_names import find_by_name
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.understand import is_identifier, tokens
@@ -98,7 +98,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     for operator in filters:
         condition, similar = operator.condition, suggestions[operator.condition]
         if condition.field == "words":
-            if _occurs(operator, keyword):
+            if keyword.chunks_with_phrase(condition.value, _fields_of(condition)):
                 effective += [] if _is_flag(text, operator, keyword) else [operator]
             elif operator.is_quoted or (
                 len(condition.value) >= _MIN_PROSE_LETTERS and _is_prose(text, others)
@@ -171,11 +171,10 @@ def _remove_operators(text: str, operators: Sequence[_Operator]) -> str:
     return " ".join(text.split())
 
 
-def _occurs(operator: _Operator, keyword: KeywordIndex) -> bool:
-    value = operator.condition.value
-    if operator.is_quoted:
-        return bool(keyword.chunks_with_phrase(value))
-    return bool(keyword.chunks_with_all_words(value, KEYWORD_FIELDS))
+def _fields_of(condition: TypedFilter) -> Sequence[str]:
+    """Return the fields in which a word or phrase is looked up. `-word` looks in all fields."""
+    is_word = condition.excludes and len(words(condition.value)) == 1
+    return KEYWORD_FIELDS if is_word else PHRASE_FIELDS
 
 
 def _intersect_all(selections: Sequence[Selection]) -> Selection:
@@ -215,12 +214,9 @@ def select_chunks(conditions: Sequence[TypedFilter], snapshot: Snapshot) -> Sele
     for condition in conditions:
         if condition.field != "words":
             matching = snapshot.catalog.chunks_matching(condition)
-        elif condition.excludes and len(words(condition.value)) == 1:
-            matching = snapshot.keyword.chunks_with_all_words(
-                condition.value, KEYWORD_FIELDS
-            ).of_documents()
         else:
-            matching = snapshot.keyword.chunks_with_phrase(condition.value)
+            fields = _fields_of(condition)
+            matching = snapshot.keyword.chunks_with_phrase(condition.value, fields)
             matching = matching.of_documents() if condition.excludes else matching
         if condition.excludes:
             everything = snapshot.catalog.everything() if selection is None else selection
