@@ -806,7 +806,7 @@ class IngestionCounts:
 
 # ------------------------------------------------------------------ checks of citations
 
-CitationState = Literal["there", "moved", "changed", "gone", "never_there"]
+CitationState = Literal["there", "moved", "changed", "gone", "never_there", "not_compared"]
 """The state of a cited text.
 
 there: found as cited.
@@ -814,6 +814,7 @@ moved: found at other lines or in another note.
 changed: found in different words.
 gone: not found, but the citation has a digest of the text, so the text once existed.
 never_there: not found, and nothing shows that the text existed.
+not_compared: the note, heading and lines exist, but there is no quotation to compare.
 """
 
 

@@ -128,7 +128,26 @@ def test_verify_fails_and_explains_if_a_citation_does_not_hold(run: Run) -> None
     assert run("no citation at all").exit_code == 1
 
 
-@pytest.mark.parametrize("text", [CHANGED, 'nowhere.md: "never said by anybody"'])
+@pytest.mark.parametrize(
+    ("draft", "summary"),
+    [
+        ("‘spends 4,000 euros’ (plans.md:5)", "1 citation: 1 there."),
+        ("'pays for the whole harbor' (plans.md:5)", "1 citation: 1 never there."),
+        ("It pays for the harbor (plans.md:5).", "1 citation: 1 not compared."),
+        (f"{HOLDS}, see plans.md:1", "2 citations: 1 there, 1 not compared."),
+        ("It pays (plans.md#Harbor)", "1 citation: 1 never there."),
+        ("It pays (plans.md#Budget (line 1))", "1 citation: 1 moved."),
+    ],
+)
+def test_verify_exits_with_0_only_if_each_citation_has_a_true_quotation(
+    run: Run, draft: str, summary: str
+) -> None:
+    result = run(draft)
+    assert result.stdout.splitlines()[0] == summary
+    assert result.exit_code == (0 if summary == "1 citation: 1 there." else 1)
+
+
+@pytest.mark.parametrize("text", [CHANGED, 'nowhere.md: "never said by anybody"', "plans.md:5"])
 def test_verify_json_fits_its_schema(run: Run, text: str) -> None:
     checked(run("--json", text), "verify")
 

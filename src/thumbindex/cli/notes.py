@@ -31,7 +31,7 @@ from thumbindex.cli.terminal import (
 )
 from thumbindex.config import absolute_path
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
-from thumbindex.model import MAX_PASSAGES, Excerpt
+from thumbindex.model import MAX_PASSAGES, CitationCheck, Excerpt
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.as_json import (
@@ -238,9 +238,10 @@ def verify(
 ) -> int:
     """Check the citations in a text.
 
-    Reports whether each citation is there (as quoted), moved, changed, gone, or was never there.
+    Reports whether each citation is there (as quoted), moved, changed, gone, or was never there. If
+    nothing is quoted beside it, nothing is compared.
 
-    The exit code is 1 if any citation is changed, gone or was never there, or if there is none.
+    The exit code is 0 only if each citation has a quotation that is there or moved.
     """
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
@@ -253,22 +254,19 @@ def verify(
         for check in report.citations:
             print_line(
                 citation_check_line(check, several),
-                WARNING if check.state in _FAILED_STATES else "",
+                "" if _is_supported(check) else WARNING,
             )
         if report.left_out:
             print_line(
                 f"{plural(report.left_out, 'citation')} left out: verify the text in smaller parts",
                 "dim",
             )
-    if report.citations and not any(
-        citation.state in _FAILED_STATES for citation in report.citations
-    ):
-        return FOUND
-    return NOT_FOUND
+    return FOUND if report.citations and all(map(_is_supported, report.citations)) else NOT_FOUND
 
 
-_FAILED_STATES = {"changed", "gone", "never_there"}
-"""States of a citation that the note does not support."""
+def _is_supported(check: CitationCheck) -> bool:
+    """Return whether a note says what is quoted."""
+    return bool(check.quotation) and check.state in {"there", "moved"}
 
 
 def _draft(text: str | None, file: Path | None) -> str:

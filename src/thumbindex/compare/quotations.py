@@ -22,7 +22,8 @@ _WORD = re.compile(
     rf"[{CJK}]"  # one token per character: CJK has no spaces
     r"|(?<![^\W_])[-+]?\d+(?:[.,:]\d+)*"
     rf"|(?:(?![{CJK}_])\w)+(?:'(?:(?![{CJK}_])\w)+)*"
-    r"|[=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]|(?<=[\s\d])[<>](?=[\s\d=])"  # <name> is a placeholder
+    r"|[=≤≥≠≈±%€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]|\$(?=\d)"  # other dollar signs enclose formulas
+    r"|(?<=[\s\d])[<>](?=[\s\d=])"  # <name> is a placeholder
 )
 """A word, number or symbol, but no punctuation: `don't`, `-1.5`, `≤`."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
-from typing import NamedTuple
+from itertools import chain, groupby, islice
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from thumbindex.compare.quotations import (
@@ -127,20 +128,69 @@ _ANCHOR = re.compile(
     r"|(?P<file>\.(?:md|markdown|mdx)\b)"
     r"|(?P<lines>[ \u00a0]\(lines? [1-9])"
 )
-_TERMINATORS = '`"“”„«»()[]<>*|\n'
+_PAIRS = "“” «» ‹› 「」 『』 ｢｣ ﹁﹂ 《》 〈〉 〝〞 ❝❞"
+_MARKS = _PAIRS.replace(" ", "") + '"＂„‟'
+"""Quotation marks, without those that are also apostrophes."""
+
+_TERMINATORS = f"`{_MARKS}()[]<>*|（）【】\n"
 """Characters that end the heading of a citation without line numbers."""
 
 _PATH_START = re.compile(r"\w|\.?\.?/|\.\w")
 _OTHER_FILE = re.compile(r"\.(?!md\Z|markdown\Z|mdx\Z)[a-z][a-z0-9]{1,4}\Z", re.I)
-_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
-_WORD_STARTS = re.compile(r"(?<=[\s`\"“”„«»()\[\]<>*|:,;—])(?=[^\s`\"“”„«»()\[\]<>*|:,;—])")
+_FENCE = re.compile(r"^[ \t]*+(`{3,}+(?!.*`)|~{3,}+)", re.M)
+_SEPARATORS = rf"\s`'‘’‚{_MARKS}()\[\]<>*_=|:,;—（）【】：，、；"
+_WORD_STARTS = re.compile(rf"(?<=[{_SEPARATORS}])(?=[^{_SEPARATORS}])")
 _BLOCK_START = re.compile(r"[ \t]*(?:[-*+][ \t]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|\||$)")
 _QUOTE_LINE = re.compile(r"[ \t]*>[ \t]?(?:\[![\w-]+\][+-]?[ \t]?)?")
-_IN_QUOTES = re.compile(
-    r"“([^“”]{1,5000})”|„([^„“”]{1,5000})[“”]|«([^«»]{1,5000})»"
-    r"|(?<![^\W_])\"([^\"]{1,5000})\"(?![^\W_])"
+_ELISION = r"(?i:n['’]|(?:tis|twas|em|til|\d0s)\b)"
+_APOSTROPHE = rf"(?<=[^\W_])['’＇](?=\w)|(?<!\w)['’]{_ELISION}"
+_SINGLE = "'‘’‚‛＇❛❜´′"
+_SINGLE_QUOTED = (
+    rf"(?<![^\W_])(?<!')['‘’‚‛＇❛´′](?!\s|{_ELISION})"
+    rf"((?:[^{_SINGLE}]|{_APOSTROPHE}%s){{1,5000}}+)(?<!\s)['‘’＇❜´′](?!\w)"
 )
-_ADJACENT = re.compile(r"[\s()\[\]<>*_:;,.`—–-]{0,12}")
+_QUOTED = re.compile(
+    "|".join(
+        (
+            *(
+                rf"{first}((?:[^{first}{last}]|(?<!\w){first}[^{first}{last}]*+{last}){{1,5000}}+){last}"
+                for first, last in map(tuple, _PAIRS.split())
+            ),
+            r"[„‟]([^„‟“”]{1,5000}+)[“”]",
+            r"[“„‟]([^“”„‟\"]{1,5000}+)(?<!\s)[“\"](?!\w)",
+            r"(?<![\w.,!?…])”(?!\s)([^“”]{1,5000}+)”",
+            r"»([^«»]{1,5000}+)[«»]",
+            r"›([^‹›]{1,5000}+)[‹›]",
+            r"(?<![^\W_])\"([^\"]{1,5000}+)\"(?![^\W_])",
+            r"＂([^＂]{1,5000}+)＂",
+            r"<<([^<>]{1,5000}+)>>",
+            r"<(?:q|blockquote)\b[^<>]*+>([^<>]{1,5000}+)</",
+            r"(?<![\w'`])(?:``|''|,,)(?![\s'`])((?:[^'`,]|'(?!')|,(?!,)){1,5000}+)''(?!['\w])",
+            # `users' notes`: an apostrophe, unless no other mark ends the quotation
+            _SINGLE_QUOTED % r"|(?<=[sxz\d])['’](?=[ ]\w)",
+            _SINGLE_QUOTED % "",
+            r"(?P<code>(?<!`)(?:`[^`]{1,5000}+`|``(?:[^`]|`(?!`)){1,5000}+``)(?!`))",
+            rf"(?P<emphasis>(?<![\w*])\*(?![\s*'‘])[^*{_MARKS}]{{1,5000}}+(?<!\s)\*(?![\w*])"
+            rf"|(?<![\w*])\*{{2,3}}(?![\s*'‘])(?:[^*{_MARKS}]|\*(?!\*)){{1,5000}}+(?<!\s)\*{{2,3}}(?![\w*])"
+            rf"|(?<![\w])__?(?![\s_'‘])(?:[^_{_MARKS}]|(?<=\w)_(?=\w)){{1,5000}}+(?<!\s)__?(?!\w)"
+            rf"|(?<!=)==(?![\s='‘])(?:[^={_MARKS}]|=(?!=)){{1,5000}}+(?<!\s)==(?!=))",
+        )
+    )
+)
+"""A text in quotation marks, or a text in the group `code` or `emphasis`."""
+
+_ADJACENT = re.compile(r"[\s()\[\]<>*_=:;,.|`'\"“”‘’（）【】：，。、；—–~-]{0,12}")
+_NEARBY = re.compile(r"[^\w.!?]{0,12}(?:\w{1,20}[^\w.!?]{1,12}){0,3}")
+"""At most three words of the same sentence."""
+
+_BEFORE_SOURCE = tuple("([—–-（【")
+
+_MAX_BETWEEN = 400
+"""Enough characters between a quotation and a citation to see that they are not side by side."""
+
+_LINK_TEXT = re.compile(r"\[[^\[\]\n]{0,200}\Z")
+_CODE_NAME = re.compile(r"[`\w./~@:#-]+")
+_TARGET_LINES = re.compile(r"(?::|#L)([1-9]\d{0,8})(?:-L?([1-9]\d{0,8}))?\Z")
 
 
 class CachedNoteLookup:
@@ -225,17 +275,22 @@ def _parse_wikilink(
 def _parse_markdown_link(match: re.Match[str], names: CachedNoteLookup) -> Citation | None:
     """Parse a link to a note, a Markdown file or an address; None for other links."""
     target = match["target"].strip("<>")
-    if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
+    lines = _TARGET_LINES.search(target)
+    note = target[: lines.start()] if lines else target
+    if re.match(r"[a-z][a-z0-9+.-]*:", note, re.I):
         return _parse_address(match.start("target"), target, match.end())
-    path, _, heading = map(unquote, target.partition("#"))
+    path, _, heading = map(unquote, note.partition("#"))
     if not path or (
         not names.has_name(path, is_path=True)
         and not re.search(r"\.(?:md|markdown|mdx)\Z", path, re.I)
     ):
         return None
-    return Citation(
-        match.start(), match.end(), path + (f"#{heading}" if heading else ""), path, heading=heading
-    )
+    written = path + (f"#{heading}" if heading else "")
+    citation = Citation(match.start(), match.end(), written, path, heading=heading)
+    if lines is None:
+        return citation
+    first, last = int(lines[1]), int(lines[2] or lines[1])
+    return replace(citation, written=written + lines[0], lines=(first, max(first, last)))
 
 
 def _parse_address(start: int, link: str, end: int | None = None) -> Citation | None:
@@ -338,90 +393,169 @@ def _with_lines(text: str, citation: Citation) -> Citation:
 
 
 class _QuoteSpan(NamedTuple):
-    """The offsets of a quotation, and the range that may contain its citation."""
+    """A possible quotation: its offsets, those inside its marks, and those of its surroundings.
+
+    The surroundings may contain its citation.
+    """
 
     first: int
     last: int
-    is_block: bool
+    kind: Literal["marks", "block", "code", "emphasis"]
+    begin: int
+    end: int
     low: int
     high: int
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether the text is a quotation even if no citation is beside it."""
+        return self.kind in {"marks", "block"}
 
-def _quote_spans(text: str) -> Iterator[_QuoteSpan]:
-    """Yield quoted texts and block quotes, in order."""
-    units = list(_text_blocks(text))
-    for n, (start, end, is_block) in enumerate(units):
-        if is_block:
-            around = units[max(0, n - 1)][0], units[min(n + 1, len(units) - 1)][1]
-            yield _QuoteSpan(start, end, True, *around)
-        else:
-            for match in _IN_QUOTES.finditer(text, start, end):
-                yield _QuoteSpan(*match.span(), False, start, end)
+
+def _quote_spans(text: str, citations: Sequence[Citation]) -> Iterator[_QuoteSpan]:
+    """Yield texts in quotation marks, block quotes, code and emphasized texts, in order."""
+    starts = [citation.start for citation in citations]
+    runs = [list(run) for _, run in groupby(_text_blocks(text), lambda unit: unit[2] == "block")]
+    for n, run in enumerate(runs):
+        low = runs[n - 1][-1][0] if n else run[0][0]
+        high = runs[n + 1][0][1] if n + 1 < len(runs) else run[-1][1]
+        for start, end, kind in run:
+            if kind == "block":
+                yield _QuoteSpan(start, end, kind, start, end, low, high)
+            elif kind == "code" and bisect_left(starts, start) == bisect_left(starts, end):
+                begin = text.find("\n", start) + 1
+                finish = begin + len(text[begin:end].rstrip().rstrip("`~").rstrip())
+                yield _QuoteSpan(start, end, kind, begin, finish, 0, len(text))
+            else:
+                for match in _QUOTED.finditer(text, start, end):
+                    yield _inline_span(match, start, end)
+
+
+def _inline_span(match: re.Match[str], low: int, high: int) -> _QuoteSpan:
+    first, last = match.span()
+    if match["code"] or match["emphasis"]:
+        mark = match[0][0]
+        kind: Literal["code", "emphasis"] = "code" if match["code"] else "emphasis"
+        begin, end = last - len(match[0].lstrip(mark)), first + len(match[0].rstrip(mark))
+        return _QuoteSpan(first, last, kind, begin, end, low, high)
+    begin, end = match.span(match.lastindex or 0)
+    return _QuoteSpan(first, last, "marks", begin, end, low, high)
 
 
 def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation]:
     """Drop citations of whole notes inside quotations: they belong to the quoted text.
 
-    A citation alone on a line of a block quote is kept, because it names the source.
+    A citation alone in quotation marks, or alone on a line of a block quote, is kept.
     """
-    quotes = list(_quote_spans(text))
+    quotes = [quote for quote in _quote_spans(text, citations) if quote.is_certain]
     starts, remaining = [quote.first for quote in quotes], list[Citation]()
     for citation in citations:
         at = bisect_right(starts, citation.start) - 1
         if citation.is_whole_note and at >= 0 and citation.end <= quotes[at].last:
-            start, end = text.rfind("\n", 0, citation.start) + 1, text.find("\n", citation.end)
-            end = end if end >= 0 else len(text)
-            line = text[start : citation.start], text[citation.end : end]
-            if not quotes[at].is_block or not all(map(_ADJACENT.fullmatch, line)):
+            start, end = quotes[at].begin, quotes[at].end
+            if quotes[at].kind == "block":
+                start, end = text.rfind("\n", 0, citation.start) + 1, text.find("\n", citation.end)
+                end = end if end >= 0 else len(text)
+            around = text[start : citation.start], text[citation.end : end]
+            if not all(map(_ADJACENT.fullmatch, around)):
                 continue
         remaining.append(citation)
     return remaining
 
 
 def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]:
-    """Return the quotations in a text, each with the citations inside and beside the quotation."""
-    quotations, starts = list[Quotation](), [citation.start for citation in citations]
-    for first, last, is_block, low, high in _quote_spans(text):
-        at, end = bisect_left(starts, first), bisect_left(starts, last)
-        inside, before, after = (
-            citations[at:end],
-            citations[max(0, at - 1) : at],
-            citations[end:][:1],
-        )
-        if not is_block and (inside or (before and before[0].end > first)):
-            continue
-        is_preceded = bool(before and _ADJACENT.fullmatch(text[before[0].end : first]))
-        between = text[last : after[0].start] if after else text[last:]
-        is_followed = bool(after and _ADJACENT.fullmatch(between))
-        after = [citation for citation in after if citation.start < high]
-        before = [
-            citation for citation in before if citation.start >= low or (is_preceded and not after)
-        ]
-        quoted = _block_text(text, first, last, inside) if is_block else text[first + 1 : last - 1]
-        # in brackets, after a dash or directly after a block quote, the following citation ranks
-        # above the preceding one
-        is_source = is_followed and (
-            is_block or between.rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
-        )
-        count = sum(map(len, quotation_parts(quoted)))
-        if is_block or (count and (is_preceded or is_followed or count >= _MIN_WORDS)):
-            around = (*after, *before) if is_source else (*before, *after)
-            quotations.append(Quotation(quoted, (*inside, *around)))
-    return quotations
+    """Return the quotations in a text, each with the citations inside and beside the quotation.
+
+    Code and emphasized texts are quotations of a citation beside them that has no other quotation.
+    """
+    quotations, taken = list[tuple[Quotation, bool]](), set[Citation]()
+    starts = [citation.start for citation in citations]
+    for span in _quote_spans(text, citations):
+        quotation = _quotation(text, span, citations, starts, taken)
+        if quotation and (span.is_certain or quotation.cited):
+            quotations.append((quotation, span.is_certain))
+            taken.update(cited for cited in quotation.cited[:1] if cited.start >= span.last)
+    quoted = {quotation.cited[:1] for quotation, is_certain in quotations if is_certain}
+    return [
+        quotation
+        for quotation, is_certain in quotations
+        if is_certain or quotation.cited[:1] not in quoted
+    ]
 
 
-def _text_blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield (start, end, is block quote) for each paragraph, list item and block quote."""
-    start, at, kind = 0, 0, False
+def _quotation(
+    text: str,
+    span: _QuoteSpan,
+    citations: Sequence[Citation],
+    starts: Sequence[int],
+    taken: Set[Citation],
+) -> Quotation | None:
+    """Return a span with its citations. `taken` are the citations behind earlier quotations."""
+    first, last = span.first, span.last
+    at, end = bisect_left(starts, first), bisect_left(starts, last)
+    inside, before, after = citations[at:end], citations[max(0, at - 1) : at], citations[end:][:1]
+    quoted, is_block = text[span.begin : span.end], span.kind == "block"
+    if is_block:
+        quoted = _block_text(text, first, last, inside)
+    elif before and before[0].end > first:
+        return None
+    elif inside:  # “the quotation (a.md:3)”
+        quoted = text[span.begin : inside[0].start].rstrip()
+        is_last = _ADJACENT.fullmatch(text[inside[-1].end : span.end])
+        if not is_last or not quoted.endswith(_BEFORE_SOURCE):
+            return None
+    between_before = text[max(before[0].end, first - _MAX_BETWEEN) : first] if before else ""
+    between_after = text[last : min(after[0].start, last + _MAX_BETWEEN)] if after else ""
+    between_after = _LINK_TEXT.sub("[", between_after)
+    is_preceded = bool(before and _ADJACENT.fullmatch(between_before))
+    is_followed = bool(after and _ADJACENT.fullmatch(between_after))
+    # in brackets, after a dash or directly after a block quote, the following citation ranks
+    # above the preceding one
+    is_source = is_followed and (is_block or between_after.rstrip(" *_`").endswith(_BEFORE_SOURCE))
+    after = [citation for citation in after if citation.start < span.high or is_source]
+    before = [
+        citation for citation in before if citation.start >= span.low or (is_preceded and not after)
+    ]
+    count, minimum = sum(map(len, quotation_parts(quoted))), 1
+    if span.kind == "marks":
+        minimum = 1 if inside or is_preceded or is_followed else _MIN_WORDS
+    elif not is_block:
+        minimum = 2 if span.kind == "code" else _MIN_WORDS
+        after = after if _NEARBY.fullmatch(between_after) else []
+        is_near = _NEARBY.fullmatch(between_before) and (
+            ":" in between_before or (before and before[0].start >= span.low)
+        )
+        before = before if is_near else []
+        is_bold = span.begin > first + 1
+        is_label = is_bold and ":" in (quoted[-1:], text[last : last + 1])
+        if is_label or (span.kind == "code" and _CODE_NAME.fullmatch(quoted)):
+            return None
+    is_after = is_source or not taken.isdisjoint(before)
+    around = (*after, *before) if is_after else (*before, *after)
+    return Quotation(quoted, (*inside, *around)) if count >= minimum else None
+
+
+def _text_blocks(text: str) -> Iterator[tuple[int, int, Literal["text", "block", "code"]]]:
+    """Yield (start, end, kind) of each paragraph, list item, block quote and fenced code block."""
+    start, at, fence = 0, 0, ""
+    kind: Literal["text", "block", "code"] = "text"
     for line in text.splitlines(keepends=True):
-        is_block = line.lstrip(" \t").startswith(">")
-        if at > start and (
-            is_block != kind or (not is_block and _BLOCK_START.match(line.rstrip("\n")))
-        ):
+        last_kind, mark = kind, _FENCE.match(line)
+        kind = "code" if fence or mark else "text"
+        if kind == "text" and line.lstrip(" \t").startswith(">"):
+            kind = "block"
+        is_start = (kind == "text" and _BLOCK_START.match(line.rstrip("\n"))) or (
+            kind == "code" and not fence
+        )
+        if at > start and (kind != last_kind or is_start):
             if text[start:at].strip():
-                yield start, at, kind
+                yield start, at, last_kind
             start = at
-        kind, at = is_block, at + len(line)
+        if fence and mark and mark[1].startswith(fence):
+            fence = ""
+        elif mark and not fence:
+            fence = mark[1]
+        at += len(line)
     if text[start:at].strip():
         yield start, at, kind
 
@@ -509,7 +643,7 @@ class _CurrentNote:
             "",
         )
         address = ""
-        if state != "there":
+        if state not in {"there", "not_compared"}:
             within = self.section(lines[0])
             digest = text_digest(within.text) if within else ""
             address = format_address(document.folder, document.path, heading, digest)
@@ -546,7 +680,9 @@ class _Checker:
         """The passages with the cited digests, by digest. The search for them runs only once."""
         return dict(self._names.notes.passages_with_digests(self._digests))
 
-    def check(self, candidates: Sequence[Citation], quotation: str) -> CitationCheck:
+    def check(
+        self, candidates: Sequence[Citation], quotation: str = ""
+    ) -> tuple[Citation, CitationCheck]:
         """Check the first candidate whose note contains `quotation`.
 
         If no note contains `quotation`, check the first candidate.
@@ -561,13 +697,14 @@ class _Checker:
             )
             matches = (pair for pair in pairs if find_quotation(parts, pair[1].words))
             cited, note = next(matches, (cited, note))
+        candidate = cited
         cited = note.close_heading(cited) if note and cited.has_open_heading else cited
         result = (
             self._check_quotation(cited, note, parts)
             if parts
             else self._check_unquoted(cited, note)
         )
-        return replace(result, citation=cited.written, quotation=quotation)
+        return candidate, replace(result, citation=cited.written, quotation=quotation)
 
     def _notes_of(self, cited: Citation) -> Iterator[_CurrentNote]:
         return filter(None, map(self._read, self._names.find(cited.path, cited.folder)))
@@ -608,7 +745,9 @@ class _Checker:
             return note.check_at("changed", (cited.lines[0], note.total), reason)
         if lines and cited.lines and not _overlap(lines, cited.lines):
             return note.check_at("moved", lines, "the heading is on other lines")
-        return note.check_at("there", cited.lines or lines or (1, max(1, note.total)))
+        return note.check_at(
+            "not_compared", cited.lines or lines or (1, max(1, note.total)), "nothing is quoted"
+        )
 
     def _check_digest(self, cited: Citation, note: _CurrentNote | None) -> CitationCheck | None:
         """Look for the passage with the cited digest in the cited note, then in all notes."""
@@ -617,7 +756,8 @@ class _Checker:
                 lines = section.start_line, section.end_line
                 if cited.lines and not _overlap(lines, cited.lines):
                     return note.check_at("moved", lines, "to other lines")
-                return note.check_at("there", lines)
+                reason = "nothing is quoted; the cited text is unchanged"
+                return note.check_at("not_compared", lines, reason)
         moved = self._by_digests.get(cited.digest)
         other_note = self._read(moved) if moved else None
         if moved and moved.lines and other_note:
@@ -738,24 +878,29 @@ def verify_citations(
             f"{MAX_DRAFT_CHARS:,}. Verify it in parts."
         )
     names = CachedNoteLookup(readers, is_local)
-    jobs, uncited = list[tuple[int, tuple[Citation, ...], str]](), 0
+    jobs, all_cited = list[tuple[int, tuple[Citation, ...], str]](), list[tuple[int, Citation]]()
+    uncited = 0
     for number, text in enumerate(texts):
         cited = drop_quoted_links(text, find_citations(text, names))
-        quoted = find_quotations(text, cited)
-        checked = {quotation.cited[0] for quotation in quoted if quotation.cited}
-        jobs += [(number, (citation,), "") for citation in cited if citation not in checked]
-        jobs += [
-            (number, quotation.cited, quotation.text) for quotation in quoted if quotation.cited
-        ]
-        uncited += sum(not quotation.cited for quotation in quoted)
-    jobs.sort(key=lambda job: (job[0], job[1][0].start))
-    digests = frozenset(
-        citation.digest for _, candidates, _ in jobs for citation in candidates if citation.digest
-    )
-    checker, checks = _Checker(readers, names, digests), list[CitationCheck]()
-    for _, candidates, quotation in jobs[:_MAX_CITATIONS]:
-        try:
-            checks.append(checker.check(candidates, quotation))
-        except _ReadBudgetError:
-            break
-    return Verification(tuple(checks), len(jobs) - len(checks), uncited)
+        all_cited += [(number, citation) for citation in cited]
+        quotations = find_quotations(text, cited)
+        jobs += [(number, quoted.cited, quoted.text) for quoted in quotations if quoted.cited]
+        uncited += sum(not quotation.cited for quotation in quotations)
+    digests = frozenset(citation.digest for _, citation in all_cited if citation.digest)
+    checker, checks = _Checker(readers, names, digests), list[tuple[int, int, CitationCheck]]()
+    quoted = set[tuple[int, Citation]]()
+    with suppress(_ReadBudgetError):
+        for number, candidates, quotation in jobs[:_MAX_CITATIONS]:
+            citation, check = checker.check(candidates, quotation)
+            checks.append((number, citation.start, check))
+            quoted.add((number, citation))
+    quoted.update((number, candidates[0]) for number, candidates, _ in jobs[len(checks) :])
+    unquoted = [cited for cited in all_cited if cited not in quoted]
+    left_out = len(jobs) + len(unquoted) - len(checks)
+    with suppress(_ReadBudgetError):
+        for number, citation in unquoted[: _MAX_CITATIONS - len(checks)]:
+            _, check = checker.check([citation])
+            checks.append((number, citation.start, check))
+            left_out -= 1
+    checks.sort(key=lambda item: item[:2])
+    return Verification(tuple(check for *_, check in checks), left_out, uncited)

@@ -597,7 +597,8 @@ class Library:
     def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
         """Check the citations and quotations in one or more drafts against the current notes.
 
-        The state of each CitationCheck is `there`, `moved`, `changed`, `gone` or `never_there`.
+        The state of each CitationCheck is `there`, `moved`, `changed`, `gone`, `never_there` or
+        `not_compared`.
         """
         texts = [text] if isinstance(text, str) else text
         return verify_citations(texts, self._select_readers(folder), self.is_local)

@@ -269,7 +269,10 @@ def _citation_payload(check: CitationCheck) -> dict[str, Any]:
     payload = {
         name: value
         for name, value in as_json(check).items()
-        if value and (check.state != "there" or name in {"citation", "state"})
+        if value
+        and (
+            check.state not in {"there", "not_compared"} or name in {"citation", "state", "reason"}
+        )
     }
     if check.quotation:
         payload["quotation"] = shortened_quotation(check)

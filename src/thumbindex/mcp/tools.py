@@ -206,8 +206,8 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "verify",
         "title": "Verify",
-        "description": "Check a draft's citations and quotations before you send it. Reports "
-        "each as there, moved, changed, gone or never_there.",
+        "description": "Check a draft's citations and quotations before you send it. Each "
+        "is there, moved, changed, gone, never_there or not_compared.",
         "inputSchema": _closed_object(
             {"text": {**_STRINGS, "description": "Draft, or citations with quotations"}},
             "text",
