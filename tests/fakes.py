@@ -389,7 +389,10 @@ class MemoryKeywordIndex:
 
     def phrase_frequency(self, text: str) -> int:
         form = [_singular(word) for word in words(text)]
-        return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
+        return sum(
+            any(_occurrences(form, fields[name]) for name in PHRASE_FIELDS)
+            for fields in self._chunks
+        )
 
     def lexicon(self, lengths: range) -> Collection[str]:
         return {

@@ -127,6 +127,63 @@ def test_only_the_exact_words_of_a_quoted_phrase_are_marked(vault: Open) -> None
     assert [passage.text[start:end] for start, end in passage.marks] == ["tests daily"]
 
 
+# ------------------------------------------------------------------ apostrophes
+
+APOSTROPHES = {
+    "rule.md": "# Rule\n\nDon't feed the geese.",
+    "name.md": "# Visitor\n\nMs O'Hara signed for the parcel.",
+    "brewer.md": "# Brewer\n\nMr O’Brien brews ale.",
+    "island.md": "# Island\n\nThe flight to Hawaiʻi leaves at nine.",
+    "swim.md": "# Nage\n\nJe veux qu'il nage aujourd'hui dans l'étang avec les enfants.",
+    "object.md": "# Опис\n\nЦей обʼєкт стоїть у полі біля річки.",
+    "band.md": "# Band\n\nThey play rock 'n' roll on Fridays.",
+    "fort.md": "# Sailor\n\nThe bo's'n is asleep.",
+    "typed.md": "# Typed\n\nwe wont sell the loom",
+    "shell.md": "# Terminal\n\nA shell runs the script.",
+    "novel.md": "# Novel\n\nShe'll write it in spring.",
+    "lens.md": "# Optik\n\nSo geht´s mit dem Fernrohr und den Linsen, sagt der Lehrer.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("dont feed", "rule"),
+        ("don’t feed", "rule"),
+        ("do'nt feed", "rule"),
+        ("DONT FEED", "rule"),
+        ("OHara", "name"),
+        ("ohara parcel", "name"),
+        ("OBrien", "brewer"),
+        ("O'Brien", "brewer"),
+        ("Hawaii", "island"),
+        ("Hawai'i", "island"),
+        ("Hawai‘i", "island"),
+        ("quil nage", "swim"),
+        ("aujourdhui", "swim"),
+        ("обєкт", "object"),
+        ("об'єкт", "object"),
+        ("rock'n'roll", "band"),
+        ("rock n roll", "band"),
+        ("bo'sun", ""),  # another word
+        ("bosn", "fort"),
+        ("won't sell", "typed"),
+        ("shell script", "shell"),
+        ("gehts fernrohr", "lens"),
+    ],
+)
+def test_words_are_found_with_and_without_their_apostrophe(
+    vault: Open, query: str, path: str
+) -> None:
+    library = vault(APOSTROPHES)
+    assert first(library, query) == path
+
+
+def test_word_that_the_notes_use_gets_no_apostrophe(vault: Open) -> None:
+    answer = vault(APOSTROPHES).query("shell")
+    assert ([passage.path for passage in answer.passages], answer.corrected) == (["shell.md"], None)
+
+
 # ------------------------------------------------------------------ names
 
 NAMES = {

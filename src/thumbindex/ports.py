@@ -198,7 +198,10 @@ class KeywordIndex(Protocol):
         """Return the number of chunks that contain a lower-cased word. Words are not stemmed."""
 
     def phrase_frequency(self, text: str) -> int:
-        """Return the number of chunks that contain a phrase in their text, comparing stems."""
+        """Return the number of chunks that contain a word or phrase in any of `PHRASE_FIELDS`.
+
+        Words are compared by stems.
+        """
 
     def lexicon(self, lengths: range) -> Collection[str]:
         """Return the lower-cased words that have these lengths and contain only letters.

@@ -41,7 +41,8 @@ _PASSWORDS = (
 
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
 _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a separate character
-_RAW_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
+_OTHER_APOSTROPHES = re.compile("[‘´ʻʼ׳]")  # Hawai‘i, O´Brien, Hawaiʻi, обʼєкт, ג׳ירפה
+_RAW_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’‘´׳]{_LETTER}+)*")
 _HAS_CJK = re.compile(rf"[{CJK}]")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
 # half-width, full-width and radical forms
@@ -172,6 +173,7 @@ def normalize_letters(text: str) -> str:
     """Return a text in NFC, with half- and full-width characters in their usual width."""
     if text.isascii():
         return text
+    text = _OTHER_APOSTROPHES.sub("’", text)
     return unicodedata.normalize(
         "NFC", _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     )

@@ -259,7 +259,12 @@ class SegmentKeywordIndex:
         return self._locked(lambda postings: postings.posting_list("code", (word,))).ids
 
     def phrase_frequency(self, text: str) -> int:
-        return len(self._locked(lambda postings: postings.form_postings("body", text)).ids)
+        ids_by_field = self._locked(
+            lambda postings: {
+                field: postings.form_postings(field, text).ids for field in PHRASE_FIELDS
+            }
+        )
+        return int(np.count_nonzero(self._chunk_mask(ids_by_field)))
 
     def _phrase_mask(self, text: str, fields: Collection[str]) -> Mask:
         """Return a mask of the chunks with a phrase, comparing words as they are written."""

@@ -12,6 +12,7 @@ import numpy as np
 from thumbindex.model import Abbreviation, Passage, Term
 from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
 from thumbindex.query.retrieve import KEYWORD_FIELDS
+from thumbindex.query.spellings import apostrophe_spellings
 from thumbindex.query.stage import OtherForm, Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier
 from thumbindex.settings import ExpandSettings
@@ -37,10 +38,15 @@ _MAX_QUERY_WORDS = 40
 
 
 def synonyms(search: Search, tools: Tools) -> Search:
-    """Add abbreviations, their long forms and split compounds, at a lower weight."""
-    runs = list(word_runs(search.text))
+    """Add abbreviations, their long forms and other spellings, at a lower weight."""
+    runs, keyword = list(word_runs(search.text)), tools.snapshot.keyword
     candidates = abbreviation_forms(runs, tools.snapshot.catalog.abbreviations_with)
-    candidates += split_compounds(runs, tools.snapshot.keyword)
+    candidates += split_compounds(runs, keyword)
+    candidates += (
+        OtherForm(word, spelling)
+        for word in dict.fromkeys(word for run in runs for word in run)
+        for spelling in apostrophe_spellings(word, keyword)
+    )
     terms = tuple(_add_forms(term, candidates) for term in search.terms)
     identifiers = tuple(
         _add_forms(term, [candidate for candidate in candidates if " " not in candidate.form])

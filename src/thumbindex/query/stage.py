@@ -35,7 +35,7 @@ from thumbindex.settings import QuerySettings
 
 
 class OtherForm(NamedTuple):
-    """A term and an abbreviation, long form or split compound of the term.
+    """A term and an abbreviation, long form or other spelling of the term.
 
     `term` and `form` consist of folded words with single spaces between them.
     """

@@ -10,6 +10,7 @@ from itertools import islice
 from thumbindex.language import blank_function_words, function_word_weights, reads_language
 from thumbindex.model import QueryKind, Term
 from thumbindex.query.retrieve import KEYWORD_FIELDS
+from thumbindex.query.spellings import apostrophe_spellings
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import (
     STOP_WORDS,
@@ -330,9 +331,12 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
 
 
 def find_correction(word: str, tools: Tools) -> str | None:
-    """Return the correction of a word, or None. A word whose stem is in a note is not corrected."""
+    """Return the correction of a word, or None.
+
+    A word is not corrected if its stem is in a note, or if a note spells it with an apostrophe.
+    """
     keyword = tools.snapshot.keyword
-    if keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
+    if keyword.chunks_with_all_words(word, KEYWORD_FIELDS) or apostrophe_spellings(word, keyword):
         return None
     return closest_word(word, keyword.lexicon, keyword.chunk_frequency)
 

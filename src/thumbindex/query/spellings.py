@@ -1,0 +1,51 @@
+"""Other spellings of a query's words in the notes: with and without apostrophes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from thumbindex.ports import KeywordIndex
+from thumbindex.text import has_cjk, words
+
+_MIN_LETTERS, _MAX_LETTERS = 3, 30
+"""Words with fewer or more letters get no other spelling."""
+
+_MAX_LETTERS_TWO_APOSTROPHES = 12
+"""Longer words get at most one apostrophe, because the spellings to look up are too many."""
+
+
+def apostrophe_spellings(word: str, keyword: KeywordIndex) -> list[str]:
+    """Return the spellings of a word in the notes that differ only in apostrophes.
+
+    `dont` gives don't, and `don't` gives dont. A word that the notes contain gets no other
+    spelling, because `shell` is not she'll. But `cant` and `wont` are also can't and won't.
+    """
+    bare = word.replace("'", "")
+    if not _MIN_LETTERS <= len(bare) <= _MAX_LETTERS or not bare.isalpha() or has_cjk(bare):
+        return []
+    negated = f"{bare[:-1]}'t" if bare.endswith("nt") else word
+    groups = [[negated] if negated != word else [bare] if word.endswith("n't") else []]
+    if not keyword.phrase_frequency(word):
+        groups[0] += [bare, word.replace("'", " ")]
+        groups += [_with_apostrophes(bare, 1)]
+        groups += [_with_apostrophes(bare, 2)] if len(bare) <= _MAX_LETTERS_TWO_APOSTROPHES else []
+    for group in groups:
+        spellings = [
+            spelling
+            for spelling in dict.fromkeys(group)
+            # words() removes a possessive
+            if spelling != word
+            and words(spelling) == spelling.split(" ")
+            and keyword.phrase_frequency(spelling)
+        ]
+        if spellings:
+            return spellings
+    return []
+
+
+def _with_apostrophes(word: str, count: int) -> list[str]:
+    """Return all spellings of a word with this many apostrophes inside."""
+    return [
+        "'".join(word[start:end] for start, end in zip((0, *cuts), (*cuts, None), strict=True))
+        for cuts in combinations(range(1, len(word)), count)
+    ]
