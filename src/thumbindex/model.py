@@ -909,9 +909,13 @@ class NoteList:
     undated: int = 0  # undated notes that `since` or `until` excludes
 
 
+BrokenReason = Literal["missing note", "missing heading", "missing block", "private note"]
+"""Why a link is broken. Only the notes' owner is told of a private note."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokenLink:
-    """A link to a note that does not exist."""
+    """A link to a note, heading or block that does not exist."""
 
     folder: str
     path: str  # of the note that contains it
@@ -920,6 +924,7 @@ class BrokenLink:
     target: str  # as in `Link`
     fragment: str
     text: str
+    reason: BrokenReason
 
     @property
     def written(self) -> str:

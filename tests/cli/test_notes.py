@@ -231,9 +231,9 @@ def test_broken_links_are_listed_with_their_lines(
     monkeypatch.chdir(kitchen)
     result = run("broken")
     links = [
-        "how/brewing.md:8  ![[lemon]]",
-        "how/brewing.md:8  [cups](cups.md)",
-        "tea.md:3  [[milk]]",
+        "how/brewing.md:8  ![[lemon]]  missing note",
+        "how/brewing.md:8  [cups](cups.md)  missing note",
+        "tea.md:3  [[milk]]  missing note",
     ]
     assert (result.exit_code, result.stdout.splitlines()) == (
         0,
@@ -303,7 +303,7 @@ def test_private_note_is_never_a_source_target_or_name(run: Run, kitchen: Path) 
         "## 1. milk.md",
     ):
         assert "No note" in run("read", command).stderr
-    assert "tea.md:3  [[milk]]" in run("broken").stdout
+    assert "tea.md:3  [[milk]]  private note" in run("broken").stdout
     assert "nowhere" not in run("broken").stdout
     assert "why/index.md" in run("orphans").stdout
 

@@ -23,3 +23,11 @@ def test_unlinked_pairs_link_to_both_notes(vault_copy, browse, tags_of):
 
 def test_unknown_folder_is_refused(browser):
     assert browser.get("/links?folder=nobody").status_code == 400
+
+
+def test_only_the_owner_sees_that_a_target_is_private(vault_copy, browse, visit_of, show):
+    library = vault_copy({"a.md": "# A\n\n[[b]] [[gone]]\n", "b.md": "# B #private\n"})
+    _, shown = show("links", visit_of(library, is_owner=True))
+    assert (shown.count("private note"), shown.count("missing note")) == (1, 1)
+    of_others = (show("links", visit_of(library))[1], browse(library).get("/links").text)
+    assert [(s.count("private note"), s.count("missing note")) for s in of_others] == [(0, 2)] * 2

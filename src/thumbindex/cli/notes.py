@@ -293,20 +293,21 @@ def broken(
     path: GlobOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the links that lead to no note.
+    """List the links that lead to no note, with the reason: missing or private.
 
     Changed notes are indexed first, without vectors. The exit code is 1 if there are none.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
-        report = library.broken(path=path, tag=tag)
+        report = library.broken(for_owner=True, path=path, tag=tag)
         roots = dict(library.folders)
     if as_json:
         print_json(to_json(report))
         return FOUND if report.links else NOT_FOUND
     for link in report.links:
         place = location_text(roots[link.folder] / link.path, link.line)
-        stdout_console().print(place.append(f"  {printable_line(link.written)}"), soft_wrap=True)
+        place.append(f"  {printable_line(link.written)}").append(f"  {link.reason}", "dim")
+        stdout_console().print(place, soft_wrap=True)
     for line in filter_lines((), report.unmet, 0):
         print_line(line, "bold")
     notes = len({(link.folder, link.path) for link in report.links})

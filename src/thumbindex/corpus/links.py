@@ -77,11 +77,11 @@ def may_lead_elsewhere(target: str) -> bool:
 
     It may lead to an attachment, or to a page whose address only a generator knows.
     """
-    address, is_reference = _expand_tags(target)
+    address, is_reference = expand_tags(target)
     return is_attachment(address) or (address != target and not is_reference)
 
 
-def _expand_tags(target: str) -> tuple[str, bool]:
+def expand_tags(target: str) -> tuple[str, bool]:
     """Return a target with its tags replaced by addresses, and whether a tag names a file.
 
     A target with an unknown tag becomes empty.
@@ -180,12 +180,12 @@ class LinkResolver:
 
     def _find(self, link: Link, source: str) -> str | None:
         is_address = link.kind is LinkKind.MARKDOWN
-        written = _expand_tags(link.target)[0] if is_address else link.target
+        written = expand_tags(link.target)[0] if is_address else link.target
         target = _fold(written).replace("\\", "/").strip()
         if not target:
             return None if link.target else source
         folder = posixpath.dirname(source)
-        paths = list(self.possible_paths(target, _fold(source), link.kind))
+        paths = list(possible_paths(target, _fold(source), link.kind, self.root))
         for path in paths:
             if document := self._file_at(path) or (is_address and self._page_at(path)):
                 return document
@@ -195,26 +195,6 @@ class LinkResolver:
         return self._by_name(target, folder, False) or next(
             (page for path in paths if (page := self._page_at(path))), None
         )
-
-    def possible_paths(self, target: str, source: str, kind: LinkKind) -> Iterator[str]:
-        """Yield the paths in the folder that a target may mean, the likeliest first."""
-        folder = posixpath.dirname(source)
-        rest = _SITE_ROOT.sub("", target)
-        if rest != target:  # the root of a site may be any folder above the source
-            bases = _ancestors(folder)
-        elif target.startswith("/"):
-            bases = [""]
-        elif target.startswith(".") or kind in (LinkKind.MARKDOWN, LinkKind.RELATED):
-            # the address of a page may be a folder, so links may begin there
-            bases = [folder, "", posixpath.splitext(source)[0]]
-        else:
-            bases = [""]
-        paths = [posixpath.join(base, rest.lstrip("/")) for base in bases]
-        if self.root and rest.startswith(f"/{self.root}/"):
-            paths.append(rest.removeprefix(f"/{self.root}/"))
-        for path in map(posixpath.normpath, paths):
-            if not path.startswith(".."):
-                yield "" if path == "." else path
 
     def _file_at(self, path: str) -> str | None:
         """Return the document at a path, which may omit the suffix or name a published page."""
@@ -257,6 +237,31 @@ class LinkResolver:
     def _stem(self, path: str) -> str:
         stem, suffix = posixpath.splitext(path)
         return stem if suffix in self.suffixes or suffix in _PAGE_SUFFIXES else path
+
+
+def possible_paths(target: str, source: str, kind: LinkKind, root: str) -> Iterator[str]:
+    """Yield the paths in a folder that a link's target may mean, the likeliest first.
+
+    `root` is the name of the folder, with which a target may begin (`/docs/guide`).
+    """
+    folder = posixpath.dirname(source)
+    address = _SITE_ROOT.sub("", target)
+    if address != target:  # the root of a site may be any folder above the source
+        bases = _ancestors(folder)
+    elif target.startswith("/"):
+        bases = [""]
+    elif target.startswith(".") or kind in (LinkKind.MARKDOWN, LinkKind.RELATED):
+        # the address of a page may be a folder, so links may begin there
+        bases = [folder, "", posixpath.splitext(source)[0]]
+    else:
+        bases = [""]
+    paths = [posixpath.join(base, address.lstrip("/")) for base in bases]
+    first, slash, rest = address.lstrip("/").partition("/")
+    if root and slash and address.startswith("/") and _fold(first) == _fold(root):
+        paths.append(rest)
+    for path in map(posixpath.normpath, paths):
+        if not path.startswith(".."):
+            yield "" if path == "." else path
 
 
 def _other_names(document: Document, name: str) -> Iterator[str]:

@@ -473,10 +473,17 @@ class Library:
         return list_orphans(filters, self._select_readers(filters.folder))
 
     @consistent_read
-    def broken(self, **narrowing: Unpack[FilterArguments]) -> BrokenLinks:
-        """List the broken links in the notes that pass the filters."""
+    def broken(
+        self, *, for_owner: bool = False, **narrowing: Unpack[FilterArguments]
+    ) -> BrokenLinks:
+        """List the broken links in the notes that pass the filters.
+
+        A link to a private note looks as if the note were missing. Only with `for_owner`, which
+        must not be set for others than the owner of the notes, its reason says that it is private.
+        """
         filters = Filters.of(**narrowing)
-        return list_broken(filters, self._select_readers(filters.folder))
+        readers = self._select_readers(filters.folder)
+        return list_broken(filters, readers, for_owner=for_owner)
 
     @consistent_read
     def unlinked(self, folder: Sequence[str] = ()) -> tuple[UnlinkedPair, ...]:

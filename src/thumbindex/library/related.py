@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from operator import attrgetter
 
 import numpy as np
 
+from thumbindex.corpus.ignore import is_private_by_glob
+from thumbindex.corpus.links import LinkResolver, may_lead_elsewhere, possible_paths
+from thumbindex.corpus.read import path_inside
 from thumbindex.library.decisions import list_duplicates
 from thumbindex.library.note_lookup import FoundNote
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import list_notes
-from thumbindex.library.visibility import hidden_paths, visible_documents
+from thumbindex.library.visibility import hidden_paths, private_paths, visible_documents
 from thumbindex.model import (
     BrokenLink,
     BrokenLinks,
+    BrokenReason,
     ChunkId,
     Document,
     DocumentId,
     Filters,
     Link,
+    LinkKind,
     NoteList,
     RelatedNotes,
     SimilarNote,
@@ -58,8 +65,8 @@ _LOCK = threading.Lock()
 def related_to(note: FoundNote, limit: int) -> RelatedNotes:
     """Return a document's outgoing links, backlinks and most similar visible documents."""
     reader, snapshot, id_, document = note.reader, note.snapshot, note.id, note.document
-    links = (link for _, _, link in reader.store.links([document.path]))
-    dangling = {link.target for link in links if link.resolved is None}
+    links = [(path, link) for path, _, link in reader.store.links([document.path])]
+    dangling = {link.target for link in broken_in(reader, links) if link.reason == "missing note"}
     linked, linking = snapshot.graph.outgoing(id_), snapshot.graph.incoming(id_)
     similar = _nearest_documents(snapshot, id_, limit)
     around = (*linked, *linking, *(n for n, _ in similar))
@@ -107,40 +114,103 @@ def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
     """List the notes that pass the filters and that no other note links to."""
     linked = {
         (folder, link.resolved)
-        for folder, path, link, _ in _visible_links(readers)
+        for folder, path, link in _visible_links(readers)
         if link.resolved and link.resolved != path
     }
     return list_notes(filters, readers, linked)
 
 
-def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
+def list_broken(
+    filters: Filters, readers: Sequence[Reader], *, for_owner: bool = False
+) -> BrokenLinks:
     """List broken links in the notes that pass the filters.
 
-    Links to hidden notes count as broken.
+    A link to a hidden note looks as if the note were missing, except `for_owner`.
     """
     notes = list_notes(filters, readers)
     sources = {(note.folder, note.path) for note in notes.notes}
-    broken = (
-        BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
-        for folder, path, link, hidden in _visible_links(readers)
-        if (folder, path) in sources and (hidden or link.resolved is None)
-    )
+    broken = [
+        link
+        for reader in readers
+        if reader.indexed
+        for link in broken_in(
+            reader,
+            [
+                (path, link)
+                for path, _, link in reader.store.links()
+                if (reader.folder.name, path) in sources
+            ],
+            for_owner=for_owner,
+        )
+    ]
     return BrokenLinks(tuple(sorted(broken, key=attrgetter("folder", "path", "line"))), notes.unmet)
 
 
-def _visible_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, bool]]:
-    """Yield (folder, path, link, whether the target is hidden) for each link in a visible note."""
+def broken_in(
+    reader: Reader, links: Sequence[tuple[str, Link]], *, for_owner: bool = False
+) -> Iterator[BrokenLink]:
+    """Yield the broken ones of a folder's links, which come with the paths of their notes."""
+    folder = reader.folder
+    hidden = hidden_paths({link.resolved for _, link in links if link.resolved}, reader)
+    private: LinkResolver | None = None
+    for path, link in links:
+        is_hidden = link.resolved in hidden
+        if (link.resolved is not None and not is_hidden) or may_lead_elsewhere(link.target):
+            continue
+        reason: BrokenReason = "missing note"
+        if for_owner and isinstance(reader, DiskReader):
+            private = private or LinkResolver.of(
+                (Document(note, "") for note in private_paths(reader)), folder.root.name
+            )
+            if private.resolve(link, path):
+                reason = "private note"
+        if reason != "missing note" or is_hidden or not _leads_to_file(reader, link, path):
+            yield BrokenLink(
+                folder.name,
+                path,
+                link.line,
+                link.kind,
+                link.target,
+                link.fragment,
+                link.text,
+                reason,
+            )
+
+
+def _leads_to_file(reader: Reader, link: Link, source: str) -> bool:
+    """Return whether a link leads to a file of the folder that is no note, or to a directory.
+
+    A private one does not count, so that it looks as if it were missing.
+    """
+    folder = reader.folder
+    is_address = link.kind in (LinkKind.MARKDOWN, LinkKind.RELATED)
+    if reader.is_published or folder.config.blocks_indexing or not is_address:
+        return False
+    root, settings = str(folder.root), folder.config.corpus
+    for path in possible_paths(link.target.replace("\\", "/"), source, link.kind, folder.root.name):
+        with suppress(OSError, ValueError):  # no valid path
+            real = path_inside(root, os.path.realpath(f"{root}/{path}"))
+            if (
+                real is not None
+                and os.path.exists(f"{root}/{real}")  # noqa: PTH110
+                and not real.lower().endswith(settings.extensions)
+                and not (path and is_private_by_glob(root, path, settings, {}))
+            ):
+                return True
+    return False
+
+
+def _visible_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link]]:
+    """Yield (folder, path, link) for each link between two visible notes."""
     for reader in readers:
         if reader.indexed:
-            name, links = reader.folder.name, reader.store.links()
-            paths = {path for path, _, _ in links} | {
-                link.resolved for _, _, link in links if link.resolved
-            }
+            links = [(path, link) for path, _, link in reader.store.links() if link.resolved]
+            paths = {path for path, _ in links} | {str(link.resolved) for _, link in links}
             hidden = hidden_paths(paths, reader)
             yield from (
-                (name, path, link, link.resolved in hidden)
-                for path, _, link in links
-                if path not in hidden
+                (reader.folder.name, path, link)
+                for path, link in links
+                if not {path, link.resolved} & hidden
             )
 
 

@@ -23,11 +23,10 @@ from thumbindex.errors import UnknownPathError
 from thumbindex.library.note_lookup import FoundNote
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import current_text
-from thumbindex.library.related import related_to
+from thumbindex.library.related import broken_in, related_to
 from thumbindex.library.visibility import hidden_in, note_states
 from thumbindex.model import (
     Backlink,
-    BrokenLink,
     DocumentId,
     Link,
     LinkKind,
@@ -84,9 +83,15 @@ def note_page(
         if link.resolved and link.resolved not in hidden
     }
 
+    in_order = sorted(links, key=lambda link: link.line)
+    broken = tuple(broken_in(reader, [(path, link) for link in in_order]))
+    broken_targets = {link.target for link in broken}
+
     def link_address(link: Link) -> str | None:
         target = resolved.get(link.target) if link.target else path
-        return None if target is None else note_address(target, link.fragment)
+        if target is None:
+            return None if link.target in broken_targets else ""
+        return note_address(target, link.fragment)
 
     related = related_to(note, 2 * _MAX_NEAR)
     linked_paths = {*related.links, *related.backlinks}
@@ -108,11 +113,7 @@ def note_page(
         related=replace(related, similar=related.similar[:_MAX_NEAR]),
         titles=titles,
         backlinks=tuple(_backlinks(open_sources, reader, changed, titles)),
-        broken=tuple(
-            BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
-            for link in sorted(links, key=lambda link: link.line)
-            if link.resolved is None or link.resolved in hidden
-        ),
+        broken=broken,
         unlinked=tuple(s for s in related.similar if s.path not in linked_paths)[:_MAX_NEAR],
         neighbors=tuple(documents[n].path for n in neighbors),
         edges=tuple(
@@ -418,9 +419,10 @@ class _NoteRenderer(RendererHTML):
     def _inner(self, link: Link) -> tuple[str, str]:
         if not link.target and (line := self._anchors.get(name_key(link.fragment))):
             return f'<a href="#L{line}">', "</a>"
-        if link.target and (address := self._link_address(link)):
+        address = self._link_address(link) if link.target else None
+        if address:
             return f'<a href="{escape(address)}">', "</a>"
-        if may_lead_elsewhere(link.target):
+        if address is not None or may_lead_elsewhere(link.target):
             return (
                 f'<span class="attachment" title="{escape(link.target[:_MAX_ADDRESS])}">',
                 "</span>",

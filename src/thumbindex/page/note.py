@@ -98,7 +98,12 @@ def note_screen(visit: Visit) -> Screen:
             set(note.related.backlinks) - {backlink.path for backlink in backlinks}
         ),
         "broken": [
-            (note_address(folder, note.path, (link.line, link.line)), _link_text(link), link.line)
+            (
+                note_address(folder, note.path, (link.line, link.line)),
+                _link_text(link),
+                link.line,
+                link.reason,
+            )
             for link in note.broken[:_MAX_ENTRIES]
         ],
         "broken_left": max(0, len(note.broken) - _MAX_ENTRIES),

@@ -202,6 +202,11 @@ class SignIn:
         """Whether visitors are on this machine and may see its file paths."""
         return self.sessions is None or self.key is not None
 
+    @property
+    def is_owner(self) -> bool:
+        """Whether visitors own the notes: only on the page of `thumbindex page`."""
+        return self.key is not None
+
     def may_write(self, scope: Scope, settings: HttpSettings) -> bool:
         """Return whether a visitor may decide about duplicates and grade passages."""
         return self.is_local or bool({EVERYONE, *token_names(scope)} & set(settings.writers))

@@ -325,6 +325,7 @@ class Page:
             rest,
             self._rules.may_write(request.scope, self._settings),
             is_local,
+            self._rules.is_owner,
             request.headers.get(_PART_HEADER, ""),
             revision,
         )

@@ -48,7 +48,7 @@ def links_screen(visit: Visit) -> Screen:
     library = visit.library.only([folder]) if folder else visit.library
     rows: tuple[BrokenLink | ListedNote | UnlinkedPair, ...]
     if listed == "broken":
-        rows = library.broken().links
+        rows = library.broken(for_owner=visit.is_owner).links
     elif listed == "orphans":
         rows = library.orphans().notes
     else:

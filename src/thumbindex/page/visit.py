@@ -43,6 +43,7 @@ class Visit:
     may_write: bool = False  # may decide about duplicates and grade passages
     # the visitor is on this machine and may see file paths and links to programs
     is_local: bool = False
+    is_owner: bool = False  # the visitor owns the notes and may see which of them are private
     part: str = ""  # the only element that the script needs, or "" for the whole page
     revision: str = ""  # `IndexFollower.revision` before the library is queried
 
