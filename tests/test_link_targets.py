@@ -181,9 +181,9 @@ def test_heading_keeps_the_name_of_a_note_with_the_suffix_of_a_file(tmp_path: Pa
             ["[[setup]]", "[x](setup/)", "[y](/tup/)"],
         ),
         (
-            {"a.md": "[x](/b/) [y](/_index2/)", "b/x_index.md": "x"},
+            {"a.md": "[x](/x/) [y](/_index2/)", "b/x_index.md": "x"},
             [],
-            ["[x](/b/)", "[y](/_index2/)"],
+            ["[x](/x/)", "[y](/_index2/)"],
         ),
     ],
 )
