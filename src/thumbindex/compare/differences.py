@@ -96,6 +96,15 @@ def is_same_wording(first: str, second: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
+def difference(first: str, second: str) -> str:
+    """Return words that differ between two versions of a text; empty if none matters."""
+    if is_same_wording(first, second):
+        return ""
+    surplus = _additional_words(tokenize(first), tokenize(second))
+    return contradiction(first, second) or text_difference(first, second) or surplus or ""
+
+
+@lru_cache(maxsize=1024)
 def contradiction(first: str, second: str) -> str:
     """Return the numbers, versions, dates and negations that differ between two nearly equal texts.
 

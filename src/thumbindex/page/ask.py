@@ -28,6 +28,7 @@ from thumbindex.present.editor_links import available_links
 from thumbindex.present.sentences import (
     answer_footer,
     confidence_sentence,
+    disagreement_opening,
     filter_lines,
     indexing_sentence,
     missing_vectors_sentence,
@@ -248,7 +249,7 @@ def _card(
         "facts": passage_metadata(passage),
         "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
-        "disagrees": [_disagreement(pair) for pair in passage.disagrees],
+        "disagrees": [_disagreement(passage.path, other) for other in passage.disagrees],
         "opens": available_links(file, passage.heading, passage.match_start_line)
         if visit.is_local
         else (),
@@ -261,9 +262,15 @@ def _place(folder: str, path: str, first: int, last: int) -> tuple[str, str]:
     return note_address(folder, path, (first, last)), f"{path} ({line_range(first, last)})"
 
 
-def _disagreement(other: Disagreement) -> Mapping[str, str]:
+def _disagreement(path: str, other: Disagreement) -> Mapping[str, str]:
     href, place = _place(other.folder, other.path, other.start_line, other.end_line)
-    return {"href": href, "place": place, "date": other.date, "differs": other.differs}
+    opening = disagreement_opening(path, other.path)
+    return {
+        "href": href,
+        "place": place,
+        "date": other.date,
+        "differs": f"{opening[0].upper()}{opening[1:]}: {other.differs}",
+    }
 
 
 # ------------------------------------------------------------------ filters

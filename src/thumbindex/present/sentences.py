@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
+from thumbindex.dates import conflict_original
 from thumbindex.model import (
     Answer,
     CitationCheck,
@@ -280,6 +281,7 @@ def places_sentence(places: Sequence[Place]) -> str:
     return (
         ", ".join(
             f"{place.path} ({line_range(place.start_line, place.end_line)})"
+            f"{', a conflict copy' if conflict_original(place.path) else ''}"
             for place in places[:MAX_COPIES]
         )
         + more
@@ -393,8 +395,19 @@ def disagreement_lines(passage: Passage) -> list[str]:
         place = line_range(other.start_line, other.end_line)
         if other.date:
             place = f"{place}, {other.date}"
-        sentences.append(f"these two disagree: {other.differs} in {other.path} ({place})")
+        opening = disagreement_opening(passage.path, other.path)
+        sentences.append(f"{opening}: {other.differs} in {other.path} ({place})")
     return sentences
+
+
+def disagreement_opening(path: str, other: str) -> str:
+    """Return how two passages relate that differ: they disagree, or one is a conflict copy."""
+    if conflict_original(other) == path:
+        return "a conflict copy differs"
+    if conflict_original(path) == other:
+        return f"this is a conflict copy of {other.rpartition('/')[2]}"
+    is_other_copy = conflict_original(path) and conflict_original(path) == conflict_original(other)
+    return "another conflict copy differs" if is_other_copy else "these two disagree"
 
 
 def dedup_counts(trace: Sequence[TraceStep]) -> tuple[int, int]:

@@ -14,12 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.differences import chunk_difference, contradiction, text_difference
+from thumbindex.compare.differences import (
+    chunk_difference,
+    contradiction,
+    difference,
+    text_difference,
+)
 from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
+from thumbindex.dates import conflict_original
 from thumbindex.model import Candidate, Chunk, ChunkId, Document, DroppedChunk, day_of
-from thumbindex.ports import Catalog, Duplicates, inner_products
+from thumbindex.ports import Catalog, Documents, Snapshot, inner_products
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
+from thumbindex.text import words
 
 _CACHED_PAIRS = 1024
 """Number of pairs of chunks whose difference is cached."""
@@ -54,10 +61,16 @@ def assign_survivors(
     return copies
 
 
-def _reason_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> str | None:
+def _reason_apart(first: Candidate, second: Candidate, snapshot: Snapshot) -> str | None:
     """Return why two candidates are not copies, or None if they may be copies."""
-    if duplicates.verdict(first.id, second.id) == "apart":
+    if snapshot.duplicates.verdict(first.id, second.id) == "apart":
         return "the user marked them as distinct"
+    documents = snapshot.catalog.documents
+    is_conflict = any(
+        conflict_original(documents[n].path) for n in (first.document, second.document)
+    )
+    if is_conflict and _conflict_key(first, documents) == _conflict_key(second, documents):
+        return difference(first.chunk.text, second.chunk.text) or None
     return _difference(first.chunk, second.chunk)
 
 
@@ -192,11 +205,11 @@ def _merge_similar(
 
     The candidate of a pair that comes first in `order` survives.
     """
-    candidates, duplicates = search.candidates, tools.snapshot.duplicates
+    candidates = search.candidates
     order = order or range(len(candidates))
     copies = assign_survivors(
         alike[np.ix_(order, order)],
-        lambda a, b: _reason_apart(candidates[order[a]], candidates[order[b]], duplicates),
+        lambda a, b: _reason_apart(candidates[order[a]], candidates[order[b]], tools.snapshot),
     )
     pairs = ((order[at], order[of]) for at, of in copies.items())
     return merge_copies(search, tools, {at: CopyOf(of, why(at, of)) for at, of in pairs})
@@ -291,6 +304,72 @@ def _value_at(values: Mapping[str, Any], path: str) -> Any:
     return _value_at(inner, remaining) if remaining and isinstance(inner, Mapping) else None
 
 
+# ------------------------------------------------------------------ conflict copies
+
+
+_MAX_SHORT_TEXT = 100
+"""In a shorter text, one different word lowers the similarity too much."""
+
+
+def conflict_pairs(candidates: Sequence[Candidate], documents: Documents) -> list[tuple[int, int]]:
+    """Return the positions of a note's candidates, each with those of a similar conflict copy.
+
+    If the note itself is missing, its best copy takes its place.
+    """
+    originals = [conflict_original(documents[each.document].path) for each in candidates]
+    if not any(originals):
+        return []
+    similarities = _ngram_similarities(candidates)
+    families: dict[_ConflictKey, list[int]] = defaultdict(list)
+    for at, candidate in enumerate(candidates):
+        families[_conflict_key(candidate, documents)].append(at)
+    pairs: list[tuple[int, int]] = []
+    for family in families.values():
+        leads = [at for at in family if not originals[at]] or family[:1]
+        others = {at for at in family if originals[at]}.difference(leads)
+        for lead in leads:
+            is_short = len(candidates[lead].chunk.text) <= _MAX_SHORT_TEXT
+            minimum = 0.0 if is_short else _MIN_NGRAM_SIMILARITY
+            similar = [at for at in others if similarities[lead, at] >= minimum]
+            pairs += ((lead, at) for at in sorted(similar))
+            others.difference_update(similar)
+    return pairs
+
+
+_ConflictKey = tuple[str, str, tuple[str, ...]]
+"""Folder, path of the note, and headings without the title."""
+
+
+def _conflict_key(candidate: Candidate, documents: Documents) -> _ConflictKey:
+    document = documents[candidate.document]
+    original = conflict_original(document.path) or document.path
+    return document.folder, original, candidate.chunk.heading_path[1:]
+
+
+def _rank_conflict_copies(search: Search, tools: Tools) -> Search:
+    """Rank conflict copies behind their note, unless they hold more words of the query."""
+    documents = tools.snapshot.catalog.documents
+    groups: dict[int, list[int]] = defaultdict(list)
+    query_words = frozenset(words(search.text))
+    for lead, copy in conflict_pairs(search.candidates, documents):
+        note, other = search.candidates[lead], search.candidates[copy]
+        added = query_words & (_words_of(other, documents) - _words_of(note, documents))
+        if note.name_kind is other.name_kind and not added:
+            groups[lead].append(copy)
+    candidates = list(search.candidates)
+    for lead, copies in groups.items():
+        members = [lead, *copies]
+        for at, member in zip(sorted(members), members, strict=True):
+            candidates[at] = search.candidates[member].with_score(search.candidates[at].score)
+    return replace(search, candidates=tuple(candidates)) if groups else search
+
+
+def _words_of(candidate: Candidate, documents: Documents) -> frozenset[str]:
+    """Return the words of a candidate, its headings and its path."""
+    path = documents[candidate.document].path
+    return frozenset(words(" ".join((path, *candidate.chunk.heading_path, candidate.chunk.text))))
+
+
 # ------------------------------------------------------------------ versions of a document
 
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
@@ -356,13 +435,16 @@ def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate
     return replace(shown, score=members[0].score, sources=sources)
 
 
-def _age_key(document: Document) -> tuple[int, float]:
+_AgeKey = tuple[bool, int, float]
+
+
+def _age_key(document: Document) -> _AgeKey:
     """Return a key that sorts documents from oldest to newest, by day and then by last edit.
 
-    Documents without a day come first.
+    Conflict copies come first, then documents without a day.
     """
-    day = day_of(document)
-    return day.toordinal() if day else 0, 0.0 if document.date else document.edited
+    day, is_copy = day_of(document), bool(conflict_original(document.path))
+    return not is_copy, day.toordinal() if day else 0, 0.0 if document.date else document.edited
 
 
 _MAX_DATED_COPIES = 500
@@ -434,6 +516,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
 
     `_choose_version` selects the copy that is shown.
     """
+    search = _rank_conflict_copies(search, tools)
     candidates = search.candidates
     groups: list[tuple[Sequence[int], Candidate]] = []
     for positions in _version_groups(candidates, tools):
@@ -515,7 +598,7 @@ def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalo
     versions = [version_of(_full_path(document)) for document in documents]
     exact = _exact_terms(query)
 
-    def priority(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:
+    def priority(at: int) -> tuple[bool, int, tuple[int, ...], _AgeKey, int]:
         is_named = names_version(".".join(map(str, versions[at])), query)
         matches = sum(term in candidates[at].chunk.text.casefold() for term in exact)
         return is_named, matches, versions[at], _age_key(documents[at]), -at

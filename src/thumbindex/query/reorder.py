@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.compare.differences import contradiction, is_form
+from thumbindex.compare.differences import contradiction, difference, is_form
 from thumbindex.model import Candidate, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
-from thumbindex.query.copies import near_copies
+from thumbindex.query.copies import conflict_pairs, near_copies
 from thumbindex.query.match_names import split_name_matches
 from thumbindex.query.rank import sort_candidates
 from thumbindex.query.stage import Search, Tools
@@ -41,6 +41,11 @@ def contradict(search: Search, tools: Tools) -> Search:
                 if differs:
                     differences[one][other] = differs
     series = {at for at, others in differences.items() if len(others) >= _MIN_SERIES}
+    for note, copy in conflict_pairs(candidates, documents):
+        series -= {note, copy}
+        for one, other in ((note, copy), (copy, note)):
+            if differs := difference(candidates[one].chunk.text, candidates[other].chunk.text):
+                differences[one][other] = differs
     if not differences.keys() - series:
         return search
     marked = []
