@@ -1,6 +1,7 @@
 """Notes as safe HTML: few tags and attributes, and line numbers for each block."""
 
 import random
+import re
 import time
 from html.parser import HTMLParser
 
@@ -150,6 +151,15 @@ def test_broken_links_are_marked():
     ]
     assert links == ["/note/v/tea", "/note/v/tea.md", "/note/v/a b", "/note/v/tea", "#L3"]
     assert html.count('class="broken"') == 1
+
+
+def test_links_to_blocks_and_anchors_of_the_note_lead_to_their_lines() -> None:
+    html = render(
+        "# FAQ\n\n- one ^x\n\n# FAQ\n\nText.\n\n## Größe {#size}\n\n"
+        "[[#^x]] [a](#faq-1) [b](#size) [c](#gr%C3%B6%C3%9Fe) [[#^y]] [d](#faq-2)\n"
+    ).html
+    assert re.findall(r'<a href="(#L\d+)">', html) == ["#L3", "#L5", "#L9", "#L9"]
+    assert html.count('class="broken"') == 2
 
 
 def test_external_links_show_their_host_and_images_load_nothing():

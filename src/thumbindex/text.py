@@ -452,19 +452,32 @@ def line_range(first: int, last: int) -> str:
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
-_CITATION = re.compile(r"(.+?) \(lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)", re.S)
-_PLACE = re.compile(r"(.+\.\w+):([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.S)
+class Lines(NamedTuple):
+    """A range of lines, from 1. It may begin at a character of its first line, also from 1."""
+
+    first: int
+    last: int
+    character: int = 1
 
 
-def parse_citation(citation: str) -> tuple[str, tuple[int, int] | None]:
-    """Split `x.md#Heading (lines 11-14)` or `x.md:11` into a name and a line range.
+_CITATION = re.compile(r"(.+?) \(lines? ([1-9]\d{0,8})()(?:[-–]([1-9]\d{0,8}))?\)", re.S)
+_PLACE = re.compile(
+    r"(.+\.\w+)(?::|\(|,? lines? )([1-9]\d{0,8})"
+    r"(?:[:,]([1-9]\d{0,8}))?(?:[-–]([1-9]\d{0,8})(?::\d{1,9})?)?[:)]?",
+    re.S,
+)
+"""A place as editors and compilers write it: `x.md:11`, `x.md:11:5-14:1`, `x.md(11,5)`."""
 
-    The line range is None if the citation has none.
+
+def parse_citation(citation: str) -> tuple[str, Lines | None]:
+    """Split `x.md#Heading (lines 11-14)`, `x.md:11` or `x.md:11:5` into a name and lines.
+
+    The lines are None if the citation has none.
     """
     match = _CITATION.fullmatch(citation) or _PLACE.fullmatch(citation)
-    if match is None or int(match[3] or match[2]) < int(match[2]):
+    if match is None or int(match[4] or match[2]) < int(match[2]):
         return citation, None
-    return match[1], (int(match[2]), int(match[3] or match[2]))
+    return match[1], Lines(int(match[2]), int(match[4] or match[2]), int(match[3] or 1))
 
 
 # ------------------------------------------------------------------ addresses

@@ -11,10 +11,11 @@ from typing import Any
 
 from fuzz.hostile import hostile_arguments, hostile_note, hostile_text
 from thumbindex.corpus.front_matter import MAX_DEPTH, read_front_matter
-from thumbindex.corpus.parse import parse_document, parse_headings
+from thumbindex.corpus.parse import parse_document
 from thumbindex.dates import note_dates
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
+from thumbindex.library.places import NotePlaces
 from thumbindex.mcp.query_reply import reply_query, reply_tokens
 from thumbindex.mcp.replies import reply_outline, reply_read, reply_related, reply_status
 from thumbindex.mcp.tools import check_arguments
@@ -42,7 +43,9 @@ def parser(random: Random, library: Library) -> None:
     assert all(first <= last for first, last in lines)
     assert all(len(chunk.text) <= CorpusSettings().chunk.child_max for chunk in parsed.chunks)
     json.dumps([parsed.document.front_matter, parsed.document.flags], allow_nan=False)
-    parse_headings(path, data.decode("utf-8", "replace"))
+    places = NotePlaces(path, data.decode("utf-8", "replace"))
+    ranges = [*places.block_ids.values(), *places.ranges("x"), *places.ranges("L1-L9")]
+    assert all(1 <= first <= last <= places.total for first, last in ranges)
 
 
 def front_matter(random: Random, library: Library) -> None:

@@ -357,13 +357,18 @@ def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
     With `fenced`, only the ranges of closed fenced blocks are returned.
     """
     ranges = []
-    beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed
-    for token in parser().parse(beginning):
+    for token in block_tokens(text):
         if token.type == "code_block" and not fenced:
             ranges.append(_lines(token))
         if token.type == "fence" and (_is_closed(token) or not fenced):
             ranges.append(_lines(token))
     return tuple(ranges)
+
+
+def block_tokens(text: str) -> list[Token]:
+    """Parse the blocks of a text, up to the first line that exceeds a limit."""
+    beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed
+    return parser().parse(beginning)
 
 
 def _split_at_limits(text: str) -> tuple[str, str]:

@@ -133,13 +133,17 @@ def _property_links(front: FrontMatter) -> Iterator[Link]:
 
 def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
     """Return the level, visible text and line (from 1) of each heading in a file's text."""
-    front = read_front_matter(path, text)
-    source = read_source("\n" * front.lines + text[front.size :], path)
     return tuple(
         (region.level, region.heading, region.start + 1)
-        for region in parse_markdown(source.text).regions
+        for region in parse_markdown(note_body(path, text)).regions
         if region.level
     )
+
+
+def note_body(path: str, text: str) -> str:
+    """Return a file's text without front matter and comments, with the same line numbers."""
+    front = read_front_matter(path, text)
+    return read_source("\n" * front.lines + text[front.size :], path).text
 
 
 def comment_lines(path: str, text: str) -> tuple[tuple[int, int], ...]:

@@ -21,15 +21,14 @@ from thumbindex.compare.quotations import (
     tokenize_note,
     word_differences,
 )
-from thumbindex.corpus.parse import parse_headings
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.note_lookup import (
     MAX_NAMESAKES,
     FoundNote,
     NoteLookup,
-    heading_ranges,
     read_sections,
 )
+from thumbindex.library.places import NotePlaces
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import current_text
 from thumbindex.library.visibility import filter_visible
@@ -119,7 +118,8 @@ class Quotation:
 
 _LINES = re.compile(
     r",?[ \u00a0]?\(?lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)?"
-    r"|:([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?(?![\w:])"
+    r"|:([1-9]\d{0,8})(?::\d{1,9})?(?:[-–]([1-9]\d{0,8})(?::\d{1,9})?)?(?!\w|:\w)"
+    r"|\(([1-9]\d{0,8})(?:,\d{1,9})?\)"
 )
 _ANCHOR = re.compile(
     r"(?P<address>(?:thumbindex|obsidian|vscode|file)://[^\s<>\"'`()\[\]|]+)"
@@ -134,6 +134,9 @@ _MARKS = _PAIRS.replace(" ", "") + '"＂„‟'
 
 _TERMINATORS = f"`{_MARKS}()[]<>*|（）【】\n"
 """Characters that end the heading of a citation without line numbers."""
+
+_PLAIN = "?plain=1"
+"""The query in GitHub's links to the lines of Markdown."""
 
 _PATH_START = re.compile(r"\w|\.?\.?/|\.\w")
 _OTHER_FILE = re.compile(r"\.(?!md\Z|markdown\Z|mdx\Z)[a-z][a-z0-9]{1,4}\Z", re.I)
@@ -190,7 +193,7 @@ _MAX_BETWEEN = 400
 
 _LINK_TEXT = re.compile(r"\[[^\[\]\n]{0,200}\Z")
 _CODE_NAME = re.compile(r"[`\w./~@:#-]+")
-_TARGET_LINES = re.compile(r"(?::|#L)([1-9]\d{0,8})(?:-L?([1-9]\d{0,8}))?\Z")
+_TARGET_LINES = re.compile(r":([1-9]\d{0,8})(?::\d{1,9})?(?:-([1-9]\d{0,8}))?\Z")
 
 
 class CachedNoteLookup:
@@ -268,13 +271,13 @@ def _parse_wikilink(
         match.end(),
         match[0],
         path,
-        heading="" if heading.startswith("^") else heading.rpartition("#")[2],
+        heading=heading.rpartition("#")[2],
     )
 
 
 def _parse_markdown_link(match: re.Match[str], names: CachedNoteLookup) -> Citation | None:
     """Parse a link to a note, a Markdown file or an address; None for other links."""
-    target = match["target"].strip("<>")
+    target = match["target"].strip("<>").replace(_PLAIN, "")
     lines = _TARGET_LINES.search(target)
     note = target[: lines.start()] if lines else target
     if re.match(r"[a-z][a-z0-9+.-]*:", note, re.I):
@@ -362,6 +365,8 @@ def _parse_plain_citation(
     begin = low + start
     folders = (folder for folder in names.folders if text.endswith(f"{folder}: ", 0, begin))
     is_open = False
+    if is_file and text.startswith(f"{_PLAIN}#", end):
+        end += len(_PLAIN)
     if is_file and text[end : end + 1] == "#":
         tail = text[end + 1 : end + 1 + _HEADING_CHARACTERS].partition("\n")[0]
         with_lines = re.match(r"(.*?),?[ \u00a0]\(?lines? [1-9]", tail)
@@ -378,7 +383,8 @@ def _with_lines(text: str, citation: Citation) -> Citation:
     match = _LINES.match(text, citation.end)
     if match is None or (citation.lines and match[3]):
         return citation
-    first, last = int(match[1] or match[3]), int(match[2] or match[4] or match[1] or match[3])
+    first = int(match[1] or match[3] or match[5])
+    last = int(match[2] or match[4] or first)
     if last < first:
         return citation
     is_balanced = match[0].count("(") >= match[0].count(")")
@@ -581,15 +587,16 @@ class _CurrentNote:
     def __init__(self, note: FoundNote, text: str) -> None:
         self.note, self.document, self.text = note, note.document, text
         self.place = note.document.folder, note.document.path
-        self.total = text.count("\n") + (not text.endswith("\n"))
+        self.places = NotePlaces(self.document.path, text)
+        self.total = self.places.total
 
     @cached_property
     def words(self) -> NoteWords:
         return tokenize_note(self.text)
 
-    @cached_property
+    @property
     def headings(self) -> tuple[tuple[int, str, int], ...]:
-        return parse_headings(self.document.path, self.text)
+        return self.places.headings
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -604,7 +611,7 @@ class _CurrentNote:
         If several headings match, choose the one whose lines are nearest to the cited lines.
         """
         first = cited.lines[0] if cited.lines else 0
-        ranges = heading_ranges(cited.heading, self.headings, self.total)
+        ranges = self.places.ranges(cited.heading)
         title = name_key(self.document.title)
         if not ranges and title and title == name_key(cited.heading):
             return (1, self.total)
@@ -737,7 +744,8 @@ class _Checker:
         if cited.digest:
             return note.check_at("changed", lines or (1, note.total), "the cited text has changed")
         if cited.heading and lines is None:
-            return _not_found(cited, "the note has no such heading")
+            kind = "block" if cited.heading.startswith("^") else "heading"
+            return _not_found(cited, f"the note has no such {kind}")
         if cited.lines and cited.lines[1] > note.total:
             reason = f"the note has {note.total} lines"
             if cited.lines[0] > note.total:
@@ -761,7 +769,7 @@ class _Checker:
         moved = self._by_digests.get(cited.digest)
         other_note = self._read(moved) if moved else None
         if moved and moved.lines and other_note:
-            return other_note.check_at("moved", moved.lines, "to another note")
+            return other_note.check_at("moved", moved.lines[:2], "to another note")
         return None
 
     # -------------------------------------------------------------- with a quotation

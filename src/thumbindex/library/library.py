@@ -515,7 +515,7 @@ class Library:
         notes = self._lookup(folder)
         note = notes.find_exact(path) if exact else notes.find(path)
         if heading is None and lines is None:
-            heading, lines = None if note.lines else note.fragment, note.lines
+            return read_excerpt(note, None if note.lines else note.fragment, note.lines)
         return read_excerpt(note, heading, lines)
 
     @consistent_read

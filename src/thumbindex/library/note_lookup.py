@@ -15,11 +15,13 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
 from pathlib import Path
+from urllib.parse import unquote
 
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.names import names_of
+from thumbindex.library.places import HEADING_SEPARATOR
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import (
     SUGGESTED_NAMES,
@@ -31,17 +33,14 @@ from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, d
 from thumbindex.ports import FolderSnapshot, Snapshot
 from thumbindex.query.match_names import find_by_reference
 from thumbindex.text import (
+    Lines,
     PassageAddress,
     fold_line,
-    name_key,
     one_line,
     parse_address,
     parse_citation,
     text_digest,
 )
-
-HEADING_SEPARATOR = " > "
-"""Separator between a heading and its subheading in answers."""
 
 MAX_NAMESAKES = 5
 """Maximum notes returned for one name."""
@@ -69,8 +68,8 @@ class FoundNote:
     snapshot: Snapshot
     id: DocumentId
     document: Document
-    fragment: str | None = None  # the requested heading
-    lines: tuple[int, int] | None = None  # the cited lines
+    fragment: str | None = None  # the requested heading, block or anchor
+    lines: Lines | None = None  # the cited lines
     kind: NameKind = NameKind.PATH
 
 
@@ -332,9 +331,11 @@ def unknown_path_error(text: str, nearest: Sequence[str] = ()) -> UnknownPathErr
 # ------------------------------------------------------------------ typed references
 
 
-def _parse_reference(typed: str) -> Iterator[tuple[str, str | None, tuple[int, int] | None]]:
+def _parse_reference(typed: str) -> Iterator[tuple[str, str | None, Lines | None]]:
     """Yield the ways to split a text into name, heading and lines, most likely first."""
-    for text in dict.fromkeys((typed, _strip_decoration(typed))):
+    plain = _strip_decoration(typed)
+    # GitHub links to the lines of Markdown as `?plain=1#L5`
+    for text in dict.fromkeys((typed, plain, unquote(plain).replace("?plain=1#", "#"))):
         cited, lines = parse_citation(text)
         yield cited, None, lines
         for file, heading in split_headings(cited):
@@ -402,74 +403,10 @@ def read_sections(note: FoundNote) -> tuple[Section, ...]:
 def _current_passages(note: FoundNote) -> Iterator[tuple[str, FoundNote]]:
     """Yield the digest and passage of each current section of a note."""
     for section in read_sections(note):
-        yield text_digest(section.text), replace(note, lines=(section.start_line, section.end_line))
-
-
-# ------------------------------------------------------------------ headings
-
-Headings = Sequence[tuple[int, str, int]]
-"""Level, text and line of each heading of a note, in order."""
-
-
-def matching_headings(text: str, chains: Sequence[Sequence[str]]) -> list[int]:
-    """Return the positions of the headings that a text matches.
-
-    Each chain lists a heading's ancestors, then the heading. The text may include ancestors
-    (`Above > Heading`) or the note's title, or be an anchor (`set-up`).
-    """
-    heading = one_line(text).lstrip("#").strip()
-    for form in (str.casefold, name_key):
-        folded = [[form(one_line(name)) for name in chain] for chain in chains]
-        for parts in (
-            [heading],
-            *(heading.split(mark) for mark in (HEADING_SEPARATOR, "#") if mark in heading),
-        ):
-            *higher, last = (form(part.strip()) for part in parts)
-            matches = [
-                n
-                for n, (*above, name) in enumerate(folded)
-                if last
-                and name == last
-                and (_is_subsequence(higher, above) or _is_subsequence(higher[1:], above))
-            ]
-            if matches:
-                return matches
-    return []
-
-
-def _is_subsequence(some: Sequence[str], every: Sequence[str]) -> bool:
-    remaining = iter(every)
-    return all(item in remaining for item in some)
-
-
-def _heading_paths(headings: Headings) -> list[list[str]]:
-    """Return each heading's chain: its ancestors, then the heading."""
-    paths, ancestors = list[list[str]](), list[tuple[int, str]]()
-    for level, name, _ in headings:
-        ancestors = [*(above for above in ancestors if above[0] < level), (level, name)]
-        paths.append([name for _, name in ancestors])
-    return paths
-
-
-def heading_ranges(heading: str, headings: Headings, total: int) -> list[tuple[int, int]]:
-    """Return the lines under each matching heading, including the subheadings.
-
-    `total` is the number of lines in the note.
-    """
-    ranges = []
-    for n in matching_headings(heading, _heading_paths(headings)):
-        level, _, line = headings[n]
-        following = (next_line for depth, _, next_line in headings[n + 1 :] if depth <= level)
-        ranges.append((line, next(following, total + 1) - 1))
-    return ranges
-
-
-def unknown_heading_error(path: str, heading: str, headings: Iterable[str]) -> UsageError:
-    """Return the error for an unknown heading, with similar ones."""
-    names = list(dict.fromkeys(headings))
-    similar = get_close_matches(heading, names, n=3, cutoff=0.4) or names[:3]
-    hint = f" Nearest: {', '.join(map(one_line, similar))}." if similar else ""
-    return UsageError(f"{path} has no heading {heading!r}.{hint}")
+        yield (
+            text_digest(section.text),
+            replace(note, lines=Lines(section.start_line, section.end_line)),
+        )
 
 
 # ------------------------------------------------------------------ completion

@@ -15,12 +15,8 @@ from thumbindex.index.filters import FilterIndex, matches_filters, newest_first
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder
-from thumbindex.library.note_lookup import (
-    FoundNote,
-    heading_ranges,
-    unknown_heading_error,
-    unknown_path_error,
-)
+from thumbindex.library.note_lookup import FoundNote, unknown_path_error
+from thumbindex.library.places import NotePlaces
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import SUGGESTED_NAMES, read_visible, visible_documents
 from thumbindex.model import (
@@ -39,6 +35,7 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.query.operators import unmet_filters
+from thumbindex.text import Lines
 
 _SAMPLE = 4_000
 """Maximum characters of a passage that are tokenized to estimate the bytes per token."""
@@ -150,8 +147,10 @@ def list_notes(
     return NoteList(notes, unmet, undated)
 
 
-def read_excerpt(note: FoundNote, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
-    """Return a document's current lines: all, the lines under a heading, or a range."""
+def read_excerpt(
+    note: FoundNote, heading: str | None, lines: tuple[int, int] | Lines | None
+) -> Excerpt:
+    """Return a document's current lines: all, the lines of a heading or block, or a range."""
     reader, document = note.reader, note.document
     text = current_text(reader, document.path)
     rows = text.split("\n")
@@ -159,12 +158,12 @@ def read_excerpt(note: FoundNote, heading: str | None, lines: tuple[int, int] | 
         rows.pop()
     first, last = 1, len(rows)
     if heading is not None:
-        headings = parse_headings(document.path, text)
-        if not (ranges := heading_ranges(heading, headings, len(rows))):
-            raise unknown_heading_error(document.path, heading, [name for _, name, _ in headings])
+        places = NotePlaces(document.path, text)
+        if not (ranges := places.ranges(heading)):
+            raise places.unknown_error(heading)
         first, last = ranges[0]
     elif lines is not None:
-        first, last = lines
+        first, last = lines[:2]
         if not 1 <= first <= last or first > max(len(rows), 1):
             raise UsageError(
                 f"{document.path} has {len(rows)} lines: {first} to {last} is not a valid range."

@@ -21,6 +21,7 @@ from thumbindex.corpus.markdown import parser, split_inline, visible_heading, wi
 from thumbindex.corpus.source import read_source
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.note_lookup import FoundNote
+from thumbindex.library.places import NotePlaces
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import current_text
 from thumbindex.library.related import broken_in, related_to
@@ -33,7 +34,7 @@ from thumbindex.model import (
     NotePage,
     RenderedNote,
 )
-from thumbindex.text import name_key, strip_invisible
+from thumbindex.text import strip_invisible
 
 MAX_BACKLINKS = 200
 """Maximum backlinks listed."""
@@ -216,9 +217,14 @@ def render_note(
     _parse_inline_and_shift_headings(
         md, tokens, env, 0 if begins else 2 - min((heading[0] for heading in headings), default=2)
     )
-    anchors = {name_key(name): line for _, name, line in reversed(headings)}
+    places = NotePlaces(path, text)
+
+    def anchor_line(anchor: str) -> int | None:
+        line = places.line_of_link(anchor)
+        return line if line and first <= line <= last else None
+
     cited = range(lines[0], lines[1] + 1) if lines else range(0)
-    renderer = _NoteRenderer(link_address, tag_address, first - 1, cited, anchors)
+    renderer = _NoteRenderer(link_address, tag_address, first - 1, cited, anchor_line)
     html = renderer.render(tokens, md.options, env)
     return RenderedNote(Markup(html), headings, first, last, total, begins)
 
@@ -299,11 +305,11 @@ class _NoteRenderer(RendererHTML):
         tag_address: TagTarget,
         offset: int,  # lines before the first parsed one
         cited: range,
-        anchors: Mapping[str, int],  # heading lines by folded name
+        anchor_line: Callable[[str], int | None],  # the line that a link in the note leads to
     ) -> None:
         super().__init__()
         self._link_address, self._tag_address = link_address, tag_address
-        self._offset, self._cited, self._anchors = offset, cited, anchors
+        self._offset, self._cited, self._anchor_line = offset, cited, anchor_line
         self._is_anchored = False  # the first cited block has been written
         self._closing: list[str] = []  # closing tags of open links
         self._writers: dict[str, Callable[[Token], str]] = {
@@ -417,7 +423,7 @@ class _NoteRenderer(RendererHTML):
         return f'<span class="dead" title="{escape(target[:_MAX_ADDRESS])}">', "</span>"
 
     def _inner(self, link: Link) -> tuple[str, str]:
-        if not link.target and (line := self._anchors.get(name_key(link.fragment))):
+        if not link.target and (line := self._anchor_line(link.fragment)):
             return f'<a href="#L{line}">', "</a>"
         address = self._link_address(link) if link.target else None
         if address:

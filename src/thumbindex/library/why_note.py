@@ -20,10 +20,10 @@ from thumbindex.library.answering import build_tools, without_folder_filter
 from thumbindex.library.note_lookup import (
     FoundNote,
     NoteLookup,
-    matching_headings,
-    unknown_heading_error,
 )
+from thumbindex.library.places import NotePlaces, matching_headings
 from thumbindex.library.reader import Reader
+from thumbindex.library.reading import current_text
 from thumbindex.library.visibility import PrivacyFilter, note_states
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, WhyReport
 from thumbindex.ports import Embedder, Reranker
@@ -180,7 +180,7 @@ def _in_index(
     if document is None:
         raise UnknownPathError(f"No note {path!r} in the index.")
     before = sum(folder_snapshot.documents for folder_snapshot in folder_snapshots[:folder])
-    chunks = _chunks_under(note.fragment, DocumentId(before + document), tools)
+    chunks = _chunks_under(note, DocumentId(before + document), tools)
     answer, _ = run_pipeline(
         without_folder_filter(query),
         tools,
@@ -192,13 +192,13 @@ def _in_index(
     return replace(outcome, query=query.text, notes=_file_change_notes(note))
 
 
-def _chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
-    """Return a document's chunks under a heading, or all chunks if `heading` is None.
+def _chunks_under(note: FoundNote, document: DocumentId, tools: Tools) -> list[ChunkId]:
+    """Return the chunks under the requested heading or at the requested block, or all chunks.
 
-    Raises UsageError for an unknown heading.
+    Raises UsageError for an unknown heading or block.
     """
     ids = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
-    if heading is None:
+    if note.fragment is None:
         return ids
     chunks = tools.snapshot.catalog.chunks(ids)
     chains = {
@@ -206,15 +206,16 @@ def _chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> li
         for n, chunk in chunks.items()
     }
     all_chains = sorted(set().union(*chains.values()))
-    matching_chains = {all_chains[n] for n in matching_headings(heading, all_chains)}
-    matching = [n for n in ids if matching_chains & chains.get(n, set())]
-    if not matching:
-        raise unknown_heading_error(
-            tools.snapshot.catalog.documents[document].path,
-            heading,
-            (name for chunk in chunks.values() for name in chunk.heading_path),
-        )
-    return matching
+    matching_chains = {all_chains[n] for n in matching_headings(note.fragment, all_chains)}
+    if matching := [n for n in ids if matching_chains & chains.get(n, set())]:
+        return matching
+    places = NotePlaces(note.document.path, current_text(note.reader, note.document.path))
+    if not (ranges := places.ranges(note.fragment)):
+        raise places.unknown_error(note.fragment)
+    first, last = ranges[0]
+    return [
+        n for n, chunk in chunks.items() if chunk.start_line <= last and chunk.end_line >= first
+    ]
 
 
 def _file_change_notes(note: FoundNote) -> tuple[str, ...]:
