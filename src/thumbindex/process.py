@@ -22,6 +22,19 @@ def environment() -> Mapping[str, str]:
     return dict(os.environ)
 
 
+def names_are_utf8() -> bool:
+    """Return whether Python reads file names as UTF-8, which depends on the locale."""
+    return sys.getfilesystemencoding() == "utf-8"
+
+
+def needs_utf8(path: str) -> str:
+    """Return a sentence for a path that Python cannot read in this locale."""
+    return (
+        f"{path} needs UTF-8, but the locale is {sys.getfilesystemencoding()}: set PYTHONUTF8=1 or "
+        "a UTF-8 locale (LC_ALL=C.UTF-8), and run it again."
+    )
+
+
 class RemoteCommand(NamedTuple):
     """A command that this process runs for a client process.
 

@@ -21,8 +21,9 @@ from thumbindex.corpus.ignore import (
     read_ignore_files,
 )
 from thumbindex.corpus.read import FolderEntry, list_folder, path_inside, too_large_problem
-from thumbindex.errors import UnknownFolderError
+from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes, FileState, Problem
+from thumbindex.process import names_are_utf8, needs_utf8
 from thumbindex.settings import CorpusSettings
 
 _MIN_TIME_NS = -(2**63)
@@ -118,7 +119,7 @@ class _Walk:
                 reason = f"folder cannot be listed: {error.strerror or error}"
                 self._report(prefix.rstrip("/") or ".", reason)
                 continue
-            entries = [entry for entry in entries if self._has_valid_name(prefix, entry.name)]
+            entries = [entry for entry in entries if self._has_valid_name(prefix, entry)]
             real_prefix = real.rstrip(os.sep) + os.sep
             folder_rules, problems = read_ignore_files(
                 self._root, prefix, real_prefix, [entry.name for entry in entries], self._settings
@@ -194,13 +195,20 @@ class _Walk:
             self.exclusion_reasons.setdefault(path.rstrip("/"), reason)
         return reason is not None
 
-    def _has_valid_name(self, prefix: str, name: str) -> bool:
+    def _has_valid_name(self, prefix: str, entry: FolderEntry) -> bool:
+        name = entry.name
         if name.isascii():
             return True
+        is_hidden = name.startswith(".") and not self._settings.hidden
+        is_note = entry.is_folder or self.is_document(name)
+        if not names_are_utf8() and is_note and not is_hidden:
+            # the index would get wrong names, or lose the notes that it has
+            shown = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
+            raise UsageError(needs_utf8(shown))
         try:
             name.encode()
         except UnicodeEncodeError:
-            if not name.startswith(".") or self._settings.hidden:
+            if not is_hidden and names_are_utf8():
                 path = (prefix + name).encode("utf-8", "surrogateescape")
                 escaped = path.decode("utf-8", "backslashreplace")
                 self._report(escaped, "the name is not valid UTF-8: rename the file")

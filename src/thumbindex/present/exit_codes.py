@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.process import remote_command
+from thumbindex.process import names_are_utf8, needs_utf8, remote_command
 from thumbindex.text import one_line, redact_passwords
 
 FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -59,6 +59,9 @@ def run_command(command: Callable[[], int]) -> int:
             "--force-reinstall thumbindex`."
         )
         return FAILURE
+    except UnicodeEncodeError as error:
+        print_error(describe_unexpected(error) if names_are_utf8() else needs_utf8("A path"))
+        return FAILURE if names_are_utf8() else WRONG_USE
     except Exception as error:  # report any bug in one line
         print_error(describe_unexpected(error))
         return FAILURE
