@@ -1,4 +1,4 @@
-"""Remove comments from a note but keep its line numbers; cut text at words and sentences."""
+"""Remove comments and data from a note, with line numbers kept; cut text at words and sentences."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from functools import partial
 from itertools import pairwise
 
 from thumbindex.corpus.markdown import code_lines
+from thumbindex.corpus.payload import find_payloads
 
 _COMMENT_MARK = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
+_NOT_LINE_FEED = re.compile(r"[^\n]")
 _FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text without comments.
+    """A file's text without comments and payloads.
 
     Line numbers are those of the file. Offsets are positions in `text`.
     """
 
     text: str
     starts: Sequence[int]  # offset of each line's first character
-    # offsets of the line feeds left from comments: they count as lines but are never shown
-    comment_line_ends: tuple[int, ...]
+    # offsets of the line feeds left from removed text: they count as lines but are never shown
+    removed_line_ends: tuple[int, ...]
 
     def line_at(self, offset: int) -> int:
         """Return the number, from 1, of the line that contains an offset."""
@@ -45,14 +47,14 @@ class SourceText:
         return start + part.rfind("\n", 0, len(part) - len(part.lstrip())) + 1, start + end
 
     def text_between(self, start: int, end: int) -> str:
-        """Return the file's text between two offsets, without comments."""
+        """Return the file's text between two offsets, without comments and payloads."""
         low, high = (
-            bisect_left(self.comment_line_ends, start),
-            bisect_left(self.comment_line_ends, end),
+            bisect_left(self.removed_line_ends, start),
+            bisect_left(self.removed_line_ends, end),
         )
         if low == high:
             return self.text[start:end]
-        cuts = (start - 1, *self.comment_line_ends[low:high], end)
+        cuts = (start - 1, *self.removed_line_ends[low:high], end)
         return "".join(self.text[a + 1 : b] for a, b in pairwise(cuts))
 
 
@@ -64,19 +66,33 @@ def line_starts(text: str) -> array[int]:
 
 
 def read_source(text: str, path: str = "") -> SourceText:
-    """Return a text without its comments. In an `.mdx` file, JSX comments are removed too."""
+    """Return a text without comments and payloads. JSX comments are removed from `.mdx` files."""
     parts: list[str] = []
-    hidden_line_ends: list[int] = []
+    removed_line_ends: list[int] = []
     position = size = 0
-    for start, end in find_comments(text, mdx=is_mdx(path)):
+    for start, end in _removed_spans(text, path):
         lines = text.count("\n", start, end)
         parts += (text[position:start], "\n" * lines)
         size += start - position
-        hidden_line_ends.extend(range(size, size + lines))
+        removed_line_ends.extend(range(size, size + lines))
         size += lines
         position = end
     clean = "".join((*parts, text[position:])) if parts else text
-    return SourceText(clean, line_starts(clean), tuple(hidden_line_ends))
+    return SourceText(clean, line_starts(clean), tuple(removed_line_ends))
+
+
+def _removed_spans(text: str, path: str) -> Iterator[tuple[int, int]]:
+    spans = [(start, end) for start, end, _ in find_payloads(text)]
+    if spans:  # a `%%` or `<!--` in a payload is no comment
+        cuts = [0, *(offset for span in spans for offset in span), len(text)]
+        parts = [text[a:b] for a, b in pairwise(cuts)]
+        parts[1::2] = [_NOT_LINE_FEED.sub("x", payload) for payload in parts[1::2]]
+        text = "".join(parts)
+    position = 0
+    for start, end in sorted((*spans, *find_comments(text, mdx=is_mdx(path)))):
+        if end > position:
+            yield max(start, position), end
+            position = end
 
 
 def is_mdx(path: str) -> bool:

@@ -21,6 +21,7 @@ from thumbindex.compare.quotations import (
     tokenize_note,
     word_differences,
 )
+from thumbindex.corpus.payload import omit_payloads
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.note_lookup import (
     MAX_NAMESAKES,
@@ -592,7 +593,7 @@ class _CurrentNote:
 
     @cached_property
     def words(self) -> NoteWords:
-        return tokenize_note(self.text)
+        return tokenize_note(omit_payloads(self.text, lambda _: ""))
 
     @property
     def headings(self) -> tuple[tuple[int, str, int], ...]:
@@ -662,7 +663,7 @@ class _CurrentNote:
     def check_changed(self, parts: Sequence[Sequence[str]], span: WordSpan) -> CitationCheck:
         """Return a CitationCheck with the changed text and the words that differ."""
         lines = self.words.span_lines(span)
-        text = "\n".join(self.text.split("\n")[lines[0] - 1 : lines[1]])
+        text = "\n".join(omit_payloads(self.text).split("\n")[lines[0] - 1 : lines[1]])
         text = text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
         differs = word_differences(parts, self.words, span)
         return replace(self.check_at("changed", lines), text=text, differs=differs)

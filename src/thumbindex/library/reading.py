@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from thumbindex.corpus.parse import comment_lines, parse_headings
+from thumbindex.corpus.payload import omit_payloads
 from thumbindex.corpus.read import decode_visible
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, matches_filters, newest_first
@@ -150,10 +151,13 @@ def list_notes(
 def read_excerpt(
     note: FoundNote, heading: str | None, lines: tuple[int, int] | Lines | None
 ) -> Excerpt:
-    """Return a document's current lines: all, the lines of a heading or block, or a range."""
+    """Return a document's current lines: all, the lines of a heading or block, or a range.
+
+    Marks replace images and other data in the text.
+    """
     reader, document = note.reader, note.document
     text = current_text(reader, document.path)
-    rows = text.split("\n")
+    rows = omit_payloads(text).split("\n")
     if rows and not rows[-1]:
         rows.pop()
     first, last = 1, len(rows)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from html import escape
 from itertools import chain, pairwise
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -18,6 +18,7 @@ from markupsafe import Markup
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.links import may_lead_elsewhere, parse_destination, parse_wikilink
 from thumbindex.corpus.markdown import parser, split_inline, visible_heading, without_anchor
+from thumbindex.corpus.payload import omit_payloads
 from thumbindex.corpus.source import read_source
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.note_lookup import FoundNote
@@ -153,14 +154,15 @@ def _backlinks(
     rows: dict[str, list[str]] = {}
     for path in list(dict.fromkeys(path for path, _ in listed))[:_MAX_NOTES_READ]:
         with suppress(UnknownPathError):
-            rows[path] = [] if path in changed else current_text(reader, path).split("\n")
+            text = "" if path in changed else current_text(reader, path)
+            rows[path] = omit_payloads(text).split("\n")
     for path, link in listed:
-        text = rows.get(path, [])[link.line - 1 : link.line]
+        line = rows.get(path, [])[link.line - 1 : link.line]
         yield Backlink(
             path,
             titles.get(path, path),
             link.line,
-            text[0].strip()[:_MAX_SENTENCE] if text else "",
+            line[0].strip()[:_MAX_SENTENCE] if line else "",
         )
 
 
@@ -201,10 +203,11 @@ def render_note(
 ) -> RenderedNote:
     """Render a note's text, or the part of a long note around the cited lines (from 1).
 
-    Comments and front matter are left out; HTML is shown as source. If the note does not begin
-    with `title`, the top headings become level 2, below the page's title.
+    Comments and front matter are left out, and marks replace data; HTML is shown as source. If the
+    note does not begin with `title`, the top headings become level 2, below the page's title.
     """
-    text = strip_invisible(text)
+    # no-break spaces, because an address with spaces is no image
+    text = omit_payloads(strip_invisible(text), lambda p: p.mark().replace(" ", "\u00a0"))
     front = read_front_matter(path, text)
     rows = read_source("\n" * front.lines + text[front.size :], path).text.split("\n")
     total = len(rows) - (not rows[-1])
@@ -447,7 +450,9 @@ class _NoteRenderer(RendererHTML):
         Local images are not served, and an external image would reveal the reader to its host.
         """
         source = str(token.attrs.get("src", ""))
-        label = escape(token.content or source.rpartition("/")[2])
+        name = unquote(source)
+        name = name if name.startswith("[omitted:") else name.rpartition("/")[2]
+        label = escape(token.content or name)
         if address := external_address(source):
             opened, closed = ("", "") if self._closing else self._link(address)
             return f"{opened}image: {label}{closed}"
