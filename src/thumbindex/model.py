@@ -804,6 +804,16 @@ class IngestionCounts:
     most_boost: float
 
 
+@dataclass(frozen=True, slots=True)
+class PrivateNote:
+    """A note that only the owner of a folder may know of."""
+
+    folder: str
+    path: str
+    reason: str
+    line: int  # of the key or tag; 0 if unknown
+
+
 # ------------------------------------------------------------------ checks of citations
 
 CitationState = Literal["there", "moved", "changed", "gone", "never_there", "not_compared"]

@@ -226,6 +226,7 @@ def test_key_works_once_and_announces_the_next(library, browse, plain_config):
     assert browser.get("/").status_code == 303
     assert browser.get(address).status_code == 303
     assert browser.get("/?q=sync").status_code == 200
+    assert "Only you can see this list" in browser.get("/state").text
     other = replace(browser, cookies={})
     assert other.ask(f"/sign-in/{announced[0]}", "HEAD").cookies == {}
     assert other.get(address).status_code == 401

@@ -33,6 +33,20 @@ def test_state_shows_paths_to_local_visitors_only(library, visit_of, show):
     assert (root in html, root in json.dumps(screen.payload())) == (False, False)
 
 
+def test_private_notes_are_listed_only_on_the_page_of_their_owner(
+    vault_copy, browse, visit_of, show
+):
+    library = vault_copy({"a.md": "# A\n", "diary.md": "# D\n\nThis is #private.\n"})
+    assert "diary" not in show("state", visit_of(library, is_owner=True))[1]
+    html = show("state", visit_of(library, "private=1", is_owner=True))[1]
+    assert "diary.md, line 3" in html
+    assert "the tag #private" in html
+    # `serve --http` without tokens: also local, but anybody
+    for address in ("/state?private=1", "/state.json?private=1"):
+        text = browse(library).get(address).text
+        assert not any(word in text for word in ("diary", "Private notes", "#private"))
+
+
 def test_unreadable_parts_are_listed_with_reasons(vault_copy, browse):
     library = vault_copy({"a.md": "---\ntags: [unclosed\n---\n# A\n\nText.\n"})
     page = browse(library).get("/state").text

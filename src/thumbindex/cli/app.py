@@ -39,7 +39,11 @@ _COMMANDS: tuple[tuple[str, Callable[..., None] | typer.Typer, tuple[str, ...]],
     (
         "list",
         list_command,
-        ("list --folder notes --tag recipe", "list --since 2026-01-01 --limit 20"),
+        (
+            "list --folder notes --tag recipe",
+            "list --since 2026-01-01 --limit 20",
+            "list --private",
+        ),
     ),
     (
         "read",

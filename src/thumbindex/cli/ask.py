@@ -22,7 +22,15 @@ from thumbindex.cli.options import (
     opening_or_engine_options,
 )
 from thumbindex.cli.print_answers import best_of_each_note, print_answer, print_files
-from thumbindex.cli.terminal import print_json, print_list, print_why
+from thumbindex.cli.terminal import (
+    location_text,
+    print_json,
+    print_line,
+    print_list,
+    print_why,
+    printable_line,
+    stdout_console,
+)
 from thumbindex.errors import IndexDamagedError, ModelError, UsageError
 from thumbindex.model import MAX_PASSAGES, Answer, Filters, Query
 from thumbindex.opening import OpenOptions
@@ -30,6 +38,7 @@ from thumbindex.present.as_json import answer_payload, list_payload
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.process import remote_command
+from thumbindex.text import plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -207,9 +216,18 @@ def list_command(
         int | None,
         typer.Option("--limit", metavar="N", min=1, help="Maximum notes to list (default: all)."),
     ] = None,
+    private: Annotated[
+        bool,
+        typer.Option("--private", help="List only the private notes, and why they are private."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """List notes by tag, path and date, newest first."""
+    if private:
+        if tag or path or since or until:
+            raise UsageError("--private lists all private notes: omit the filters.")
+        with open_for(ctx, opening) as library:
+            return _list_private(library, limit, as_json)
     filters = Filters.of(tag=tag, path=path, since=since, until=until)
     with open_for(ctx, opening) as library:
         update_index(library)
@@ -220,6 +238,19 @@ def list_command(
     else:
         print_list(listing, limit, several)
     return FOUND if listing.notes else NOT_FOUND
+
+
+def _list_private(library: Library, limit: int | None, as_json: bool) -> int:
+    notes, roots = library.private_notes(), dict(library.folders)
+    if as_json:
+        left_out = len(notes) - len(notes[:limit])
+        print_json({"notes": to_json(notes[:limit]), "left_out": left_out})
+        return FOUND if notes else NOT_FOUND
+    for note in notes[:limit]:
+        place = location_text(roots[note.folder] / note.path, note.line)
+        stdout_console().print(place.append(f"  {printable_line(note.reason)}"), soft_wrap=True)
+    print_line(plural(len(notes), "private note") if notes else "No private notes.", "dim")
+    return FOUND if notes else NOT_FOUND
 
 
 def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:

@@ -21,8 +21,16 @@ from thumbindex.process import environment
 COMMANDS = ("query", "list", "read", "outline", "related", "why")
 """Commands that a server may answer: they change nothing and show no progress."""
 
-NOT_SERVED_OPTIONS = ("-h", "--help", "--explain", "--wait", "--wait-fresh", "--engine")
-"""Options that a server does not support: help, timings, waiting and databases."""
+NOT_SERVED_OPTIONS = (
+    "-h",
+    "--help",
+    "--explain",
+    "--wait",
+    "--wait-fresh",
+    "--engine",
+    "--private",
+)
+"""Options that a server does not support: help, timings, waiting, databases and private notes."""
 
 SHARED_VARIABLES = (
     "HOME",

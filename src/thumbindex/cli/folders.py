@@ -344,11 +344,14 @@ def index(
         report = opened.index(
             words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True
         )
-        unmatched = opened.unmatched_private_globs()
+        unmatched, private = opened.unmatched_private_globs(), opened.count_private_notes()
     if as_json:
         print_json(report_payload(report))
     else:
         print_report(report, opening.command("broken"))
+        if private:
+            are = "note is" if private == 1 else "notes are"
+            print_line(f"{private:,} {are} private: `{opening.command('list --private')}`")
     _warn_of_globs(unmatched)
     return FOUND
 

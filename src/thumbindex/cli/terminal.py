@@ -383,11 +383,14 @@ PATH, LINE = "magenta", "green"
 
 
 def location_text(path: Path, line: int) -> Text:
-    """Return `path:line`. On a terminal, the path is a link if the file is on this machine."""
+    """Return `path:line`, or only the path for line 0.
+
+    On a terminal, the path is a link if the file is on this machine.
+    """
     link = file_url(path) if is_local_path(path) else None
     return Text.assemble(
         (printable_line(relative_path(path)), Style.parse(PATH) + Style(link=link)),
-        (f":{line}", LINE),
+        (f":{line}" if line else "", LINE),
     )
 
 

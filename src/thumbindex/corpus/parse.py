@@ -13,7 +13,7 @@ from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import Flag, find_flags
 from thumbindex.corpus.links import parse_destination, parse_wikilink
 from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, parse_markdown
-from thumbindex.corpus.private import has_private_marker
+from thumbindex.corpus.private import private_marker
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import find_comments, is_mdx, line_starts, read_source
 from thumbindex.dates import note_dates
@@ -40,7 +40,7 @@ def parse_document(
     raw, decode_problems = decode(path, data)
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
-    private = has_private_marker(raw, front, settings)
+    private = bool(private_marker(raw, front, settings))
     not_text_reason = (
         ""
         if is_text(data)

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
-from thumbindex.corpus.ignore import PathCache, is_private_by_glob
+from thumbindex.corpus.ignore import (
+    PathCache,
+    equivalent_paths,
+    is_private_by_glob,
+    matches_private_globs,
+)
 from thumbindex.corpus.markdown import code_lines
 from thumbindex.corpus.read import decode, read_bytes
 from thumbindex.model import Problem
@@ -206,6 +211,8 @@ _KEY_IN_BRACES = re.compile(
 )
 """A line that begins an object and has the key in it: `{"id": 1, "private": true}`."""
 
+_KEY_ON_LINE = re.compile(r"(?<!\w)private(?!\w)[^\w\n:=]*+[:=]")
+
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
 """The end of a line whose value is on the lines below: `key:`, `key: |`."""
 
@@ -337,35 +344,78 @@ def is_private(
 
 def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
     """Return whether a file's text marks it as private."""
-    return has_private_marker(text, read_front_matter(path, strip_invisible(text)), settings)
+    return bool(private_marker(text, read_front_matter(path, strip_invisible(text)), settings))
 
 
-def has_private_marker(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
-    """Return whether a file's front matter or tags mark it as private."""
+def why_private(
+    root: Path, path: str, settings: CorpusSettings, cache: PathCache | None = None
+) -> tuple[str, int] | None:
+    """Return why `is_private` hides a file, and the marker's line; None for a public file.
+
+    The line is 0 if it is unknown.
+    """
+    cache = {} if cache is None else cache
+    if is_private_by_glob(str(root), path, settings, cache):
+        names = equivalent_paths(str(root), path, cache)
+        globs = (
+            glob
+            for glob in settings.private.globs
+            if any(matches_private_globs(name, (glob,)) for name in names)
+        )
+        return f"the glob {next(globs, settings.private.globs[0])}", 0
+    data = read_bytes(root, path, settings)
+    if not data or isinstance(data, Problem):
+        return None
+    text = decode(path, data)[0]
+    front = read_front_matter(path, strip_invisible(text))
+    marker = private_marker(text, front, settings)
+    return (marker, _marker_line(text, front, marker)) if marker else None
+
+
+def _marker_line(text: str, front: FrontMatter, marker: str) -> int:
+    """Return the first line with a marker outside code, or 0."""
+    head, body = _cut_after(text, front.lines)
+    lines = [*head.split("\n")[: front.lines], *_without_code(body).split("\n")]
+    for number, line in enumerate(map(_plain, map(_unescaped, lines)), 1):
+        if marker == _KEY_MARKER:
+            is_marked = bool(_KEY_ON_LINE.search(line) or _KEY_ALONE.search(line))
+        else:
+            tags = [*_tags_in(line), *(_NAME.findall(line) if number <= front.lines else ())]
+            is_marked = any(marker == _TAG_MARKER + _tag(tag) for tag in tags)
+        if is_marked:
+            return number
+    return 0
+
+
+_KEY_MARKER, _TAG_MARKER = "the key `private`", "the tag #"
+
+
+def private_marker(text: str, front: FrontMatter, settings: CorpusSettings) -> str:
+    """Return the key or tag that marks a file as private, or ""."""
     private_tags = tuple(filter(None, map(_tag, settings.private.tags)))
     head_lines = front.lines if front.size and not front.problems else 0
     block, remainder = map(_plain, map(_unescaped, _cut_after(text, head_lines)))
-    if _has_field(front.fields) or any(_is_tag_or_child(tag, private_tags) for tag in front.tags):
-        return True
+    if _has_field(front.fields):
+        return _KEY_MARKER
+    if marker := _tag_marker(front.tags, private_tags):
+        return marker
     if not any(word in part for word in ("private", *private_tags) for part in (block, remainder)):
-        return False
+        return ""
     heads = [*_head_blocks(remainder, below_title=bool(head_lines))]
     if _has_top_level_key(block):
-        return True
+        return _KEY_MARKER
     if any(_has_key(head) if fenced else _prose_has_key(head) for head, fenced in heads):
-        return True
+        return _KEY_MARKER
     listed_tags = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
     tags = (
         *listed_tags,
         *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)),
     )
-    if any(_is_tag_or_child(tag, private_tags) for tag in tags):
-        return True
+    if marker := _tag_marker(tags, private_tags):
+        return marker
     _, body = _cut_after(text, front.lines)
     # finding code is slow, so the body is first searched with its code
-    return _body_is_private(body, private_tags) and _body_is_private(
-        _without_code(body), private_tags
-    )
+    return _body_marker(body, private_tags) and _body_marker(_without_code(body), private_tags)
 
 
 def _cut_after(text: str, count: int) -> tuple[str, str]:
@@ -378,11 +428,11 @@ def _prose_has_key(text: str) -> bool:
     return bool(_KEY_IN_PROSE.search(text) or _KEY_IN_BRACES.search(text))
 
 
-def _body_is_private(body: str, private_tags: tuple[str, ...]) -> bool:
+def _body_marker(body: str, private_tags: tuple[str, ...]) -> str:
     body = _plain(body)
-    return _prose_has_key(_paragraphs_below_fences(body)) or any(
-        _is_tag_or_child(tag, private_tags) for tag in _tags_in(body)
-    )
+    if _prose_has_key(_paragraphs_below_fences(body)):
+        return _KEY_MARKER
+    return _tag_marker(_tags_in(body), private_tags)
 
 
 def _without_code(body: str) -> str:
@@ -400,9 +450,12 @@ def _without_code(body: str) -> str:
     return "\n".join(lines)
 
 
-def _is_tag_or_child(tag: str, tags: tuple[str, ...]) -> bool:
-    name = _tag(tag)
-    return any(name == parent or name.startswith(f"{parent}/") for parent in tags)
+def _tag_marker(names: Iterable[str], private_tags: tuple[str, ...]) -> str:
+    """Return the first name that is a private tag or a nested tag below it, as a marker."""
+    for name in map(_tag, names):
+        if any(name == parent or name.startswith(f"{parent}/") for parent in private_tags):
+            return _TAG_MARKER + name
+    return ""
 
 
 def _tag(tag: str) -> str:

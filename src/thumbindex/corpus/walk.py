@@ -349,6 +349,11 @@ def _ancestors_and_self(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
+def walk_with_private(root: Path, settings: CorpusSettings) -> tuple[FileState, ...]:
+    """List the files of `walk`, and those under private globs."""
+    return walk(root, replace(settings, private=replace(settings.private, globs=()))).files
+
+
 def unmatched_private_globs(
     globs: Iterable[str], root: Path, settings: CorpusSettings
 ) -> tuple[str, ...]:
@@ -357,8 +362,7 @@ def unmatched_private_globs(
     if not unmatched:
         return ()
     real, cache = _real_folder(root), PathCache()
-    without_private_globs = replace(settings, private=replace(settings.private, globs=()))
-    for file in walk(root, without_private_globs).files:
+    for file in walk_with_private(root, settings):
         for name in equivalent_paths(real, file.path, cache):
             unmatched = [glob for glob in unmatched if not matches_private_globs(name, (glob,))]
     return tuple(unmatched)

@@ -34,6 +34,11 @@ def private_states(store: Store, paths: Iterable[str]) -> dict[str, FileState]:
     }
 
 
+def count_private_states(store: Store) -> int:
+    """Return the number of files whose text is private."""
+    return len(list(store.fetch("SELECT 1 FROM private")))
+
+
 def add_private_states(store: Store, states: Sequence[FileState]) -> None:
     """Store the states of private files. Only digests of their paths are stored."""
     if states and not store.meta("salt"):

@@ -16,7 +16,9 @@ from typing import Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from thumbindex import postgres
 from thumbindex.config import configured_roots, load_config, real_folder
-from thumbindex.corpus.walk import unmatched_private_globs
+from thumbindex.corpus.ignore import PathCache, is_private_by_glob
+from thumbindex.corpus.private import why_private
+from thumbindex.corpus.walk import unmatched_private_globs, walk_with_private
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import CrossEncoderReranker
 from thumbindex.errors import (
@@ -28,6 +30,7 @@ from thumbindex.errors import (
 )
 from thumbindex.index.builds import delete_index, repair_index
 from thumbindex.index.locks import is_held
+from thumbindex.index.private_files import count_private_states
 from thumbindex.index.refresh_requests import complete_requests, pending_requests
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import (
@@ -88,6 +91,7 @@ from thumbindex.model import (
     NotePage,
     OutlineEntry,
     Passage,
+    PrivateNote,
     Progress,
     Query,
     QueryArguments,
@@ -287,6 +291,39 @@ class Library:
                 return ()
             unmatched = unmatched_private_globs(unmatched, root, corpus)
         return unmatched
+
+    def private_notes(self) -> tuple[PrivateNote, ...]:
+        """Return the private notes by folder and path, and why they are private.
+
+        Only the owner may see them: no tool and no server over HTTP calls this. Reads every file.
+        """
+        notes = list[PrivateNote]()
+        for reader in self._readers:
+            if reader.is_published:
+                raise UsageError(
+                    "A database holds no private notes: run this on the machine with the notes, "
+                    "with --folder."
+                )
+            folder, cache = reader.folder, PathCache()
+            for file in walk_with_private(folder.root, folder.config.corpus):
+                if why := why_private(folder.root, file.path, folder.config.corpus, cache):
+                    notes.append(PrivateNote(folder.name, file.path, *why))
+        return tuple(notes)
+
+    def count_private_notes(self) -> int:
+        """Return the number of private notes, without reading files. Only the owner may see it."""
+        count = 0
+        for reader in self._readers:
+            if isinstance(reader, DiskReader):
+                folder, cache = reader.folder, PathCache()
+                root, corpus = folder.root, folder.config.corpus
+                count += count_private_states(reader.store)
+                if corpus.private.globs:
+                    count += sum(
+                        is_private_by_glob(str(root), file.path, corpus, cache)
+                        for file in walk_with_private(root, corpus)
+                    )
+        return count
 
     # -------------------------------------------------------------- models
 

@@ -279,8 +279,14 @@ def state_screen(visit: Visit) -> Screen:
         status if visit.is_local else _without_local_paths(status) for status in library.status()
     ]
     folders = [_folder_values(status, visit) for status in statuses]
+    # on request: this reads every file
+    private = library.private_notes() if visit.is_owner and visit.is_on("private") else ()
     values = {
         "folders": folders,
+        "lists_private": visit.is_owner,
+        "private_requested": visit.is_on("private"),
+        "private": private[:_MAX_PROBLEMS],
+        "private_left": max(0, len(private) - _MAX_PROBLEMS),
         "notes": visit.warnings(),
         "command": shlex.join(["thumbindex", "status", *visit.options()]),
     }
