@@ -249,7 +249,7 @@ def test_newly_private_note_is_hidden_before_the_next_run(
                 library.listing(path=["secret plam"]),
                 library.listing(),
             ]
-            return [*answer_fields, *lists, library.outline(), library.related("open.md")]
+            return [*answer_fields, *lists, library.outline(), library.related("open.md").links]
 
         assert [at for at, output in enumerate(outputs()) if "secret plan" not in repr(output)] == [
             8,
@@ -260,6 +260,8 @@ def test_newly_private_note_is_hidden_before_the_next_run(
             "---\nprivate: true\n---\n# Secret plan\n\nThe #layoffs.\n", encoding="utf-8"
         )
         assert [output for output in outputs() if "secret plan" in repr(output)] == []
+        # the open note's own words, as if nothing were there
+        assert library.related("open.md").dangling == ("secret plan.md",)
         assert library.query("path:.md").listed == 1
         assert (library.listing(since=spring).undated, len(library.listing().notes)) == (0, 1)
         assert library.listing(tag=["layoffs"]).unmet == (UnmetFilter("tag", "layoffs"),)

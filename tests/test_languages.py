@@ -151,12 +151,13 @@ def test_inflected_reworded_and_unaccented_queries_rank_their_note_first(
 @pytest.mark.parametrize(
     ("phrase", "path"),
     [
-        ('"altes Abbild"', "de/docker-speicher.md"),
-        ("„Beleg das ganze Jahr“", "de/steuer.md"),
-        ('"tranche de pain grillé"', "fr/soupe-oignon.md"),
+        ("„Belege das ganze Jahr“", "de/steuer.md"),
+        ('"tranches de pain grille"', "fr/soupe-oignon.md"),
+        ("„Beleg das ganze Jahr“", ""),
+        ('"tranche de pain grillé"', ""),
     ],
 )
-def test_phrase_is_found_with_other_endings(household: Library, phrase: str, path: str) -> None:
+def test_phrase_is_found_only_as_it_is_written(household: Library, phrase: str, path: str) -> None:
     assert first(household, phrase) == path
 
 
