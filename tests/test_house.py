@@ -59,6 +59,7 @@ FOR_ALL = {
     "globs",
     "language",
     "dates",
+    "conflict_copies",
 }
 """Modules that all packages may import."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import lru_cache
 from itertools import chain
 
+from thumbindex.conflict_copies import conflict_original
 from thumbindex.text import fold_line
 
 _MONTHS: Mapping[str, int] = {
@@ -225,26 +225,6 @@ def _leading_date(text: str) -> date | None:
         or next((candidate for candidate, _ in find_dates(text)), None)
     )
     return date_of_match(match) if match else None
-
-
-_CONFLICT_MARK = re.compile(
-    r"[ _]?[(（](?=[^()（）]{0,100}(?:confli|konflikt|冲突|衝突|競合))"
-    r"(?=[^()（）]{0,100}(?:cop|kopi|c[oó]\u0301?pi|副本|複本|コピー|SF))"
-    r"[^()（）]{0,100}\d{4}[^()（）]{0,100}[)）](?: \(\d{1,2}\))?"
-    r"|[._-](?:sync-)?conflict-\d{8}-\d{6}(?:-\w{7})?(?![\w-])",
-    re.IGNORECASE,
-)
-"""What a synchronization adds to the name of a conflict copy: `x (conflicted copy 2024-05-01).md`.
-
-Its day is not a day of the note.
-"""
-
-
-@lru_cache(maxsize=4096)
-def conflict_original(path: str) -> str:
-    """Return the path of the note of which `path` is a conflict copy; empty if it is none."""
-    original = _CONFLICT_MARK.sub("", path)
-    return "" if original == path else original
 
 
 def _date_in_path(path: str) -> date | None:

@@ -475,8 +475,8 @@ def _with_texts(
     texts: list[Property] = []
     line, position = first_line, 0
     for key, text in islice(_texts_in("", safe), _MAX_VALUES):
-        found = block.find(text, position, position + len(text) + _MAX_BETWEEN_TEXTS)
-        next_position = found if found >= 0 else position + len(text)  # it has an escape
+        offset = block.find(text, position, position + len(text) + _MAX_BETWEEN_TEXTS)
+        next_position = offset if offset >= 0 else position + len(text)  # it has an escape
         line += block.count("\n", position, next_position)
         position = next_position
         texts.append(Property(key, text, line))

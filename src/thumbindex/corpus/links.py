@@ -128,7 +128,7 @@ class LinkResolver:
     def of(cls, documents: Iterable[Document], root: str = "") -> LinkResolver:
         """Index a folder's documents.
 
-        `root` is the folder's name, with which links in published sites may begin (`/docs/guide`).
+        Links in published sites may begin with `root`, the folder's name (`/docs/guide`).
         """
         exact: dict[str, str] = {}
         paths: dict[str, str] = {}
@@ -242,7 +242,7 @@ class LinkResolver:
 def possible_paths(target: str, source: str, kind: LinkKind, root: str) -> Iterator[str]:
     """Yield the paths in a folder that a link's target may mean, the likeliest first.
 
-    `root` is the name of the folder, with which a target may begin (`/docs/guide`).
+    A target may begin with `root`, the name of the folder (`/docs/guide`).
     """
     folder = posixpath.dirname(source)
     address = _SITE_ROOT.sub("", target)
@@ -265,7 +265,7 @@ def possible_paths(target: str, source: str, kind: LinkKind, root: str) -> Itera
 
 
 def _other_names(document: Document, name: str) -> Iterator[str]:
-    """Yield the names, apart from path and title, by which a link may call a document."""
+    """Yield the names of a document that a link may use, without its path and title."""
     yield from document.aliases
     for key in ("id", "slug"):
         if value := str(document.front_matter.get(key, "")).strip("/"):

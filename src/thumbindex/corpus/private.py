@@ -348,13 +348,12 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
 
 
 def why_private(
-    root: Path, path: str, settings: CorpusSettings, cache: PathCache | None = None
+    root: Path, path: str, settings: CorpusSettings, cache: PathCache
 ) -> tuple[str, int] | None:
     """Return why `is_private` hides a file, and the marker's line; None for a public file.
 
-    The line is 0 if it is unknown.
+    The line is 0 if it is unknown. `cache` is shared between calls.
     """
-    cache = {} if cache is None else cache
     if is_private_by_glob(str(root), path, settings, cache):
         names = equivalent_paths(str(root), path, cache)
         globs = (

@@ -44,7 +44,7 @@ def chunk_checksum(row: SqlRow) -> int:
 
 
 def linkable_document(path: str, title: str, attributes: str) -> Document:
-    """Build a document of which only the names and addresses are set that a link can use."""
+    """Build a document that has only the names and addresses that a link can use."""
     # most documents have none: decoding the attributes of all would slow down every edit
     if not any(key in attributes for key in _LINK_KEYS):
         return Document(path, title)

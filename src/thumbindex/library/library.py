@@ -295,7 +295,7 @@ class Library:
     def private_notes(self) -> tuple[PrivateNote, ...]:
         """Return the private notes by folder and path, and why they are private.
 
-        Only the owner may see them: no tool and no server over HTTP calls this. Reads every file.
+        Only the owner may see them: tools and HTTP servers must not call this. Reads every file.
         """
         notes = list[PrivateNote]()
         for reader in self._readers:
@@ -515,8 +515,8 @@ class Library:
     ) -> BrokenLinks:
         """List the broken links in the notes that pass the filters.
 
-        A link to a private note looks as if the note were missing. Only with `for_owner`, which
-        must not be set for others than the owner of the notes, its reason says that it is private.
+        A link to a private note looks as if the note were missing. With `for_owner`,
+        its reason says that it is private: set it only for the owner of the notes.
         """
         filters = Filters.of(**narrowing)
         readers = self._select_readers(filters.folder)

@@ -125,7 +125,7 @@ def list_broken(
 ) -> BrokenLinks:
     """List broken links in the notes that pass the filters.
 
-    A link to a hidden note looks as if the note were missing, except `for_owner`.
+    A link to a hidden note looks as if the note were missing, unless `for_owner` is set.
     """
     notes = list_notes(filters, readers)
     sources = {(note.folder, note.path) for note in notes.notes}
@@ -149,7 +149,7 @@ def list_broken(
 def broken_in(
     reader: Reader, links: Sequence[tuple[str, Link]], *, for_owner: bool = False
 ) -> Iterator[BrokenLink]:
-    """Yield the broken ones of a folder's links, which come with the paths of their notes."""
+    """Yield the broken links of a folder. `links` are pairs of a note's path and a link."""
     folder = reader.folder
     hidden = hidden_paths({link.resolved for _, link in links if link.resolved}, reader)
     private: LinkResolver | None = None

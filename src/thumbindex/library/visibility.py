@@ -20,7 +20,7 @@ from thumbindex.config import with_folder_file
 from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import content_digest, read_bytes
-from thumbindex.corpus.walk import file_state, stat_signature, walk
+from thumbindex.corpus.walk import file_state, stat_signature, walk_with_private
 from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
 from thumbindex.library.comparison import current_parser_key, is_empty_folder
@@ -175,9 +175,8 @@ def hidden_notes(places: Iterable[NotePlace], readers: Sequence[Reader]) -> froz
 
 def private_paths(reader: DiskReader) -> list[str]:
     """Return the paths of a folder's private notes, sorted. Only their owner may see them."""
-    folder, settings = reader.folder, reader.folder.config.corpus
-    without_globs = replace(settings, private=replace(settings.private, globs=()))
-    paths = [file.path for file in walk(folder.root, without_globs).files]
+    folder = reader.folder
+    paths = [file.path for file in walk_with_private(folder.root, folder.config.corpus)]
     states = folder_note_states(folder, paths, reader.store)
     return [path for path, state in states.items() if state == "private"]
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
-from thumbindex.dates import conflict_original
+from thumbindex.conflict_copies import conflict_original
 from thumbindex.model import (
     Answer,
     CitationCheck,

@@ -21,7 +21,7 @@ from thumbindex.compare.differences import (
     text_difference,
 )
 from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
-from thumbindex.dates import conflict_original
+from thumbindex.conflict_copies import conflict_original
 from thumbindex.model import Candidate, Chunk, ChunkId, Document, DroppedChunk, day_of
 from thumbindex.ports import Catalog, Documents, Snapshot, inner_products
 from thumbindex.query.stage import Search, Tools
