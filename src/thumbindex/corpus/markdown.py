@@ -12,6 +12,7 @@ from itertools import islice, pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from thumbindex.corpus.dialects import add_dialects, parse_link_destination
 from thumbindex.corpus.links import (
     MARKDOWN_SUFFIXES,
     is_attachment,
@@ -51,28 +52,8 @@ def _add_inline_rules(md: MarkdownIt) -> None:
     md.inline.ruler.at("link", _record_offset(link, "link_open"))
     md.inline.ruler.at("image", _record_offset(image, "image"))
     helpers: Any = SimpleNamespace(**vars(md.helpers))
-    helpers.parseLinkDestination = _link_destination
+    helpers.parseLinkDestination = parse_link_destination
     md.helpers = helpers
-
-
-_TAGGED_DESTINATION = re.compile(
-    r"(?:\{\{[^{}\n]{0,300}+\}\}|\{%[^{}\n]{0,300}+\}|[^\s()<>{}\\])++"
-)
-
-
-def _link_destination(text: str, start: int, end: int) -> Any:
-    """Parse a link's destination as markdown-it does, or with the tags of a site's generator.
-
-    Only inside a tag may a destination have spaces: `[x]({{< ref "y" >}})`.
-    """
-    from markdown_it.helpers import parseLinkDestination
-
-    result = parseLinkDestination(text, start, end)
-    if "{" in text[start : result.pos]:
-        match = _TAGGED_DESTINATION.match(text, start, end)
-        if match and match.end() > result.pos:
-            result.str, result.pos, result.ok = match[0], match.end(), True
-    return result
 
 
 def _record_offset(rule: Rule, kind: str) -> Rule:
@@ -303,6 +284,9 @@ class ParsedMarkdown:
     limits: tuple[tuple[int, str], ...] = ()
 
 
+CODE_TYPES = frozenset({"fence", "code_block"})
+"""Types of tokens that are code."""
+
 _BLOCK_TYPES = {
     "bullet_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
     "ordered_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
@@ -319,9 +303,12 @@ _BLOCK_TYPES = {
 }
 
 
-@lru_cache(maxsize=1)
-def parser() -> MarkdownIt:
-    """Return the shared parser. It parses only blocks; callers parse the inline text."""
+@lru_cache
+def parser(with_dialects: bool = True) -> MarkdownIt:
+    """Return a shared parser. It parses only blocks; callers parse the inline text.
+
+    Without dialects, it parses CommonMark, tables and footnotes.
+    """
     # Imported here, because queries and index runs without changes parse no Markdown.
     from markdown_it import MarkdownIt
     from mdit_py_plugins.footnote import footnote_plugin
@@ -332,6 +319,8 @@ def parser() -> MarkdownIt:
         .use(footnote_plugin, inline=False, move_to_end=False)
     )
     _add_inline_rules(md)
+    if with_dialects:
+        add_dialects(md)
     md.block.ruler.at("table", _limited_table, {"alt": ["paragraph", "reference"]})
     md.core.ruler.enableOnly(["block"])
     return md
@@ -351,24 +340,22 @@ def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
     return matched
 
 
-def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
-    """Return the half-open line ranges of code blocks, from 0.
-
-    With `fenced`, only the ranges of closed fenced blocks are returned.
-    """
-    ranges = []
-    for token in block_tokens(text):
-        if token.type == "code_block" and not fenced:
-            ranges.append(_lines(token))
-        if token.type == "fence" and (_is_closed(token) or not fenced):
-            ranges.append(_lines(token))
-    return tuple(ranges)
+def code_lines(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the half-open line ranges of code blocks, from 0."""
+    tokens = block_tokens(text)
+    return tuple(_lines(token) for token in tokens if token.type in CODE_TYPES)
 
 
-def block_tokens(text: str) -> list[Token]:
+def closed_fence_lines(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the half-open line ranges of closed fenced code blocks of CommonMark, from 0."""
+    tokens = block_tokens(text, with_dialects=False)
+    return tuple(_lines(token) for token in tokens if token.type == "fence" and _is_closed(token))
+
+
+def block_tokens(text: str, with_dialects: bool = True) -> list[Token]:
     """Parse the blocks of a text, up to the first line that exceeds a limit."""
     beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed
-    return parser().parse(beginning)
+    return parser(with_dialects).parse(beginning)
 
 
 def _split_at_limits(text: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from thumbindex.corpus.ignore import (
     is_private_by_glob,
     matches_private_globs,
 )
-from thumbindex.corpus.markdown import code_lines
+from thumbindex.corpus.markdown import closed_fence_lines
 from thumbindex.corpus.read import decode, read_bytes
 from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
@@ -441,9 +441,9 @@ def _without_code(body: str) -> str:
     """
     lines = body.split("\n")
     visible = strip_invisible(body)
-    code = set(code_lines(visible, fenced=True))
+    code = set(closed_fence_lines(visible))
     if visible != body:  # an invisible character may invalidate a fence
-        code.intersection_update(code_lines(body, fenced=True))
+        code.intersection_update(closed_fence_lines(body))
     for first, last in code:
         lines[first:last] = [""] * (last - first)
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from thumbindex.corpus.markdown import code_lines
+from thumbindex.corpus.dialects import FORMULA, FORMULA_MARK
+from thumbindex.corpus.markdown import CODE_TYPES, block_tokens
 from thumbindex.corpus.payload import find_payloads
 
 _COMMENT_MARK = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
@@ -104,17 +106,28 @@ def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
     """Return (start, end) of each comment outside code: `<!-- -->`, `%% %%`, `{/* */}` in MDX."""
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
-    return tuple(_comments(_without_code(text), mdx))
-
-
-def _without_code(text: str) -> str:
     lines = text.split("\n")
-    for first, last in code_lines(text):
-        lines[first:last] = [" " * len(line) for line in lines[first:last]]
-    return "\n".join(lines)
+    formulas: list[tuple[int, int]] = []  # lines
+    for token in block_tokens(text):
+        first, last = token.map or (0, 0)
+        if token.type in CODE_TYPES:
+            lines[first:last] = [" " * len(line) for line in lines[first:last]]
+        elif token.markup == FORMULA_MARK and token.map:
+            formulas.append((first, last))
+    without_code = "\n".join(lines)
+    spans: list[tuple[int, int]] = []
+    if "%%" in text and "$" in text:
+        starts = (*line_starts(without_code), len(text))
+        blocks = [(starts[first], starts[last]) for first, last in formulas]
+        for span in sorted((*blocks, *(match.span() for match in FORMULA.finditer(without_code)))):
+            if not spans or span[0] >= spans[-1][1]:
+                spans.append(span)
+    return tuple(_comments(without_code, mdx, spans))
 
 
-def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
+def _comments(
+    text: str, mdx: bool, formulas: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
     marks = list(_COMMENT_MARK.finditer(text))
     twins = _closing_offsets(marks)
     first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
@@ -134,9 +147,20 @@ def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
             end = anywhere if mark.start() in first_in_line else paragraph
             if mark[0] != "%%":  # a code span is skipped
                 position, end = max(position, end), -1
+            elif end > _formula_end(formulas, mark.start()):
+                end = -1
         if end >= 0:
             yield mark.start(), end
             position = end
+
+
+def _formula_end(formulas: Sequence[tuple[int, int]], offset: int) -> int:
+    """Return the end of the formula around an offset: a comment in it ends in it, too.
+
+    Outside formulas, return the largest number.
+    """
+    n = bisect_right(formulas, offset, key=lambda span: span[0]) - 1
+    return formulas[n][1] if n >= 0 and offset < formulas[n][1] else sys.maxsize
 
 
 def _find_close(close: str, text: str, start: int, missing: set[str]) -> int:

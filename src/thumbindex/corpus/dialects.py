@@ -1,0 +1,127 @@
+"""Parser rules for Markdown beyond CommonMark: formulas, and the tags of site generators.
+
+A rule decides where text begins or ends that other rules may read. The text and its line numbers
+stay those of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.ruler import RuleOptionsType
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+
+
+def add_dialects(md: MarkdownIt) -> None:
+    """Let a parser recognize formulas, and tags of generators in the destinations of links."""
+    blocks: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    md.block.ruler.before("fence", "formula", _formula_block, blocks)
+    md.inline.ruler.before("escape", "formula", _formula)
+
+
+# ------------------------------------------------------------------ formulas
+
+_IN_FORMULA = r"(?:[^$`\\\n]|\\.|\n(?![^\S\n]*\n))"
+FORMULA = re.compile(
+    rf"(?<![$\\])\$\$(?!\$)(?:{_IN_FORMULA}|\$(?!\$))++\$\$(?!\$)"
+    # not after a letter (`US$`), and no price (`$5 and`)
+    r"|(?<![A-Za-z0-9$\\])\$(?![\s$]|\d[^$\n]*?\s[^\W\d_]{2})"
+    rf"{_IN_FORMULA}++(?<!\s)\$(?![0-9A-Z_$])",  # not before a price or variable (`$a/$B`)
+    re.S,
+)
+"""A formula of LaTeX in a paragraph: `$x$`, `$$x$$`."""
+
+FORMULA_MARK = "$$"
+"""`markup` of a paragraph that is a formula of several lines, perhaps with text beside it."""
+
+_CODE_SPAN = re.compile(r"`[^`]*+`")
+_BLOCK_MARK = re.compile(r"(?:#{1,6}|[>|*+-]|\d{1,9}[.)])\s")
+
+
+def _has_odd_mark(line: str) -> bool:
+    """Return whether a line has an opening or closing `$$` whose counterpart is elsewhere."""
+    return "$$" in line and bool(_CODE_SPAN.sub("", line).count("$$") % 2)
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] != "$":
+        return False
+    match = FORMULA.match(state.src, state.pos, state.posMax)
+    # a formula does not end a link that began before it: `[5 $](a.md) or [6 $](b.md)`
+    if match is None or "]" in match[0].partition("[")[0]:
+        return False
+    if not silent:
+        state.push("formula", "", 0).content = match[0]
+    state.pos = match.end()
+    return True
+
+
+def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse the lines from an opening `$$` to the closing one as a paragraph.
+
+    Blank lines are allowed if both marks are on lines of their own. If there is text beside the
+    marks, it contains no list or heading, because `$$` may also be a price range.
+    """
+    first, last = state.bMarks[start], state.eMarks[start]
+    if state.src.find("$$", first, last) < 0 or state.is_code_block(start):
+        return False
+    opening = state.src[first:last].strip()
+    if not _has_odd_mark(opening) or opening.startswith("$$$"):
+        return False
+    lines, has_blank, is_list = [opening], False, False
+    for number in range(start + 1, end):
+        line = state.src[state.bMarks[number] : state.eMarks[number]].strip()
+        is_outside = state.sCount[number] < state.blkIndent
+        if not line:
+            if opening != "$$" or number == start + 1:
+                return False
+            has_blank = True
+            continue
+        if _BLOCK_MARK.match(line):
+            is_list = True
+        if (has_blank and (is_outside or line.startswith("#"))) or (is_list and is_outside):
+            return False
+        lines.append(line)
+        if _has_odd_mark(line):
+            break
+    else:
+        return False
+    is_display = (opening.startswith("$$") and line.endswith("$$")) or (
+        line.startswith("$$") and (opening.startswith("$$") or opening.endswith("$$"))
+    )
+    if (is_list and not is_display) or (has_blank and line != "$$"):
+        return False
+    if not silent:
+        state.line = number + 1
+        paragraph = state.push("paragraph_open", "p", 1)
+        paragraph.map, paragraph.markup = [start, state.line], FORMULA_MARK
+        inline = state.push("inline", "", 0)
+        inline.content, inline.map, inline.children = "\n".join(lines), [start, state.line], []
+        state.push("paragraph_close", "p", -1)
+    return True
+
+
+# ------------------------------------------------------------------ tags of generators
+
+_TAGGED_DESTINATION = re.compile(
+    r"(?:\{\{[^{}\n]{0,300}+\}\}|\{%[^{}\n]{0,300}+\}|[^\s()<>{}\\])++"
+)
+
+
+def parse_link_destination(text: str, start: int, end: int) -> Any:
+    """Parse a link's destination as markdown-it does, or with the tags of a site's generator.
+
+    Only inside a tag may a destination have spaces: `[x]({{< ref "y" >}})`.
+    """
+    from markdown_it.helpers import parseLinkDestination
+
+    result = parseLinkDestination(text, start, end)
+    if "{" in text[start : result.pos]:
+        match = _TAGGED_DESTINATION.match(text, start, end)
+        if match and match.end() > result.pos:
+            result.str, result.pos, result.ok = match[0], match.end(), True
+    return result

@@ -1,0 +1,118 @@
+"""Markdown beyond CommonMark, as a user meets it: `outline`, `broken` and the tags of `list`.
+
+The targets of all links are missing, so `broken` lists every link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from folders import open_library, write_notes
+from thumbindex.library import Library
+
+
+class Case(NamedTuple):
+    """A note, and what a user expects to see of it."""
+
+    text: str
+    headings: str = ""  # "level heading:line", separated by "; "
+    links: str = ""  # "line target", separated by "; "
+    tags: str = ""
+    suffix: str = ".md"
+
+
+FORMULAS = [
+    # a line of dashes or equals signs, and signs of headings, links and tags
+    Case("So\n\n$$\n\\vec{a}\n=\n\\vec{b}\n$$\n\n## After\n\n[[x]]", "2 After:9", "11 x"),
+    Case("# T\n\n$$\na\n---\nb\n$$\n\n$$\n# of rows\n[[i]] #k\n$$\n\n#t", "1 T:1", "", "t"),
+    # in a list, a quote, and both
+    Case("- item\n\n  $$\n  x\n  =\n  [[y]]\n  $$\n\n  [[z]]\n- next [[w]]", "", "9 z; 10 w"),
+    Case("> $$\n> a\n> =\n> [[b]]\n> $$\n>\n> [[c]]\n\n> - $$\n>   [[d]]\n>   $$", "", "7 c"),
+    # the formula begins or ends beside text
+    Case("Hence $$\na\n=\nb\n$$ for [[x]].\n\n$$ a\n=\nb\n$$ with [[y]]", "", "5 x; 10 y"),
+    Case("$$\\begin{matrix}\n[a](b.md)\n---\n\\end{matrix}$$\n[[x]]\n\n$$a [[b]]$$", "", "5 x"),
+    # blank lines, CJK around, in a table, in a heading
+    Case("$$\na\n\n=\n\n[[b]]\n$$\n\n[[x]]", "", "9 x"),
+    Case("## 行列 $A_{1}*B_{2}*$ は\n\n式$[[a]]$と$[b](c.md)$。", "2 行列 $A_{1}*B_{2}*$ は:1"),
+    Case("| $[[a]]$ | $$[[b]]$$ |\n|---|---|\n| $#c$ | [[d]] |\n", "", "3 d"),
+    Case("The $n$th, $x^{[[1]]}$, `$` [[y]], \\$ [[z]] $ #t", "", "1 y; 1 z", "t"),
+    # the first mark inside a line, a list's next lines without its indentation, Windows line ends
+    Case("So $$a\n=\n[[b]]$$ and [[x]].\n\nThe `$$` opens, [[y]]\n\n$$\nx\n$$", "", "3 x; 5 y"),
+    Case("- item $$\na\n---\n[[b]]\n$$\n\n[[x]]\n\n$$\r\na\r\n=\r\n[[b]]\r\n$$\r\n", "", "7 x"),
+    # near misses: never closed, prices, shell variables, code, links
+    Case("$$\n[[a]]\n\n# H\n\n[[b]]\n\n$$\nx\n$$\n\nEnd [[c]]", "1 H:4", "2 a; 6 b; 12 c"),
+    Case("$$ unclosed [[a]]\n\n# H\n\n- [[b]]\n\nand $$ once more", "1 H:3", "1 a; 5 b"),
+    Case("It costs $5 and [[tea]] costs $10, US$ 3 #t or 4$ [[x]]", "", "1 tea; 1 x", "t"),
+    Case("We paid $500 to [[Acme]] and got (200$).\n\n$HOME/[[x]]/$USER", "", "1 Acme; 3 x"),
+    Case(
+        "[5 $](a.md) or [6 $](b.md)\n\n- Ramen $$ [[Tokyo]]\n- $$$ [[Osaka]]",
+        "",
+        "1 a.md; 1 b.md; 3 Tokyo; 4 Osaka",
+    ),
+    Case(
+        "Price: $$\n## Sushi\nPrice: $$ [[x]]\n\n| a | $$ |\n|---|---|\n| [[y]] | $$ |",
+        "2 Sushi:2",
+        "3 x; 7 y",
+    ),
+    Case(
+        "```\n$$\n```\n# H\n\n```\n$$\n```\n\nTwo\n---\n\n    $$\n\n[[a]]\n\n    $$",
+        "1 H:4; 2 Two:10",
+        "15 a",
+    ),
+]
+
+KINDS = {
+    "formula": FORMULAS,
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    root = tmp_path_factory.mktemp("dialects") / "vault"
+    notes = {
+        f"{kind}-{n}{case.suffix}": case.text
+        for kind, cases in KINDS.items()
+        for n, case in enumerate(cases)
+    }
+    with open_library(write_notes(root, notes)) as library:
+        library.index(words_only=True)
+        yield library
+
+
+def parametrized(kind: str) -> pytest.MarkDecorator:
+    cases = [pytest.param(f"{kind}-{n}{c.suffix}", c, id=str(n)) for n, c in enumerate(KINDS[kind])]
+    return pytest.mark.parametrize(("path", "case"), cases)
+
+
+def check(library: Library, path: str, case: Case) -> None:
+    headings = "; ".join(f"{e.level} {e.heading}:{e.line}" for e in library.outline(path)[1:])
+    links = "; ".join(f"{b.line} {b.target}" for b in library.broken(path=[path]).links)
+    (note,) = library.listing(path=[path]).notes
+    assert Case(case.text, headings, links, " ".join(note.tags), case.suffix) == case
+
+
+@parametrized("formula")
+def test_formulas_hold_no_headings_links_or_tags(library: Library, path: str, case: Case) -> None:
+    check(library, path, case)
+
+
+COMMENTS = [  # (text, the words of it that are not in a comment)
+    ("$$\na %% plum\n$$\n\nquince\n\n$$\nb %% pear\n$$", "plum quince pear"),
+    ("$a %% b$ plum\nand $c %% d$ quince %%pear%% fig", "plum quince fig"),
+    ("%%\n$$ plum\n%%\n\nquince\n\n$$\npear\n$$", "quince pear"),
+    ("plum %%costs $5 quince%% pear $ fig", "plum pear fig"),
+    ("$$\nplum <!-- quince -->\n%% pear %%\n$$\n\nfig", "plum fig"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), COMMENTS)
+def test_comments_do_not_leave_their_formula(tmp_path: Path, text: str, words: str) -> None:
+    with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
+        library.index(words_only=True)
+        (note,) = library.all_notes()
+    indexed = " ".join(note.texts)
+    assert [w for w in ("plum", "quince", "pear", "fig") if w in indexed] == words.split()
