@@ -7,7 +7,7 @@ Indexing parses a file into a `ParsedDocument`: its sections, chunks and links. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
@@ -15,7 +15,14 @@ from typing import Any, Literal, NamedTuple, NewType, TypedDict, Unpack
 
 from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDINGS
-from thumbindex.text import format_address, line_range, one_line, replace_surrogates, text_digest
+from thumbindex.text import (
+    Lines,
+    format_address,
+    line_range,
+    one_line,
+    replace_surrogates,
+    text_digest,
+)
 
 DocumentId = NewType("DocumentId", int)
 """The position of a document in one snapshot, in the order of folders and paths.
@@ -886,6 +893,33 @@ class Excerpt:
     total_lines: int
     text: str
     flags: tuple[str, ...] = ()  # as in Document
+    start_character: int = 1  # where the text begins in its first line
+    rest: Lines | None = None  # the lines left to read after a cut
+
+    def part(self, start: int, end: int) -> Excerpt:
+        """Return the part between two offsets in the text."""
+        if (start, end) == (0, len(self.text)):
+            return self
+        (first, start_character), (last, next_character) = self._place(start), self._place(end)
+        rest = self.rest
+        if self.text[end:].startswith("\n"):
+            rest = Lines(last + 1, self.end_line)
+        elif end < len(self.text):
+            rest = Lines(last, self.end_line, next_character)
+        return replace(
+            self,
+            start_line=first,
+            end_line=last,
+            text=self.text[start:end],
+            start_character=start_character,
+            rest=rest,
+        )
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        """Return the line and the character of an offset in the text."""
+        above = self.text.count("\n", 0, offset)
+        character = offset - self.text.rfind("\n", 0, offset)
+        return self.start_line + above, character + (0 if above else self.start_character - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -459,6 +459,11 @@ class Lines(NamedTuple):
     last: int
     character: int = 1
 
+    @property
+    def start(self) -> int | str:
+        """The first line, as `3:2001` if the range begins inside that line."""
+        return self.first if self.character == 1 else f"{self.first}:{self.character}"
+
 
 _CITATION = re.compile(r"(.+?) \(lines? ([1-9]\d{0,8})()(?:[-–]([1-9]\d{0,8}))?\)", re.S)
 _PLACE = re.compile(

@@ -44,14 +44,16 @@ from thumbindex.present.exit_codes import FOUND, NOT_FOUND, WRONG_USE, exits_wit
 from thumbindex.present.sentences import (
     SIMILAR_TITLE,
     citation_check_line,
+    excerpt_place,
     filter_lines,
     flag_lines,
     outline_lines,
     related_groups,
+    rest_sentence,
     verification_sentence,
 )
 from thumbindex.process import remote_command
-from thumbindex.text import line_range, parse_citation, plural, replace_surrogates
+from thumbindex.text import parse_citation, plural, replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -139,16 +141,14 @@ def _print_several(
 
 def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
     """Print an excerpt below its location; with `several` folders, also name the folder."""
-    place = line_range(excerpt.start_line, excerpt.end_line)
-    print_line(
-        f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of "
-        f"{excerpt.total_lines})",
-        "bold",
-    )
+    folder = f"{excerpt.folder}: " if several else ""
+    print_line(f"{folder}{excerpt.path} ({excerpt_place(excerpt)})", "bold")
     for warning in flag_lines(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
         print_line(warning, "yellow")
     print_line("")
     print_text(excerpt.text)
+    if sentence := rest_sentence(excerpt):
+        print_line(sentence, "dim")
 
 
 @exits_with_code

@@ -17,6 +17,10 @@ _MIN_DRAWING = 1_000
 """A shorter drawing outside a section `Drawing` may be an example in a text about drawings."""
 
 
+OMITTED = re.compile(r"\[omitted: [^\]\n]{1,200}\]")
+"""The mark in place of a payload."""
+
+
 class Payload(NamedTuple):
     """A range of a text that is data, and its kind."""
 

@@ -69,6 +69,7 @@ from thumbindex.library.reading import (
     outline_entry,
     outline_headings,
     read_excerpt,
+    read_named,
     read_notes,
 )
 from thumbindex.library.related import list_broken, list_orphans, related_to, unlinked_pairs
@@ -538,21 +539,23 @@ class Library:
         *,
         folder: str | None = None,
         heading: str | None = None,
-        lines: tuple[int, int] | None = None,
+        lines: tuple[int, int] | tuple[int, int, int] | None = None,
         exact: bool = False,
     ) -> Excerpt:
         """Return a document's current lines: all, the lines under a heading, or a range.
 
         `path` may be a path, a name, `path#heading`, a citation, an address or a passage's id. For
-        a citation, the cited lines are returned. With `exact`, only paths and `path#heading` are
-        accepted.
+        a citation, the cited lines are returned. For an id or address, the passage is returned,
+        even if it is a part of a line. With `exact`, only paths and `path#heading` are accepted.
+
+        The third number of `lines` is a character of the first line: `(3, 5, 24001)`.
         """
         if heading is not None and lines is not None:
             raise UsageError("Use either `heading` or `lines`, not both.")
         notes = self._lookup(folder)
         note = notes.find_exact(path) if exact else notes.find(path)
         if heading is None and lines is None:
-            return read_excerpt(note, None if note.lines else note.fragment, note.lines)
+            return read_named(note)
         return read_excerpt(note, heading, lines)
 
     @consistent_read
@@ -560,16 +563,13 @@ class Library:
         self, paths: Sequence[str], *, folder: str | None = None
     ) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
         """Read several paths; return the distinct excerpts, and errors by path."""
-        excerpts, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
+        excerpts, errors = dict[Excerpt, None](), dict[str, UsageError]()
         for path in paths:
             try:
-                excerpt = self.read(path, folder=folder)
-                excerpts.setdefault(
-                    (excerpt.folder, excerpt.path, excerpt.start_line, excerpt.end_line), excerpt
-                )
+                excerpts[self.read(path, folder=folder)] = None
             except UsageError as error:
                 errors[path] = error
-        return tuple(excerpts.values()), errors
+        return tuple(excerpts), errors
 
     @consistent_read
     def outline(

@@ -71,6 +71,7 @@ class FoundNote:
     fragment: str | None = None  # the requested heading, block or anchor
     lines: Lines | None = None  # the cited lines
     kind: NameKind = NameKind.PATH
+    text: str = ""  # of the passage, if an id or address was given
 
 
 class NoteLookup:
@@ -403,10 +404,8 @@ def read_sections(note: FoundNote) -> tuple[Section, ...]:
 def _current_passages(note: FoundNote) -> Iterator[tuple[str, FoundNote]]:
     """Yield the digest and passage of each current section of a note."""
     for section in read_sections(note):
-        yield (
-            text_digest(section.text),
-            replace(note, lines=Lines(section.start_line, section.end_line)),
-        )
+        lines = Lines(section.start_line, section.end_line)
+        yield text_digest(section.text), replace(note, lines=lines, text=section.text)
 
 
 # ------------------------------------------------------------------ completion

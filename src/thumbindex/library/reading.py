@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import itemgetter
 
 from thumbindex.corpus.parse import comment_lines, parse_headings
-from thumbindex.corpus.payload import omit_payloads
+from thumbindex.corpus.payload import OMITTED, omit_payloads
 from thumbindex.corpus.read import decode_visible
+from thumbindex.corpus.source import find_comments, is_mdx
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, matches_filters, newest_first
 from thumbindex.index.row_codec import document_from_row
@@ -40,6 +42,9 @@ from thumbindex.text import Lines
 
 _SAMPLE = 4_000
 """Maximum characters of a passage that are tokenized to estimate the bytes per token."""
+
+_LONG_LINE = 2_000
+"""Characters of a line above which a citation with a column shows the line from there."""
 
 _DIGITS = 2
 """Significant digits to which an estimated number of tokens is rounded."""
@@ -148,8 +153,22 @@ def list_notes(
     return NoteList(notes, unmet, undated)
 
 
+def read_named(note: FoundNote) -> Excerpt:
+    """Return the passage, lines or heading that `note` names, or else the whole document."""
+    lines = note.lines
+    excerpt = read_excerpt(note, None if lines else note.fragment, lines and lines[:2])
+    if note.text:
+        return _passage_inside(excerpt, note.text)
+    length = len(excerpt.text.partition("\n")[0])
+    if lines and length > _LONG_LINE and length >= lines.character:
+        return excerpt.part(lines.character - 1, len(excerpt.text))
+    return excerpt
+
+
 def read_excerpt(
-    note: FoundNote, heading: str | None, lines: tuple[int, int] | Lines | None
+    note: FoundNote,
+    heading: str | None,
+    lines: tuple[int, int] | tuple[int, int, int] | None,
 ) -> Excerpt:
     """Return a document's current lines: all, the lines of a heading or block, or a range.
 
@@ -160,24 +179,57 @@ def read_excerpt(
     rows = omit_payloads(text).split("\n")
     if rows and not rows[-1]:
         rows.pop()
-    first, last = 1, len(rows)
+    first, last, character = 1, len(rows), 1
     if heading is not None:
         places = NotePlaces(document.path, text)
         if not (ranges := places.ranges(heading)):
             raise places.unknown_error(heading)
         first, last = ranges[0]
     elif lines is not None:
-        first, last = lines[:2]
+        first, last, character = Lines(*lines)
         if not 1 <= first <= last or first > max(len(rows), 1):
             raise UsageError(
                 f"{document.path} has {len(rows)} lines: {first} to {last} is not a valid range."
             )
         last = min(last, len(rows))
-    excerpt = "\n".join(rows[first - 1 : last])
+        if character > max(1, length := len("".join(rows[first - 1 : first]))):
+            raise UsageError(f"Line {first} of {document.path} has {length:,} characters.")
+    shown = "\n".join(rows[first - 1 : last])
     flags = (*document.flags, *_comment_flags(comment_lines(document.path, text), first, last))
-    return Excerpt(
-        reader.folder.name, document.path, document.title, first, last, len(rows), excerpt, flags
+    excerpt = Excerpt(
+        reader.folder.name, document.path, document.title, first, last, len(rows), shown, flags
     )
+    return excerpt.part(character - 1, len(shown))
+
+
+def _passage_inside(excerpt: Excerpt, passage: str) -> Excerpt:
+    """Return the passage alone if it begins or ends inside a line, else the whole lines."""
+    text = excerpt.text
+    for spans in (_spans_without_words(excerpt), []):
+        bounds = [0, *chain.from_iterable(spans), len(text)]
+        words = "".join(text[a:b] for a, b in zip(bounds[::2], bounds[1::2], strict=True))
+        before, found, behind = words.partition(passage)
+        if not found:
+            continue
+        start, end = len(before), len(before) + len(passage)
+        for first, stop in spans:
+            start += stop - first if first <= start else 0
+            end += stop - first if first < end else 0
+        begins_inside = before.rpartition("\n")[2].strip()
+        ends_inside = behind.partition("\n")[0].strip()
+        return excerpt.part(start if begins_inside else 0, end if ends_inside else len(text))
+    return excerpt
+
+
+def _spans_without_words(excerpt: Excerpt) -> list[tuple[int, int]]:
+    """Return the spans of comments, and of marks of omitted data: passages have neither."""
+    comments = find_comments(excerpt.text, mdx=is_mdx(excerpt.path))
+    marks = (match.span() for match in OMITTED.finditer(excerpt.text))
+    spans = list[tuple[int, int]]()
+    for span in sorted((*comments, *marks)):
+        if not spans or span[0] >= spans[-1][1]:
+            spans.append(span)
+    return spans
 
 
 def _comment_flags(comments: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[str]:

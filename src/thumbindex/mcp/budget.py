@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from thumbindex.model import Passage
@@ -33,6 +35,9 @@ _MAX_TOKEN_CHARS = 6
 
 _COUNTED_CHARS = 4_000
 """The tokens of a longer text are estimated from this many characters at its beginning."""
+
+_MAX_BACK = 100
+"""Maximum characters by which a cut in a line moves back to the end of a word or character."""
 
 CountTokens = Callable[[str], int]
 """Function that counts a text's tokens."""
@@ -190,23 +195,51 @@ def fit_parts(parts: Mapping[str, Any], room: int, size: CountTokens) -> dict[st
 def fit_lines(text: str, room: int, line_size: CountTokens) -> str:
     """Return the leading lines of a text that fit into `room` tokens.
 
-    If even the first line is too long, return its start with an ellipsis.
+    If the next line is longer than `room` by itself, its start follows. At least one character of
+    the text is returned.
     """
     lines, longest = text.split("\n"), _MAX_TOKEN_CHARS * room
-    # skip counting if a line is far too long
-    fitting = fit_rows(
-        lines, room, lambda line: line_size(line) if len(line) <= longest else room + 1
-    )
-    return "\n".join(fitting) if fitting else fit_line(lines[0], room, line_size)
+
+    def cost(line: str) -> int:  # skip counting if a line is far too long
+        return line_size(line) if len(line) <= longest else room + 1
+
+    fitting = fit_rows(lines, room, cost)
+    left = room - sum(map(cost, fitting))
+    following = lines[len(fitting) :][:1]
+    if not following or (fitting and (left < MIN_TEXT_TOKENS or cost(following[0]) <= room)):
+        return "\n".join(fitting)
+    length = _fitting_length(following[0], left, line_size)
+    return "\n".join((*fitting, following[0][: _good_cut(following[0], length)]))
 
 
 def fit_line(line: str, room: int, size: CountTokens) -> str:
     """Return a line, cut with an ellipsis if it does not fit."""
     if len(line) <= _MAX_TOKEN_CHARS * room and size(line) <= room:
         return line
+    return line[: _fitting_length(line, room, lambda start: size(start + ELLIPSIS))] + ELLIPSIS
+
+
+def _fitting_length(line: str, room: int, size: CountTokens) -> int:
+    """Return the length of the longest start of a line that fits into `room` tokens."""
     lengths = range(1, min(len(line), _MAX_TOKEN_CHARS * max(room, 0)) + 1)
-    fitting = bisect_right(lengths, room, key=lambda length: size(line[:length] + ELLIPSIS))
-    return line[:fitting] + ELLIPSIS
+    return bisect_right(lengths, room, key=lambda length: size(line[:length]))
+
+
+def _good_cut(line: str, length: int) -> int:
+    """Return a place to cut, close before `length`: behind a space, or before a whole character.
+
+    A letter keeps its accents, and an emoji its parts.
+    """
+    cuts = range(length, max(1, length - _MAX_BACK), -1)
+    spaces = (cut for cut in cuts if line[cut - 1] == " ")
+    whole = (cut for cut in cuts if not _continues_character(line, cut))
+    return next(chain(spaces, whole), max(1, length))
+
+
+def _continues_character(line: str, at: int) -> bool:
+    # an emoji's color is Sk, and the joiner between emoji is Cf
+    is_part = unicodedata.category(line[at]) in {"Mn", "Mc", "Me", "Sk", "Cf"}
+    return is_part or line[at - 1] == "\u200d"
 
 
 def line_counter(size: CountTokens) -> CountTokens:

@@ -22,6 +22,7 @@ from thumbindex.model import CitationCheck, Excerpt, ListedNote, OutlineEntry, P
 from thumbindex.present.as_json import as_json, excerpt_payload, related_payload, status_payload
 from thumbindex.present.sentences import (
     citation_check_line,
+    excerpt_place,
     fenced,
     filter_lines,
     hidden_text_sentence,
@@ -31,10 +32,11 @@ from thumbindex.present.sentences import (
     missing_folders_sentence,
     outline_lines,
     related_groups,
+    rest_sentence,
     shortened_quotation,
     verification_sentence,
 )
-from thumbindex.text import line_range, one_line, parse_citation, plural
+from thumbindex.text import Lines, one_line, parse_citation, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -66,8 +68,8 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     excerpt = library.read(paths[0], folder=folder, heading=heading, lines=lines)
     shown = _cut_excerpt(excerpt, library.config.serve.read_tokens, library.count_tokens)
     return Reply(
-        _excerpt_text(excerpt, shown),
-        _excerpt_payload(excerpt, shown),
+        _excerpt_text(shown),
+        excerpt_payload(shown),
         (resource_link(excerpt.folder, excerpt.path),),
     )
 
@@ -84,24 +86,29 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
         ]
         for path, error in errors.items()
     }
-    citations = [f"{item.path}:{item.start_line}-{item.end_line}" for item in excerpts]
+    ranges = [Lines(item.start_line, item.end_line, item.start_character) for item in excerpts]
+    citations = [
+        f"{item.path}:{lines.start}-{lines.last}"
+        for item, lines in zip(excerpts, ranges, strict=True)
+    ]
     overhead = size(compact_json(failed)) + size(compact_json(citations))
     room = library.config.serve.read_tokens - overhead
     texts, notes = list[str](), list[dict[str, Any]]()
 
-    def cost(excerpt: Excerpt, shown: Excerpt) -> int:
-        link = size(compact_json(resource_link(excerpt.folder, excerpt.path)))
-        text = size(_excerpt_text(excerpt, shown, several))
-        return max(text + link, size(compact_json(_excerpt_payload(excerpt, shown))))
+    def cost(shown: Excerpt) -> int:
+        link = size(compact_json(resource_link(shown.folder, shown.path)))
+        text = size(_excerpt_text(shown, several))
+        return max(text + link, size(compact_json(excerpt_payload(shown))))
 
     for excerpt in excerpts:
-        text_room = room - cost(excerpt, replace(excerpt, text=""))
+        rest = Lines(excerpt.end_line, excerpt.end_line, len(excerpt.text) + 2)  # the longest
+        text_room = room - cost(replace(excerpt, text="", rest=rest))
         if text_room < MIN_TEXT_TOKENS:
             break
         shown = _cut_excerpt(excerpt, text_room, size)
-        room -= cost(excerpt, shown)
-        texts.append(_excerpt_text(excerpt, shown, several))
-        notes.append(_excerpt_payload(excerpt, shown))
+        room -= cost(shown)
+        texts.append(_excerpt_text(shown, several))
+        notes.append(excerpt_payload(shown))
         if shown != excerpt:
             break
     structured: dict[str, Any] = {"notes": notes}
@@ -118,30 +125,16 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
 
 
 def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
-    text = fit_lines(excerpt.text, room, line_counter(size))
-    if text == excerpt.text:
-        return excerpt
-    return replace(excerpt, text=text, end_line=excerpt.start_line + text.count("\n"))
+    return excerpt.part(0, len(fit_lines(excerpt.text, room, line_counter(size))))
 
 
-def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
-    """Return the citation and text of `shown`, and which lines of `excerpt` are cut off."""
-    head = (
-        f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} "
-        f"({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
-    )
-    flags = "".join(f"\n({one_line(line)})" for line in excerpt_payload(shown).get("flagged", ()))
-    more = (
-        f"\n\n(cut here: continue with {line_range(shown.end_line + 1, excerpt.end_line)})"
-        if shown.end_line < excerpt.end_line
-        else ""
-    )
-    return f"{one_line(head)}{flags}\n\n{fenced(shown.text)}{more}"
-
-
-def _excerpt_payload(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
-    rest = {"start_line": shown.end_line + 1, "end_line": excerpt.end_line}
-    return excerpt_payload(shown) | ({"rest": rest} if shown.end_line < excerpt.end_line else {})
+def _excerpt_text(excerpt: Excerpt, several: bool = False) -> str:
+    """Return the citation and text of an excerpt, and where to read on."""
+    folder = f"{excerpt.folder}: " if several else ""
+    head = one_line(f"{folder}{excerpt.path} ({excerpt_place(excerpt)})")
+    flags = "".join(f"\n({one_line(line)})" for line in excerpt_payload(excerpt).get("flagged", ()))
+    parts = (f"{head}{flags}", fenced(excerpt.text), rest_sentence(excerpt))
+    return "\n\n".join(filter(None, parts))
 
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:

@@ -86,7 +86,7 @@ _READ_INPUT: _Schema = {
         "description": "Paths, citations or passage ids, e.g. a.md#Setup, b.md:12-40",
     },
     "heading": {"type": "string", "description": "Only this section (one path)"},
-    "lines": {"type": "string", "description": "Only these lines, e.g. 12-40 (one path)"},
+    "lines": {"type": "string", "description": "Only these lines, e.g. 12-40, 7:901-9 (one path)"},
     "folder": _FOLDER,
 }
 

@@ -68,7 +68,7 @@ class Visit:
     def lines(self) -> tuple[int, int] | None:
         """Parse the value of `lines`, e.g. `12-40`. Raises UsageError."""
         text = self.text("lines")
-        return read_lines(text) if text else None
+        return read_lines(text)[:2] if text else None
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
         """Return the value of `name`, by default the first choice. Raises UsageError."""

@@ -92,10 +92,13 @@ def list_payload(notes: NoteList, limit: int | None) -> dict[str, Any]:
 
 def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
     """Return the JSON of the command and the tool `read`."""
-    place = ("folder", "path", "start_line", "end_line", "total_lines", "text")
+    place = ["folder", "path", "start_line", "end_line", "total_lines", "text"]
+    place += ["start_character"] if excerpt.start_character > 1 else []
     warnings = flag_lines(excerpt.flags, (excerpt.start_line, excerpt.end_line))
+    rest = excerpt.rest
     return {
         **{name: getattr(excerpt, name) for name in place},
+        **({"rest": {"start_line": rest.start, "end_line": rest.last}} if rest else {}),
         **({"flagged": warnings} if warnings else {}),
     }
 

@@ -16,6 +16,7 @@ from thumbindex.model import (
     CitationState,
     DatabaseStatus,
     Edge,
+    Excerpt,
     Explanation,
     FolderStatus,
     Freshness,
@@ -296,6 +297,22 @@ def flag_lines(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
         for line, _, reason in parts
         if lines[0] <= int(line) <= lines[1]
     ]
+
+
+def excerpt_place(excerpt: Excerpt) -> str:
+    """Return which part of its note an excerpt is: `lines 3-5 of 20`."""
+    lines = line_range(excerpt.start_line, excerpt.end_line)
+    inside = f" from character {excerpt.start_character}" if excerpt.start_character > 1 else ""
+    return f"{lines}{inside} of {excerpt.total_lines}"
+
+
+def rest_sentence(excerpt: Excerpt) -> str:
+    """Return where to read on after a cut excerpt, or an empty string."""
+    if (rest := excerpt.rest) is None:
+        return ""
+    cut = "cut here" if rest.character == 1 else f"line {rest.first} is cut here"
+    lines = f"line {rest.start}" if rest.first == rest.last else f"lines {rest.start}-{rest.last}"
+    return f"({cut}: continue with {lines})"
 
 
 def passage_flag_lines(passage: Passage) -> list[str]:
