@@ -51,17 +51,16 @@ from thumbindex.ports import (
 )
 from thumbindex.text import (
     STOP_WORDS,
-    embedded_text,
     fold,
     fold_line,
     form_key,
     has_cjk,
     identifiers,
     name_key,
-    strip_markup,
     words,
     words_with_positions,
 )
+from thumbindex.visible_text import embedded_text, strip_markup
 
 
 class FakeEmbedder:

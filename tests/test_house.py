@@ -56,6 +56,7 @@ FOR_ALL = {
     "config",
     "process",
     "text",
+    "visible_text",
     "globs",
     "language",
     "dates",

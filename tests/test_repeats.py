@@ -23,7 +23,7 @@ from thumbindex.library.repeats import (
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IngestSettings
-from thumbindex.text import embedded_text
+from thumbindex.visible_text import embedded_text
 
 Found = TypeVar("Found")
 SETTINGS = IngestSettings()

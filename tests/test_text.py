@@ -4,16 +4,8 @@ import time
 
 import pytest
 
-from thumbindex.text import (
-    embedded_text,
-    fold,
-    identifiers,
-    shorten_heading,
-    split_identifier,
-    strip_markup,
-    words,
-    words_with_positions,
-)
+from thumbindex.text import fold, identifiers, split_identifier, words, words_with_positions
+from thumbindex.visible_text import embedded_text, shorten_heading, strip_markup
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ from thumbindex.evaluation.queries import load_queries
 from thumbindex.index.files import folder_size
 from thumbindex.library import Library
 from thumbindex.opening import OpenOptions, open_library
-from thumbindex.text import strip_markup
+from thumbindex.visible_text import strip_markup
 from waiting import until
 
 MADE, CHARACTERS = 100, 5000

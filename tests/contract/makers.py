@@ -12,7 +12,7 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import FileState, ParsedDocument
 from thumbindex.ports import Embedder, Snapshot
-from thumbindex.text import embedded_text
+from thumbindex.visible_text import embedded_text
 
 Make = Callable[[Sequence[ParsedDocument]], Snapshot]
 """Builds an index of documents with vectors."""

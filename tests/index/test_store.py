@@ -11,7 +11,8 @@ from thumbindex.errors import IndexDamagedError
 from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import packed, unpacked
-from thumbindex.text import embedded_text, text_key
+from thumbindex.text import text_key
+from thumbindex.visible_text import embedded_text
 
 
 def unit(*values: float) -> np.ndarray:

@@ -11,7 +11,8 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 from unicodedata import normalize
 
-from thumbindex.text import CJK, strip_markup
+from thumbindex.text import CJK
+from thumbindex.visible_text import strip_markup
 
 _CHARACTER_VARIANTS = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
 _PLAIN_CHARACTERS = {

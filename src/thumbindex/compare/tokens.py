@@ -13,7 +13,8 @@ from html import unescape
 
 from thumbindex.dates import find_dates
 from thumbindex.language import FUNCTION_WORDS
-from thumbindex.text import STOP_WORDS, fold, looks_like_code, strip_markup
+from thumbindex.text import STOP_WORDS, fold, looks_like_code
+from thumbindex.visible_text import strip_markup
 
 _NEGATION_WORDS = {
     "en": (

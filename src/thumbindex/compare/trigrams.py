@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.text import strip_markup
+from thumbindex.visible_text import strip_markup
 
 TrigramSet = npt.NDArray[np.int64]
 """Shape (grams,): sorted, distinct numbers, each of which encodes three characters."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from thumbindex.corpus.markdown import Block, ParsedMarkdown, SplitMode
 from thumbindex.corpus.source import SourceText
 from thumbindex.model import Abbreviation, BlockKind
-from thumbindex.text import STOP_WORDS, strip_markup, words
+from thumbindex.text import STOP_WORDS, words
+from thumbindex.visible_text import strip_markup
 
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)[^`]*\1(?!`)")
 _PARENTHESES = re.compile(r"(?<=\S )\(([^()\n]{2,100})\)")

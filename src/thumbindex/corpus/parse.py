@@ -20,7 +20,8 @@ from thumbindex.dates import note_dates
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
-from thumbindex.text import strip_invisible, strip_markup
+from thumbindex.text import strip_invisible
+from thumbindex.visible_text import strip_markup
 
 MAX_TAGS = 10_000
 """Maximum tags stored per note. Further tags can be found only as words of the text."""

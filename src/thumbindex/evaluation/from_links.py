@@ -18,7 +18,8 @@ from thumbindex.errors import UsageError
 from thumbindex.evaluation.measures import write_rows
 from thumbindex.evaluation.queries import Label, LabeledQuery
 from thumbindex.model import Link, LinkKind
-from thumbindex.text import STOP_WORDS, fold, strip_markup, words
+from thumbindex.text import STOP_WORDS, fold, words
+from thumbindex.visible_text import strip_markup
 
 if TYPE_CHECKING:
     from thumbindex.library import Library, NoteText

@@ -26,12 +26,12 @@ from thumbindex.text import (
     WORD_CACHE_SIZE,
     code_tokens,
     fold,
-    strip_markup,
     token_parts,
     word_spans,
     words,
     words_with_positions,
 )
+from thumbindex.visible_text import strip_markup
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")

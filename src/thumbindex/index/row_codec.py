@@ -17,7 +17,8 @@ from thumbindex.model import (
     FileState,
     ParsedDocument,
 )
-from thumbindex.text import embedded_text, text_key
+from thumbindex.text import text_key
+from thumbindex.visible_text import embedded_text
 
 
 def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:

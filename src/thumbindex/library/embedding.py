@@ -14,7 +14,8 @@ from thumbindex.index.writer import Writer
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.model import Progress
 from thumbindex.ports import Embedder, Vector
-from thumbindex.text import embedded_text, text_key
+from thumbindex.text import text_key
+from thumbindex.visible_text import embedded_text
 
 OpenEmbedder = Callable[[str], Embedder]
 """Opens the configured model, given the index's model name or an empty string."""

@@ -35,7 +35,8 @@ from thumbindex.library.repeats import (
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IndexSettings
-from thumbindex.text import strip_markup, text_key, words
+from thumbindex.text import text_key, words
+from thumbindex.visible_text import strip_markup
 
 _LOG = logging.getLogger(__name__)
 

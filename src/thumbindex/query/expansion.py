@@ -16,7 +16,8 @@ from thumbindex.query.spellings import apostrophe_spellings
 from thumbindex.query.stage import OtherForm, Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier
 from thumbindex.settings import ExpandSettings
-from thumbindex.text import STOP_WORDS, form_key, strip_markup, words
+from thumbindex.text import STOP_WORDS, form_key, words
+from thumbindex.visible_text import strip_markup
 
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")

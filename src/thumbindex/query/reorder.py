@@ -19,7 +19,7 @@ from thumbindex.query.copies import conflict_pairs, near_copies
 from thumbindex.query.match_names import split_name_matches
 from thumbindex.query.rank import sort_candidates
 from thumbindex.query.stage import Search, Tools
-from thumbindex.text import embedded_text
+from thumbindex.visible_text import embedded_text
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key", bound=Hashable)
