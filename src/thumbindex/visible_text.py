@@ -3,7 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from html import unescape
+from html.entities import html5
 
+from thumbindex.text import strip_invisible
+
+_CODE_BLOCK = re.compile(
+    r"\n(?P<prefix>(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+)"  # also in a list or quote
+    r"(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)[ \t]*+(?P<info>[^\n]*+)"
+    r"(?P<block>(?:\n(?![ \t>]*+(?P=fence)[`~]*+[ \t]*+$)[^\n]*+)*+)(?P<closing>\n[^\n]*+)?",
+    re.M,
+)
+_CODE_SPAN_OR_ESCAPE = re.compile(
+    r"`(?P<more>`*+)"
+    r"(?P<span>(?:[^`\n]++|\n(?![ \t>]*+\n)|(?!`(?P=more)(?!`))`++)*+)"
+    r"`(?P=more)"
+    r"|\\(?P<escaped>[!-/:-@\[-`{-~]|(?=\n))"
+    r"|`++"  # without a partner
+)
+_INLINE_ELEMENT = (
+    "(?:a|abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|nobr|q|s|samp"
+    "|small|span|strike|strong|sub|sup|time|tt|u|var|wbr)"
+)
+_TAG_IN_TOKENS = re.compile(rf"</?{_INLINE_ELEMENT}\s*/?>", re.IGNORECASE)
+_MARKUP_IN_TOKENS = re.compile(
+    rf"\\[!-/:-@\[-`{{-~]|&[#A-Za-z][A-Za-z0-9]++;|<(?i:/?{_INLINE_ELEMENT}\s*/?>)"
+)
+_MAY_BE_MARKUP = re.compile(r"[\\&<*_~=^\[\]|#]|\A[-+>\d]")
+_QUOTE_MARKS = re.compile(r"^[ \t]*+(?:>[ \t]?)++", re.M)
+_HIDDEN = re.compile(r"\0(\d+)\0")
+
+_ENTITY = re.compile(r"&(?:#[0-9]{1,8}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_TAG = re.compile(
+    r"</(?:a|code|del|kbd|s|samp)>(?=<(?:a|code|ins|kbd|samp)\b)"  # two links or keys are two words
+    rf"|</?(?:(?P<inside>{_INLINE_ELEMENT})(?=[\s/>])|[A-Za-z])[^<>]{{0,300}}>",
+    re.IGNORECASE,
+)
 _EMPHASIS = ("**", "__", "~~", "==")
 _INLINE = (  # substrings of every match (tested first, for speed), pattern, replacement
     (
@@ -14,36 +50,115 @@ _INLINE = (  # substrings of every match (tested first, for speed), pattern, rep
     (("[[",), re.compile(r"\[\[[^\]\[|]*\|([^\]\[]*)\]\]"), lambda m: m[1]),
     (("](",), re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)"), lambda m: m[1]),
     (("][",), re.compile(r"!?\[([^\]\[]+)\]\[[^\]\[]*\]"), lambda m: m[1]),
-    (("<",), re.compile(r"<(?:/?[A-Za-z][^<>]{0,300})>"), lambda m: " "),
-    (_EMPHASIS, re.compile(r"(\*\*|__|~~|==)(?=\S)"), lambda m: ""),
-    (_EMPHASIS, re.compile(r"(?<=\S)(\*\*|__|~~|==)"), lambda m: ""),
-    (("*",), re.compile(r"(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])"), lambda m: ""),
+    (("<",), _TAG, lambda m: "" if m["inside"] else " "),
+    (_EMPHASIS, re.compile(r"(?:\*\*|__|~~|==)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))"), lambda m: ""),
+    (
+        ("*",),
+        re.compile(r"\*(?<![\w*].)(?=[^\s*])((?:[^*\n]++|\n(?!\s))++)(?<=\S)\*(?![\w*])"),
+        lambda m: m[1],
+    ),
+    # H~2~O, x^2^
+    (
+        ("~", "^"),
+        re.compile(r"[~^](?<=[\w)~^](.))([\w+−-]{1,12}+)\1(?!\1)"),
+        lambda m: m[2],
+    ),
 )
+# emphasis marks between letters or digits, and the emphasis that begins or ends there
+_INSIDE_WORD = re.compile(r"\*(?<=\w.)\*{0,2}+\w|(?:~~|==)(?<=\w..)\w")
+_EMPHASIS_IN_WORD = (
+    re.compile(
+        r"(\*(?<![\w*].)\*{0,2}+|(?:~~|==)(?<!\w..))(?=\w)([^*~=\n]{1,200}+)(?<=\w)\1(?=[^\W\d_])"
+    ),
+    re.compile(
+        r"(\*\*|~~|==)(?<=\w..)(?!(?<=\d..)\d)(?=\w)([^\s*~=]{1,100}+)(?<=\w)\1"
+    ),  # not 2**3
+    re.compile(
+        # not a*b*c
+        r"(\*)(?:(?<=[^\W\d_]{2}.)(?=\w)|(?<=[^\W\d_].)(?=[^\W\d_]{2}))([^\s*]{1,100}+)(?<=\w)\*(?![\d*])"
+    ),
+)
+"""*S*ingle; in**finite**, but not 2**3**4; un*believ*able, but not a*b*c."""
+
 _LINE_START = re.compile(
     r"^[ \t]*(?:>[ \t]?)*(?:\[![\w-]+\][+-]?[ \t]*)?"
     r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:#{1,6}[ \t]+)?",
     re.M,
 )
-_FENCE = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:`{3,}|~{3,}).*$", re.M)
 _RULE = re.compile(r"^[ \t]*+(?:\|[ \t]*+)?:?-{2,}+:?[ \t|:-]*+$", re.M)
-_SPACE = re.compile(r"[ \t]+")
+_SPACES = re.compile(r"[ \t]{2,}|\t")
 
 
 def strip_markup(markdown: str) -> str:
     """Return the visible text of Markdown: no markup, no link targets, no extra spaces."""
-    text = markdown
-    if "```" in text or "~~~" in text:
-        text = _FENCE.sub("", text)
+    text, literals = markdown, list[str]()
+    if "`" in text or "\\" in text or "~~~" in text:
+        text = _hide_literals(text, literals)
     if "--" in text:
         text = _RULE.sub("", text)
     text = _LINE_START.sub("", text)
+    if _INSIDE_WORD.search(text):
+        for pattern in _EMPHASIS_IN_WORD:
+            text = pattern.sub(r"\2", text)
     for marks, pattern, replacement in _INLINE:
         if any(mark in text for mark in marks):
             text = pattern.sub(replacement, text)
-    text = text.replace("|", " ").replace("`", "")
-    return "\n".join(
-        line for line in (_SPACE.sub(" ", line).strip() for line in text.splitlines()) if line
-    )
+    text = _show_literals(text.replace("|", " ").replace("`", ""), literals)
+    if "\t" in text or "  " in text:
+        text = _SPACES.sub(" ", text)
+    return "\n".join(filter(None, map(str.strip, text.splitlines())))
+
+
+def _hide_literals(text: str, literals: list[str], as_written: bool = False) -> str:
+    """Replace code and escaped characters with their numbers in `literals`, which is filled."""
+
+    def number(literal: str) -> str:
+        literals.append(literal)
+        return f"\0{len(literals) - 1}\0"
+
+    def hide_block(match: re.Match[str]) -> str:
+        block = match["block"]
+        # a fence without a partner often ends a block whose beginning was cut off
+        if not (match["closing"] or match["info"] or match.start() == 0):
+            return match[0] if as_written else block
+        if ">" in match["prefix"]:
+            block = _QUOTE_MARKS.sub("", block)
+        return "\n" + number(match[0] if as_written else block)
+
+    def hide_span(match: re.Match[str]) -> str:
+        span = match["span"]
+        if span is None:
+            return match[0] if match["escaped"] is None else number(match["escaped"])
+        if as_written:
+            return number(match[0])
+        return number(span.replace("\\|", "|")) if _MAY_BE_MARKUP.search(span) else span
+
+    text = text.replace("\0", "")
+    if "```" in text or "~~~" in text:
+        text = _CODE_BLOCK.sub(hide_block, f"\n{text}")
+    return _CODE_SPAN_OR_ESCAPE.sub(hide_span, text)
+
+
+def _show_literals(text: str, literals: Sequence[str]) -> str:
+    """Decode the entities of a text, and put the literals back."""
+    decoded = _ENTITY.sub(_decoded, text) if "&" in text else text
+    shown = _HIDDEN.sub(lambda match: literals[int(match[1])], decoded) if literals else decoded
+    return shown if decoded is text else strip_invisible(shown)
+
+
+def _decoded(entity: re.Match[str]) -> str:
+    written = entity[0]
+    character = unescape(written) if written[1] == "#" else html5.get(written[1:], written)
+    return " " if character.isspace() else character
+
+
+def unescape_markdown(markdown: str) -> str:
+    """Decode entities and escapes, and remove inline tags. Code and other markup stay."""
+    if not _MARKUP_IN_TOKENS.search(markdown):
+        return markdown
+    literals = list[str]()
+    text = _hide_literals(markdown, literals, as_written=True)
+    return _show_literals(_TAG_IN_TOKENS.sub("", text), literals)
 
 
 # ------------------------------------------------------------------ text for models
@@ -57,7 +172,21 @@ The limit is a third of the smallest window.
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
     """Return the text to embed for a chunk: `Title > H2 > H3`, a blank line, its visible text."""
-    return f"{shorten_heading(' > '.join(heading_path))}\n\n{strip_markup(text)}".strip()
+    heading = shorten_heading(" > ".join(heading_path))
+    return separate_symbols(f"{heading}\n\n{strip_markup(text)}".strip())
+
+
+# arrows, technical and other symbols, emoji and their variation selectors
+_SYMBOL = "[\u2100-\u2106\u2116\u2122\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3]"
+_HAS_SYMBOL = re.compile(_SYMBOL)
+_BESIDE_SYMBOL = re.compile(rf"(?<=[^\W_])(?={_SYMBOL}(?!\u20e3))|(?<={_SYMBOL})(?=[^\W_])")
+
+
+def separate_symbols(text: str) -> str:
+    """Return a text with a space between words and symbols, as the models' tokenizers need."""
+    if text.isascii() or not _HAS_SYMBOL.search(text):
+        return text
+    return _BESIDE_SYMBOL.sub(" ", text)
 
 
 def shorten_heading(path: str) -> str:

@@ -31,7 +31,7 @@ from thumbindex.text import (
     words,
     words_with_positions,
 )
-from thumbindex.visible_text import strip_markup
+from thumbindex.visible_text import strip_markup, unescape_markdown
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
@@ -177,7 +177,7 @@ def unstemmed_forms(word: str) -> tuple[str, ...]:
 
 def _code_terms(value: str) -> list[str]:
     """Return the folded words and identifiers in a text, and the parts of identifiers."""
-    return list(chain.from_iterable(map(_forms, code_tokens(value))))
+    return list(chain.from_iterable(map(_forms, code_tokens(unescape_markdown(value)))))
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
