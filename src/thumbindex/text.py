@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -30,7 +31,11 @@ CJK = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
     "\uac00-\ud7af"  # Korean syllables
+    # Thai, Lao, Burmese and Khmer, without digits and punctuation
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf"
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109d\u1780-\u17d3\u17d7\u17dc\u17dd"
 )
+"""Letters of Chinese, Japanese and Korean, and of other scripts without spaces between words."""
 
 _PASSWORDS = (
     # up to the last @: a password may contain an unescaped one
@@ -39,25 +44,62 @@ _PASSWORDS = (
 )
 """Patterns of a password in a connection string: `postgres://me:secret@`, `password=secret`."""
 
-_WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
-_LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may be a separate character
-_OTHER_APOSTROPHES = re.compile("[‘´ʻʼ׳]")  # Hawai‘i, O´Brien, Hawaiʻi, обʼєкт, ג׳ירפה
-_RAW_WORD = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’‘´׳]{_LETTER}+)*")
-_HAS_CJK = re.compile(rf"[{CJK}]")
+_PIECE = re.compile(rf"(?P<run>[{CJK}]+)|[^{CJK}]+")
 _CJK_RUN = re.compile(rf"[{CJK}]+")
-# half-width, full-width and radical forms
-_WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")
-# _WORD for text without CJK, twice as fast
-_PLAIN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_IGNORED = "\u00ad\u034f\u180b-\u180f\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""Characters inside words that do not count: soft hyphens, joiners, variation selectors."""
+
+_NON_JOINER = "\u200c(?![\u0600-\u06ff])"  # in Persian, it ends a part of a word
+_WIDE = "\u2e80-\u2fdf\uff01-\uffef"  # half-width, full-width and radical forms
+_APOSTROPHES = "‘´ʻʼ׳"  # Hawai‘i, O´Brien, Hawaiʻi, обʼєкт, ג׳ירפה
+_MAY_VARY = re.compile(f"[{_IGNORED}{_WIDE}{_APOSTROPHES}\u200c]")
+_VARIANTS = re.compile(
+    f"(?P<ignored>[{_IGNORED}]|{_NON_JOINER})|(?P<apostrophe>[{_APOSTROPHES}])|[{_WIDE}]+"
+)
+_ASCII_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _POSSESSIVE = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _without_possessive does
-_CODE = re.compile(
+_CODE_TOKEN = (
     r"--?[A-Za-z][\w-]*"  # --flags
     # dotted.names, kebab-case, a/path, a::b
     r"|[A-Za-z_@$][\w$]*(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*)+(?:\(\))?"
     r"|v?\d+(?:\.\d+)+(?:[-+.]?[A-Za-z0-9]+)*"  # versions
-    r"|[^\W\d][\w$]*|\$[\w$]+"  # names
+    r"|[^\W\d][\w$]*%s|\$[\w$]+"  # names
     r"|\d[\w]*"
 )
+_CODE = re.compile(_CODE_TOKEN % "")
+_MARK_RANGES = (
+    *((0x300, 0x3100), (0xA66F, 0xAC00), (0xFB1E, 0xFB1F), (0xFE20, 0xFE30)),
+    *((0x101FD, 0x1037B), (0x10A01, 0x12000), (0x16AF0, 0x17000), (0x1BC9D, 0x1E94B)),
+)
+"""Ranges of characters that contain all combining marks, for speed."""
+
+
+@lru_cache(maxsize=1)
+def combining_mark() -> str:
+    """Return the pattern of a combining mark of any script, such as a vowel sign.
+
+    The marks are collected when they are first needed, because that takes milliseconds.
+    """
+    characters = [chr(code) for block in _MARK_RANGES for code in range(*block)]
+    marks = [c for c in characters if unicodedata.category(c) in ("Mn", "Mc")]
+    frequent = "".join(c for c in marks if c < "\U00010000")
+    rare = "".join(c for c in marks if c >= "\U00010000")
+    # `re` takes long for characters that are not in a class with many rare ones
+    return rf"(?:[{frequent}]|(?=[\U00010000-\U0001ffff])[{rare}])"
+
+
+@lru_cache(maxsize=1)
+def _marked_word() -> re.Pattern[str]:
+    """Return the pattern of a word with marks, outside the scripts of `CJK`."""
+    inside = rf"[{_IGNORED}]|{_NON_JOINER}|['’{_APOSTROPHES}](?=[^\W_])|{combining_mark()}"
+    return re.compile(rf"[^\W_]+(?:(?:{inside})+[^\W_]*)*")
+
+
+@lru_cache(maxsize=1)
+def _marked_code() -> re.Pattern[str]:
+    return re.compile(_CODE_TOKEN % rf"(?:{combining_mark()}+[\w$]*)*")
+
+
 _VERSION = re.compile(r"v?\d+\.\d")
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _SHAPE = re.compile(
@@ -72,22 +114,34 @@ _PLURAL_ENDING = re.compile(r"(?<=[^aeiou])ies$|(?<=ss|ch|sh)es$|(?<=x)es$|(?<=[
 
 _LETTERS = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i"}
+    | {"ک": "ك", "ی": "ي", "ى": "ي", "ٱ": "ا"}  # Persian and Arabic keyboards differ
 )
-"""Letters that Unicode does not decompose into a base letter and an accent."""
+"""Letters that Unicode does not decompose, and their usual form."""
+
+_OTHER_DIGIT = re.compile(r"[^\x00-\x7f\D]")
+_OPTIONAL = re.compile(
+    f"[{_IGNORED}"
+    "\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"  # accents
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew points
+    # Arabic points and the tatweel, which stretches a word
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"
+    "\u0898-\u089f\u08ca-\u08e1\u08e3-\u08ff"
+    "\u0711\u0730-\u074a\u07eb-\u07f3\u093c\u0951-\u0954\u135d-\u135f"  # and of other scripts
+    "]+"
+)
+"""Marks that a word may be written without. Vowel signs and dakuten make another word."""
 
 
 def fold_line(text: str) -> str:
-    """Fold case, accents and compatibility forms of a name, path or line."""
-    if text.isascii():
-        return text.lower()
+    """Fold case, accents, digits and compatibility forms of a name, path or line."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFC", _fold_letters(text))
+
+
+def _fold_letters(text: str) -> str:
+    letters = unicodedata.normalize("NFKD", text).casefold().translate(_LETTERS)
+    letters = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), letters)
     # й is a letter of its own, not и with an accent
-    decomposed = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS)).replace(
-        "и\u0306", "й"
-    )
-    return unicodedata.normalize(
-        "NFC",
-        "".join(c for c in decomposed if not unicodedata.combining(c) or "\u3099" <= c <= "\u309a"),
-    )
+    return _OPTIONAL.sub("", letters.replace("и\u0306", "й"))
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
@@ -96,8 +150,6 @@ def fold(word: str) -> str:
     return fold_line(word)
 
 
-# includes emoji selectors, but no Indic vowel signs and no dakuten
-_ACCENTS = re.compile("[\u0300-\u036f\u20d0-\u20ff\ufe00-\ufe0f]+")
 _REMOVE_ASCII_SIGNS = {
     code: None for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"
 }
@@ -116,11 +168,8 @@ def name_keys(names: Sequence[str]) -> list[str]:
     lines = "\n".join(name.replace("\n", " ") for name in names)
     if lines.isascii():
         return lines.lower().translate(_REMOVE_ASCII_SIGNS).split("\n")
-    lines = (
-        unicodedata.normalize("NFKD", lines).casefold().translate(_LETTERS).replace("и\u0306", "й")
-    )
-    lines = _NON_WORDS.sub(_combining_marks, _ACCENTS.sub("", lines).translate(_REMOVE_ASCII_SIGNS))
-    return unicodedata.normalize("NFC", lines).split("\n")
+    lines = _fold_letters(lines).translate(_REMOVE_ASCII_SIGNS)
+    return unicodedata.normalize("NFC", _NON_WORDS.sub(_combining_marks, lines)).split("\n")
 
 
 def _combining_marks(signs: re.Match[str]) -> str:
@@ -128,26 +177,43 @@ def _combining_marks(signs: re.Match[str]) -> str:
 
 
 def normalize_letters(text: str) -> str:
-    """Return a text in NFC, with half- and full-width characters in their usual width."""
+    """Return a text in NFC, in the usual width, and without characters that do not count."""
     if text.isascii():
         return text
-    text = _OTHER_APOSTROPHES.sub("’", text)
-    return unicodedata.normalize(
-        "NFC", _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
-    )
+    if _MAY_VARY.search(text):
+        text = _VARIANTS.sub(_usual, text)
+    return unicodedata.normalize("NFC", text)
+
+
+def _usual(variant: re.Match[str]) -> str:
+    if variant["ignored"]:
+        return ""
+    return "’" if variant["apostrophe"] else unicodedata.normalize("NFKC", variant[0])
 
 
 def words(text: str) -> list[str]:
     """Return the folded words of a text in order. CJK runs become overlapping character pairs."""
     text = normalize_letters(text)
     if has_cjk(text):
-        return [part for word in _WORD.findall(text) for part in _word_or_pairs(word)]
+        return [
+            word
+            for piece in _PIECE.finditer(text)
+            for word in (_pairs(piece[0]) if piece["run"] else _marked_words(piece[0]))
+        ]
     if text.isascii():
-        return _PLAIN_WORD.findall((_POSSESSIVE.sub("", text) if "'s" in text else text).lower())
-    matches = _PLAIN_WORD.findall(text)
+        return _ASCII_WORD.findall((_POSSESSIVE.sub("", text) if "'s" in text else text).lower())
+    return _marked_words(text)
+
+
+def _marked_words(text: str) -> list[str]:
+    matches = _marked_word().findall(text)
     if "'" in text or "’" in text:
         return [fold(_without_possessive(word)) for word in matches]
     return [fold(word) for word in matches]
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
@@ -177,11 +243,20 @@ def words_with_positions(text: str) -> tuple[list[str], Sequence[int]]:
 
 def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield each word that `words` returns, with its start and end offset in the text."""
-    for match in _RAW_WORD.finditer(text):
+    for match in _raw_words(text):
         parts, is_split = _split_raw_word(match[0])
         start, end = match.span()
         for at, word in enumerate(parts):
             yield (word, start + at, start + at + len(word)) if is_split else (word, start, end)
+
+
+def _raw_words(text: str) -> Iterator[re.Match[str]]:
+    if text.isascii():
+        return _ASCII_WORD.finditer(text)
+    return chain.from_iterable(
+        (piece,) if piece["run"] else _marked_word().finditer(text, *piece.span())
+        for piece in _PIECE.finditer(text)
+    )
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
@@ -204,19 +279,13 @@ def _with_characters(word: str, following: str) -> tuple[str, ...]:
 
 def has_cjk(text: str) -> bool:
     """Return whether a text contains Chinese, Japanese or Korean characters."""
-    return not text.isascii() and _HAS_CJK.search(text) is not None
+    return not text.isascii() and _CJK_RUN.search(text) is not None
 
 
 def space_cjk(text: str) -> str:
     """Return a text with spaces around its runs of Chinese, Japanese and Korean characters."""
     text = normalize_letters(text)
     return _CJK_RUN.sub(r" \g<0> ", text) if has_cjk(text) else text
-
-
-def _word_or_pairs(word: str) -> list[str]:
-    if _HAS_CJK.match(word):
-        return [word[i : i + 2] for i in range(max(1, len(word) - 1))]
-    return [fold(_without_possessive(word))]
 
 
 def _without_possessive(word: str) -> str:
@@ -246,7 +315,8 @@ def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
 
 def code_tokens(text: str) -> list[str]:
     """Return the words of a text in order, unfolded. Code-like tokens such as paths stay whole."""
-    tokens: list[str] = _CODE.findall(space_cjk(text))
+    pattern = _CODE if text.isascii() else _marked_code()
+    tokens: list[str] = pattern.findall(space_cjk(text))
     return tokens
 
 
