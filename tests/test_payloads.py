@@ -16,10 +16,6 @@ RANDOM = random.Random(3)
 BYTES = base64.b64encode(RANDOM.randbytes(9_000)).decode()
 PEM = "\n".join(BYTES[at : at + 64] for at in range(0, len(BYTES), 64))
 HEX = RANDOM.randbytes(4_000).hex()
-DUMP = "\n".join(
-    f"{at:08x}: {' '.join(HEX[n : n + 4] for n in range(2 * at, 2 * at + 32, 4))}  ................"
-    for at in range(0, 4_000, 16)
-)
 SHAPES = [{"id": f"zq{n}", "type": "ellipse", "x": n * 1.5} for n in range(200)]
 DRAWING = json.dumps({"type": "excalidraw", "version": 2, "elements": SHAPES})
 SCRIPT = "".join(f"function zq{n}(e,t){{return e.x[{n}]=t,e}}" for n in range(300))
@@ -43,7 +39,6 @@ PAYLOADS = {
     "key": f"-----BEGIN PRIVATE KEY-----\n{PEM}\n-----END PRIVATE KEY-----",
     "mail in a quote": "> " + PEM.replace("\n", "\n> "),
     "hexadecimal digits": f"`{HEX}`",
-    "hex dump": f"```\n{DUMP}\n```",
     "minified script": f"```js\n{SCRIPT}\n```",
     "minified style without fence": f"<style>\n{STYLE}\n</style>",
     "minified JSON": json.dumps({"zq": SHAPES}, separators=(",", ":")),
@@ -68,7 +63,6 @@ TEXTS = {
     "links without spaces": "[[Harbor]],[[Ferry]]," * 400,
     "Chinese in JSON": json.dumps([{"标题": "灯塔守护人" * 3}] * 400, ensure_ascii=False),
     "rules": "-" * 6_000 + "x",
-    "small hex dump": "\n".join(DUMP.split("\n")[:20]),
 }
 
 

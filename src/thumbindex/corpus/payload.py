@@ -11,7 +11,6 @@ from typing import NamedTuple
 _MIN_DATA_URI = 200
 _MIN_ENCODED = 2_000
 """A longer run of base64 or hexadecimal digits is a file, not a key, token or checksum."""
-_MIN_HEX_DUMP = 4_000
 _MIN_MINIFIED = 5_000
 _MIN_DRAWING = 1_000
 """A shorter drawing outside a section `Drawing` may be an example in a text about drawings."""
@@ -157,9 +156,6 @@ def _drawings(text: str) -> Iterator[Payload]:
 
 _ENCODED_LINE = re.compile(r"[ \t>]*+[A-Za-z0-9+/]{60,}+=*+\s*+")
 _ENCODED_RUN = re.compile(rf"[\w+/=-]{{{_MIN_ENCODED},}}+", re.ASCII)
-_HEX_LINE = re.compile(
-    r"[ \t>]*+[0-9A-Fa-f]{4,16}(?::[ \t]|[ \t]{2})[ \t]*+(?:[0-9A-Fa-f]{2,8}[ \t]{1,2}){4}"
-)
 _HEX = re.compile(r"(?:0[xX])?[0-9A-Fa-f]++")
 _PLAIN_WORD = re.compile(r"[^\W\d_][\w'’-]*[.,:;!?]*")
 _MINIFIED = ((0.04, 0.015), (0.08, 0.03))
@@ -176,8 +172,7 @@ def _encoded_lines(text: str) -> Iterator[Payload]:
         for n, line in enumerate(lines)
         if len(line) >= 60 and (" " not in line[-40:] or len(line) > _MIN_ENCODED)
     ]
-    is_dump = "0000010" in text  # the second address of a dump
-    if not (candidates or is_dump):
+    if not candidates:
         return
     starts = [0]
     for line in lines:
@@ -189,10 +184,6 @@ def _encoded_lines(text: str) -> Iterator[Payload]:
         start, end = starts[first], starts[last] - 1
         if end - start > _MIN_ENCODED and _is_base64(text[start:end], wrapped=last - first > 1):
             yield Payload(start, end, "base64")
-    if is_dump:
-        for first, last in _runs([n for n, line in enumerate(lines) if _HEX_LINE.match(line)]):
-            if starts[last] - 1 - starts[first] > _MIN_HEX_DUMP:
-                yield Payload(starts[first], starts[last] - 1, "hex dump")
     for n in candidates:
         for start, end, kind in _parts_of_line(lines[n]):
             yield Payload(starts[n] + start, starts[n] + end, kind)
