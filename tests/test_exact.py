@@ -184,6 +184,93 @@ def test_word_that_the_notes_use_gets_no_apostrophe(vault: Open) -> None:
     assert ([passage.path for passage in answer.passages], answer.corrected) == (["shell.md"], None)
 
 
+# ------------------------------------------------------------------ separators
+
+NUMBERS = {
+    "plumber.md": "# Plumber\n\nCall Meier on 030/555-0182 when the boiler drips.",
+    "electrician.md": "# Electrician\n\nCall Kunz on (040) 777 2291 at night.",
+    "book.md": "# Order\n\nThe book is ISBN 978-3-16-148410-0.",
+    "invoice.md": "# Invoice\n\nThe deposit was 1,250 euros; bank DE89 3704 0044 0532 0130 00.",
+    "rechnung.md": "# Rechnung\n\nDie Miete beträgt 2.750 Euro, die Kaution 3 890 Euro.",
+    "error.md": "# Database\n\nThe import stopped with ORA-00942 on Monday.",
+    "plain.md": "# Plain\n\nFax 0891234567, account GB29NWBK60161331926819, fault ora01555.",
+    "card.md": "# Card\n\n| card | 4111 1111 1111 1111 |\n| --- | --- |\n| memory | 16 GB |",
+    "claim.md": "# Claim\n\nCase INV-2023-0017 is open; code 483-920.",
+    "paris.md": "# Paris\n\nLe plombier: 01.23.45.67.89, ou +33 (0)9 87 65 43 21.",
+    "india.md": "# Flat\n\nIt costs 12,34,567 rupees, in Geneva 1'350'000.75 francs.",
+    "device.md": "# Device\n\n`550e8400-e29b-41d4-a716-446655440000`, MAC 00:1A:2B:3C:4D:5E.",
+    "code.md": "# Limits\n\n```python\nLIMIT = 6_500_000\n```\n",
+    "tokyo.md": "# 東京\n\n電話は０３－５５５５－０１９９です。",
+    "log.md": "# Log\n\nOn 2019-05-01 at 10:30:15, version 10.15.712 and covid-19.",
+    "score.md": "# Score\n\nIt ended 20-24, then 1/2; version 1.2.3 of the rules.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("0305550182", "plumber"),
+        ("030 5550182", "plumber"),
+        ("030-555 0182", "plumber"),
+        ("0407772291", "electrician"),
+        ("9783161484100", "book"),
+        ("978-3161484100", "book"),
+        ("1250", "invoice"),
+        ("1.250 euros", "invoice"),
+        ("DE89370400440532013000", "invoice"),
+        ("2750", "rechnung"),
+        ("3890", "rechnung"),
+        ("ORA00942", "error"),
+        ("ora 00942", "error"),
+        ("ORA-01555", "plain"),
+        ("089/123-4567", "plain"),
+        ("GB29 NWBK 6016 1331 9268 19", "plain"),
+        ("4111111111111111", "card"),
+        ("16GB", "card"),
+        ("INV20230017", "claim"),
+        ("483920", "claim"),
+        ("0123456789", "paris"),
+        ("330987654321", "paris"),
+        ("1234567 rupees", "india"),
+        ("1350000.75", "india"),
+        ("550E8400E29B41D4A716446655440000", "device"),
+        ("001a2b3c4d5e", "device"),
+        ("6500000", "code"),
+        ("6,500,000", "code"),
+        ("0355550199", "tokyo"),
+        ("covid19", "log"),
+        ("20190501", ""),
+        ("103015", ""),
+        ("1015712", ""),
+        ("2024", ""),
+        ("123", ""),
+        ("20-24", "score"),
+        ("1.2.3", "score"),
+    ],
+)
+def test_numbers_and_codes_are_found_with_and_without_separators(
+    vault: Open, query: str, path: str
+) -> None:
+    assert first(vault(NUMBERS), query) == path
+
+
+@pytest.mark.parametrize(
+    ("notes", "query", "marked"),
+    [
+        (NUMBERS, "0305550182", ["030/555-0182"]),
+        (NUMBERS, "DE89370400440532013000", ["DE89 3704 0044 0532 0130 00"]),
+        (NUMBERS, "089/123-4567", ["0891234567"]),
+        (APOSTROPHES, "dont feed", ["Don't", "feed"]),
+    ],
+)
+def test_other_spellings_are_marked(
+    vault: Open, notes: Mapping[str, str], query: str, marked: list[str]
+) -> None:
+    library = vault(notes)
+    passage = library.with_marks(library.query(query)).passages[0]
+    assert [passage.text[start:end] for start, end in passage.marks] == marked
+
+
 # ------------------------------------------------------------------ names
 
 NAMES = {

@@ -55,6 +55,7 @@ FOR_ALL = {
     "settings",
     "config",
     "process",
+    "symbols",
     "text",
     "visible_text",
     "globs",

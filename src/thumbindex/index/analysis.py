@@ -21,6 +21,7 @@ from whoosh.lang.snowball.swedish import SwedishStemmer
 
 from thumbindex.language import INFLECTED_LANGUAGES, language_of_prose
 from thumbindex.model import BlockKind, Chunk, Document, Term
+from thumbindex.symbols import joined_codes
 from thumbindex.text import (
     STOP_WORDS,
     WORD_CACHE_SIZE,
@@ -123,10 +124,13 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
     sample = texts["body"][:_LANGUAGE_SAMPLE]
     detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((sample,))
     analyzed = _stemmed(texts, detected or language)
-    code = _code_terms("\n".join((*chunk.heading_path, chunk.text)))
-    if code:
+    text = "\n".join((*chunk.heading_path, chunk.text))
+    if code := _code_terms(text):
+        # joined codes have no length, so that they do not change the scores of words
+        symbols = [code.joined for code in joined_codes(text)]
         return AnalyzedFields(
-            {**analyzed.fields, "code": (code, ())}, {**analyzed.lengths, "code": len(code)}
+            {**analyzed.fields, "code": (code + symbols, ())},
+            {**analyzed.lengths, "code": len(code)},
         )
     return analyzed
 
@@ -225,7 +229,8 @@ def highlight_spans(
     """Return the spans of a text that match any of the terms or their forms.
 
     Words match by stem, but those of a phrase as they are written. The words of a phrase or form
-    must be adjacent. A term with punctuation also matches literally.
+    must be adjacent. A term with punctuation also matches literally, and a code without its
+    separators.
     """
     forms = [(words(form.text), term.phrase) for term in terms for form in (term, *term.forms)]
     initials = {word[0] for form, _ in forms for word in form}
@@ -258,6 +263,8 @@ def highlight_spans(
     if literals:
         pattern = rf"(?<!\w)(?:{'|'.join(literals)})(?!\w)"
         matches += (match.span() for match in re.finditer(pattern, text, re.IGNORECASE))
+    texts = {form.text for term in terms for form in (term, *term.forms)}
+    matches += ((code.start, code.end) for code in joined_codes(text) if code.joined in texts)
     return tuple(_joined(matches))
 
 

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from thumbindex.language import reads_language
-from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk
+from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
 from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
 from thumbindex.query.retrieve import COSINE_DIGITS, QUERY_WEIGHT, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
@@ -369,17 +369,22 @@ def query_terms(
         return cache[text, verbatim]
 
     words = {term.text: term for term in phrasing.terms}
+
+    def chunks_with_any_form(term: Term, verbatim: bool) -> Selection:
+        forms = (term, *term.forms)
+        return reduce(or_, [chunks_with(form.text, verbatim) for form in forms])
+
     selections = [
         (
             text,
             keyword.chunks_with_phrase(text)
             if term.phrase
-            else reduce(or_, [chunks_with(form.text, False) for form in (term, *term.forms)]),
+            else chunks_with_any_form(term, verbatim=False),
         )
         for text, term in sorted(words.items())
     ]
     selections += [
-        (term.text, chunks_with(term.text, True))
+        (term.text, chunks_with_any_form(term, verbatim=True))
         for term in phrasing.identifiers
         if term.weight > 1 and term.text not in words
     ]

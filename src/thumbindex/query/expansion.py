@@ -12,7 +12,7 @@ import numpy as np
 from thumbindex.model import Abbreviation, Passage, Term
 from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
 from thumbindex.query.retrieve import KEYWORD_FIELDS
-from thumbindex.query.spellings import apostrophe_spellings
+from thumbindex.query.spellings import apostrophe_spellings, code_spellings
 from thumbindex.query.stage import OtherForm, Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier
 from thumbindex.settings import ExpandSettings
@@ -48,6 +48,7 @@ def synonyms(search: Search, tools: Tools) -> Search:
         for word in dict.fromkeys(word for run in runs for word in run)
         for spelling in apostrophe_spellings(word, keyword)
     )
+    candidates += code_spellings(QUOTED.sub(" | ", search.text), keyword)
     terms = tuple(_add_forms(term, candidates) for term in search.terms)
     identifiers = tuple(
         _add_forms(term, [candidate for candidate in candidates if " " not in candidate.form])

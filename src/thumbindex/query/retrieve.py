@@ -82,9 +82,9 @@ def search_code(search: Search, tools: Tools) -> Search:
 
 
 def search_vector(search: Search, tools: Tools) -> Search:
-    """Find chunks by meaning. If there is no model or no vector, do nothing."""
+    """Find chunks by meaning. If there is no model, no vector or no meaning, do nothing."""
     settings = tools.settings.search_vector
-    if tools.embedder is None or not len(tools.snapshot.vector):
+    if tools.embedder is None or not len(tools.snapshot.vector) or _is_found_code(search, tools):
         return search
     text = search.embedding_text or search.text
     others = [phrasing.text for phrasing in search.other_phrasings]
@@ -104,6 +104,18 @@ def search_vector(search: Search, tools: Tools) -> Search:
         query_vector=vectors[0],
         vector=vector,
         lists={**search.lists, "search_vector": RankedList(hits)},
+    )
+
+
+def _is_found_code(search: Search, tools: Tools) -> bool:
+    """Return whether the query consists of numbers that the notes contain; models know no numbers.
+
+    Codes that consist mostly of digits count as numbers.
+    """
+    return not search.other_phrasings and all(
+        2 * sum(map(str.isdigit, term.text)) > len(term.text)
+        and any(tools.snapshot.keyword.chunk_frequency(t.text) for t in (term, *term.forms))
+        for term in search.terms
     )
 
 

@@ -1,17 +1,23 @@
-"""Other spellings of a query's words in the notes: with and without apostrophes."""
+"""Other spellings of a query's words in the notes: with and without apostrophes or separators."""
 
 from __future__ import annotations
 
-from itertools import combinations
+import re
+from collections.abc import Iterator
+from itertools import combinations, pairwise
 
 from thumbindex.ports import KeywordIndex
-from thumbindex.text import has_cjk, words
+from thumbindex.query.stage import OtherForm
+from thumbindex.symbols import joined_codes
+from thumbindex.text import STOP_WORDS, fold, has_cjk, words
 
 _MIN_LETTERS, _MAX_LETTERS = 3, 30
 """Words with fewer or more letters get no other spelling."""
 
 _MAX_LETTERS_TWO_APOSTROPHES = 12
 """Longer words get at most one apostrophe, because the spellings to look up are too many."""
+
+_LETTER_BESIDE_DIGIT = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 
 
 def apostrophe_spellings(word: str, keyword: KeywordIndex) -> list[str]:
@@ -49,3 +55,22 @@ def _with_apostrophes(word: str, count: int) -> list[str]:
         "'".join(word[start:end] for start, end in zip((0, *cuts), (*cuts, None), strict=True))
         for cuts in combinations(range(1, len(word)), count)
     ]
+
+
+def code_spellings(text: str, keyword: KeywordIndex) -> Iterator[OtherForm]:
+    """Yield the spellings of numbers and codes in the notes: 16 GB and 16GB, 1.250 and 1250."""
+    for code in joined_codes(text):
+        if keyword.chunk_frequency(code.joined):
+            written = text[code.start : code.end]
+            yield OtherForm(" ".join(words(written)), code.joined)
+            yield OtherForm(fold(written), code.joined)  # 1.250 is one identifier
+    text_words = words(text)
+    for first, second in pairwise(text_words):
+        is_code = first.isdigit() != second.isdigit() and STOP_WORDS.isdisjoint((first, second))
+        if is_code and keyword.chunk_frequency(first + second):
+            yield OtherForm(f"{first} {second}", first + second)
+    for word in dict.fromkeys(text_words):
+        apart = _LETTER_BESIDE_DIGIT.sub(" ", word)
+        is_code = apart != word and _MIN_LETTERS <= len(word) <= _MAX_LETTERS
+        if is_code and keyword.phrase_frequency(apart):
+            yield OtherForm(word, apart)

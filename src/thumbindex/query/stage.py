@@ -37,7 +37,7 @@ from thumbindex.settings import QuerySettings
 class OtherForm(NamedTuple):
     """A term and an abbreviation, long form or other spelling of the term.
 
-    `term` and `form` consist of folded words with single spaces between them.
+    `term` and `form` consist of folded words or tokens with single spaces between them.
     """
 
     term: str
