@@ -65,8 +65,82 @@ FORMULAS = [
     ),
 ]
 
+INDENTED = [
+    Case(
+        '!!! tip "More"\n\n    Read [the guide](guide.md) and #howto\n\n    - [[a]]',
+        "",
+        "3 guide.md; 5 a",
+        "howto",
+    ),
+    Case(
+        '=== "Linux"\n\n    ## Install\n\n    [p](p.md)\n\n=== "Mac"\n\n    ## Setup\n\n    [[q]]',
+        "2 Install:3; 2 Setup:9",
+        "5 p.md; 11 q",
+    ),
+    Case(
+        "??? note\n    [[a]]\n    ```\n    [[code]] #code\n    ```\n\n"
+        "???+ info inline end\n\n\t[[b]]",
+        "",
+        "2 a; 9 b",
+    ),
+    # nested, and in a list
+    Case(
+        '!!! a\n\n    ??? b "B"\n\n        === "T"\n\n            [[x]]\n\n'
+        "        [[y]]\n\n    [[z]]",
+        "",
+        "7 x; 9 y; 11 z",
+    ),
+    Case(
+        "1. One\n\n    !!! note\n\n        [[a]] #t\n\n            [[code]]\n\n2. Two [[b]]",
+        "",
+        "5 a; 9 b",
+        "t",
+    ),
+    Case('- x\n\n  === "T"\n\n      [[a]]\n- y\n\n> !!! note\n>\n>     [[b]]', "", "5 a; 10 b"),
+    # beside a paragraph, with markup in the title, with comments, a table
+    Case('Text\n!!! danger "See [[topic]] `x`"\n    [[a]]\ntext [[b]]', "", "2 topic; 3 a; 4 b"),
+    Case(
+        "!!! note\n\n    <!-- [[no]] -->\n\n    | a |\n    |---|\n    | [[b]] |\n\n    > [[c]]",
+        "",
+        "7 b; 9 c",
+    ),
+    Case(
+        "/// note | Title\n[[a]]\n\n/// details\n    type: warning\n\n[[b]]\n///\n///",
+        "",
+        "2 a; 7 b",
+    ),
+    Case(
+        "<Tabs>\n\n    [[a]] #t\n\n    ## Deep\n\n        - [[b]]\n\n</Tabs>",
+        "2 Deep:5",
+        "3 a; 7 b",
+        "t",
+        ".mdx",
+    ),
+    Case(
+        "# H\n\n    ```\n    [[code]]\n    ```\n\n    {/* [[no]] */} [[a]]",
+        "1 H:1",
+        "7 a",
+        "",
+        ".mdx",
+    ),
+    # near misses: code that is indented elsewhere
+    Case(
+        "Text\n\n    [[code]] #code\n\n    # code\n\n- item\n\n      [[code]]\n\n[[a]]", "", "11 a"
+    ),
+    Case("!!! note\n\nNot in it:\n\n    [[code]]\n\n!!! note\n\n    body\n\nout\n\n    [[code]]"),
+    Case(
+        "Really???\n\n    [[code]]\n\nTitle\n===\n\n    [[code]]\n\n!!!\n\n    [[code]]",
+        "1 Title:5",
+    ),
+    Case(
+        '```\n!!! note\n\n    [[code]]\n```\n\n    === "T"\n\n        [[code]]\n\n'
+        '!!! note "unclosed\n\n    [[code]]'
+    ),
+]
+
 KINDS = {
     "formula": FORMULAS,
+    "indented": INDENTED,
 }
 
 
@@ -116,3 +190,8 @@ def test_comments_do_not_leave_their_formula(tmp_path: Path, text: str, words: s
         (note,) = library.all_notes()
     indexed = " ".join(note.texts)
     assert [w for w in ("plum", "quince", "pear", "fig") if w in indexed] == words.split()
+
+
+@parametrized("indented")
+def test_indented_bodies_are_markdown(library: Library, path: str, case: Case) -> None:
+    check(library, path, case)

@@ -40,7 +40,7 @@ class _Block:
         return block
 
 
-def find_block_ids(text: str) -> dict[str, tuple[int, int]]:
+def find_block_ids(text: str, mdx: bool = False) -> dict[str, tuple[int, int]]:
     """Map each block id to the first and last line (from 1) of its block, in order.
 
     An id ends a paragraph, list item, quote, table or heading, or stands alone below a block.
@@ -48,7 +48,7 @@ def find_block_ids(text: str) -> dict[str, tuple[int, int]]:
     lines = text.split("\n")
     matches = ((n, _BLOCK_ID.search(line)) for n, line in enumerate(lines) if "^" in line)
     ids = [(n, match[1]) for n, match in matches if match]
-    root = _block_tree(text, len(lines)) if ids else None
+    root = _block_tree(text, len(lines), mdx) if ids else None
     ranges: dict[str, tuple[int, int]] = {}
     for n, block_id in ids:
         if root and (block := _block_of_id(root, n, lines)):
@@ -59,9 +59,9 @@ def find_block_ids(text: str) -> dict[str, tuple[int, int]]:
     return ranges
 
 
-def _block_tree(text: str, total: int) -> _Block:
+def _block_tree(text: str, total: int, mdx: bool) -> _Block:
     root = block = _Block("root", 0, total)
-    for token in block_tokens(text):
+    for token in block_tokens(text, mdx):
         if token.nesting < 0:
             block = block.parent or root
         elif token.nesting or token.type in {"fence", "code_block", "html_block"}:
@@ -133,7 +133,7 @@ def slugify(text: str) -> str:
     return re.sub("-{2,}", "-", "".join(letters)).strip("-")
 
 
-def find_html_ids(text: str) -> dict[str, tuple[int, int]]:
+def find_html_ids(text: str, mdx: bool = False) -> dict[str, tuple[int, int]]:
     """Map each `id` or `name` of an HTML tag to the first and last line (from 1) of its block.
 
     A tag alone on its line belongs to the next line with text.
@@ -141,7 +141,7 @@ def find_html_ids(text: str) -> dict[str, tuple[int, int]]:
     lines = text.split("\n")
     matches = ((n, _HTML_ID.findall(line)) for n, line in enumerate(lines) if "<" in line)
     tags = [(n, html_ids) for n, html_ids in matches if html_ids]
-    root = _block_tree(text, len(lines)) if tags else _Block("root", 0, 0)
+    root = _block_tree(text, len(lines), mdx) if tags else _Block("root", 0, 0)
     ranges: dict[str, tuple[int, int]] = {}
     for n, html_ids in tags:
         if root.at(n).type in {"fence", "code_block"}:

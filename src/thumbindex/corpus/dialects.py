@@ -1,4 +1,4 @@
-"""Parser rules for Markdown beyond CommonMark: formulas, and the tags of site generators.
+"""Parser rules for Markdown beyond CommonMark: formulas, admonitions, and tags of site generators.
 
 A rule decides where text begins or ends that other rules may read. The text and its line numbers
 stay those of the file.
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def add_dialects(md: MarkdownIt) -> None:
-    """Let a parser recognize formulas, and tags of generators in the destinations of links."""
+    """Let a parser recognize formulas, and the indented text of admonitions and tabs."""
     blocks: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    md.block.ruler.before("fence", "admonition", _admonition, blocks)
     md.block.ruler.before("fence", "formula", _formula_block, blocks)
     md.inline.ruler.before("escape", "formula", _formula)
 
@@ -97,11 +98,58 @@ def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> boo
         return False
     if not silent:
         state.line = number + 1
-        paragraph = state.push("paragraph_open", "p", 1)
-        paragraph.map, paragraph.markup = [start, state.line], FORMULA_MARK
-        inline = state.push("inline", "", 0)
-        inline.content, inline.map, inline.children = "\n".join(lines), [start, state.line], []
-        state.push("paragraph_close", "p", -1)
+        _push_paragraph(state, "\n".join(lines), start, state.line, FORMULA_MARK)
+    return True
+
+
+def _push_paragraph(
+    state: StateBlock, content: str, start: int, end: int, markup: str = ""
+) -> None:
+    paragraph = state.push("paragraph_open", "p", 1)
+    paragraph.map, paragraph.markup = [start, end], markup
+    inline = state.push("inline", "", 0)
+    inline.content, inline.map, inline.children = content, [start, end], []
+    state.push("paragraph_close", "p", -1)
+
+
+# ------------------------------------------------------------------ admonitions and tabs
+
+_ADMONITION = re.compile(
+    r"(?:(?:!!!|\?\?\?\+?) ?(?:[\w-][\w -]*+|(?=\"))|===[+!]{0,2} +(?=\"))(?:\"[^\n]*\")?\s*$"
+)
+"""The first line of a block of MkDocs: `!!! tip "Title"`, `??? note`, `=== "Tab"`."""
+
+_BODY_INDENT = 4
+_MAX_INDENT = 160
+
+
+def _admonition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse the body of an admonition or tab as Markdown, although it is indented like code.
+
+    The body is not nested in the first line, so that its headings begin sections.
+    """
+    first, indent = state.bMarks[start] + state.tShift[start], state.blkIndent + _BODY_INDENT
+    if state.src[first : first + 3] not in ("!!!", "???", "===") or state.is_code_block(start):
+        return False
+    body = state.skipEmptyLines(start + 1)
+    if body >= end or not indent <= min(state.sCount[body], _MAX_INDENT):
+        return False
+    if not _ADMONITION.match(state.src[first : state.eMarks[start]]):
+        return False
+    if silent:
+        return True
+    last = body
+    for number in range(body, end):
+        if not state.isEmpty(number):
+            if state.sCount[number] < indent:
+                break
+            last = number + 1
+    _push_paragraph(state, state.src[first : state.eMarks[start]].strip(), start, start + 1)
+    outer = state.blkIndent, state.lineMax
+    state.blkIndent, state.lineMax = indent, last
+    state.md.block.tokenize(state, body, last)
+    state.blkIndent, state.lineMax = outer
+    state.line = last
     return True
 
 

@@ -284,6 +284,11 @@ class ParsedMarkdown:
     limits: tuple[tuple[int, str], ...] = ()
 
 
+def is_mdx(path: str) -> bool:
+    """Return whether a file is Markdown with JSX."""
+    return path.lower().endswith(".mdx")
+
+
 CODE_TYPES = frozenset({"fence", "code_block"})
 """Types of tokens that are code."""
 
@@ -304,10 +309,10 @@ _BLOCK_TYPES = {
 
 
 @lru_cache
-def parser(with_dialects: bool = True) -> MarkdownIt:
+def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
     """Return a shared parser. It parses only blocks; callers parse the inline text.
 
-    Without dialects, it parses CommonMark, tables and footnotes.
+    Without dialects, it parses CommonMark, tables and footnotes. MDX has no indented code.
     """
     # Imported here, because queries and index runs without changes parse no Markdown.
     from markdown_it import MarkdownIt
@@ -321,6 +326,8 @@ def parser(with_dialects: bool = True) -> MarkdownIt:
     _add_inline_rules(md)
     if with_dialects:
         add_dialects(md)
+    if mdx:
+        md.disable("code")
     md.block.ruler.at("table", _limited_table, {"alt": ["paragraph", "reference"]})
     md.core.ruler.enableOnly(["block"])
     return md
@@ -340,9 +347,9 @@ def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> boo
     return matched
 
 
-def code_lines(text: str) -> tuple[tuple[int, int], ...]:
+def code_lines(text: str, mdx: bool = False) -> tuple[tuple[int, int], ...]:
     """Return the half-open line ranges of code blocks, from 0."""
-    tokens = block_tokens(text)
+    tokens = block_tokens(text, mdx)
     return tuple(_lines(token) for token in tokens if token.type in CODE_TYPES)
 
 
@@ -352,10 +359,10 @@ def closed_fence_lines(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(_lines(token) for token in tokens if token.type == "fence" and _is_closed(token))
 
 
-def block_tokens(text: str, with_dialects: bool = True) -> list[Token]:
+def block_tokens(text: str, mdx: bool = False, with_dialects: bool = True) -> list[Token]:
     """Parse the blocks of a text, up to the first line that exceeds a limit."""
     beginning, _ = _split_at_limits(f"{text}\n")  # every line ends with a line feed
-    return parser(with_dialects).parse(beginning)
+    return parser(mdx, with_dialects).parse(beginning)
 
 
 def _split_at_limits(text: str) -> tuple[str, str]:
@@ -377,9 +384,9 @@ def _is_closed(token: Token) -> bool:
     return last - first == token.content.count("\n") + 2
 
 
-def parse_markdown(text: str) -> ParsedMarkdown:
-    """Parse Markdown (CommonMark, tables, footnotes) into headings, blocks, links and tags."""
-    md = parser()
+def parse_markdown(text: str, mdx: bool = False) -> ParsedMarkdown:
+    """Parse Markdown into headings, blocks, links and tags."""
+    md = parser(mdx)
     env: Environment = {}
     beginning, too_many = _split_at_limits(text)
     tokens = md.parse(beginning, env)

@@ -12,10 +12,10 @@ from thumbindex.corpus.chunk import cut_document
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import Flag, find_flags
 from thumbindex.corpus.links import parse_destination, parse_wikilink
-from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, parse_markdown
+from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, is_mdx, parse_markdown
 from thumbindex.corpus.private import private_marker
 from thumbindex.corpus.read import decode, is_text
-from thumbindex.corpus.source import find_comments, is_mdx, line_starts, read_source
+from thumbindex.corpus.source import find_comments, line_starts, read_source
 from thumbindex.dates import note_dates
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
@@ -56,7 +56,7 @@ def parse_document(
         )
     # blank lines replace the front matter to preserve line numbers
     source = read_source("\n" * front.lines + text[front.size :], path)
-    markdown = parse_markdown(source.text)
+    markdown = parse_markdown(source.text, is_mdx(path))
     title = (
         front.text("title")
         or next((r.heading for r in markdown.regions if r.level == 1 and r.heading), "")
@@ -64,7 +64,7 @@ def parse_document(
     )
     title, tags = title[:MAX_HEADING_CHARS], tuple(dict.fromkeys((*front.tags, *markdown.tags)))
     sections, chunks = cut_document(source, markdown, title, settings.chunk)
-    flags = find_flags(raw, text, lambda: code_lines(source.text))
+    flags = find_flags(raw, text, lambda: code_lines(source.text, is_mdx(path)))
     if not_text_reason:
         flags = (Flag(1, not_text_reason),)
     day, created = note_dates(
@@ -136,7 +136,7 @@ def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
     """Return the level, visible text and line (from 1) of each heading in a file's text."""
     return tuple(
         (region.level, region.heading, region.start + 1)
-        for region in parse_markdown(note_body(path, text)).regions
+        for region in parse_markdown(note_body(path, text), is_mdx(path)).regions
         if region.level
     )
 

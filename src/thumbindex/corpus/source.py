@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 
 from thumbindex.corpus.dialects import FORMULA, FORMULA_MARK
-from thumbindex.corpus.markdown import CODE_TYPES, block_tokens
+from thumbindex.corpus.markdown import CODE_TYPES, block_tokens, is_mdx
 from thumbindex.corpus.payload import find_payloads
 
 _COMMENT_MARK = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
@@ -97,18 +97,13 @@ def _removed_spans(text: str, path: str) -> Iterator[tuple[int, int]]:
             position = end
 
 
-def is_mdx(path: str) -> bool:
-    """Return whether a file is Markdown with JSX."""
-    return path.lower().endswith(".mdx")
-
-
 def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
     """Return (start, end) of each comment outside code: `<!-- -->`, `%% %%`, `{/* */}` in MDX."""
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
     lines = text.split("\n")
     formulas: list[tuple[int, int]] = []  # lines
-    for token in block_tokens(text):
+    for token in block_tokens(text, mdx):
         first, last = token.map or (0, 0)
         if token.type in CODE_TYPES:
             lines[first:last] = [" " * len(line) for line in lines[first:last]]

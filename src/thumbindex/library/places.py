@@ -9,6 +9,7 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from thumbindex.corpus.anchors import find_block_ids, find_html_ids, heading_anchors, slugify
+from thumbindex.corpus.markdown import is_mdx
 from thumbindex.corpus.parse import note_body, parse_headings
 from thumbindex.errors import UsageError
 from thumbindex.text import name_key, one_line
@@ -35,7 +36,7 @@ class NotePlaces:
     @cached_property
     def block_ids(self) -> dict[str, tuple[int, int]]:
         """First and last line of each block by its id, as `^id`."""
-        ids = find_block_ids(self._body)
+        ids = find_block_ids(self._body, is_mdx(self._path))
         return {f"^{block_id}": self._section(lines) for block_id, lines in ids.items()}
 
     def ranges(self, place: str) -> list[tuple[int, int]]:
@@ -104,7 +105,7 @@ class NotePlaces:
 
     @cached_property
     def _html_ids(self) -> dict[str, tuple[int, int]]:
-        return find_html_ids(self._body)
+        return find_html_ids(self._body, is_mdx(self._path))
 
     @cached_property
     def _folded_ids(self) -> dict[str, tuple[int, int]]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 
+from thumbindex.corpus.markdown import is_mdx
 from thumbindex.corpus.parse import comment_lines, parse_headings
 from thumbindex.corpus.payload import OMITTED, omit_payloads
 from thumbindex.corpus.read import decode_visible
-from thumbindex.corpus.source import find_comments, is_mdx
+from thumbindex.corpus.source import find_comments
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, matches_filters, newest_first
 from thumbindex.index.row_codec import document_from_row

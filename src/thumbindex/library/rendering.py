@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.links import may_lead_elsewhere, parse_destination, parse_wikilink
-from thumbindex.corpus.markdown import parser, split_inline, visible_heading, without_anchor
+from thumbindex.corpus.markdown import is_mdx, parser, split_inline, visible_heading, without_anchor
 from thumbindex.corpus.payload import omit_payloads
 from thumbindex.corpus.source import read_source
 from thumbindex.errors import UnknownPathError
@@ -212,7 +212,7 @@ def render_note(
     rows = read_source("\n" * front.lines + text[front.size :], path).text.split("\n")
     total = len(rows) - (not rows[-1])
     first, last = _window(rows, lines, total)
-    md = parser()
+    md = parser(is_mdx(path))
     env: dict[str, Any] = {}
     tokens = md.parse("\n".join(rows[first - 1 : last]), env)
     headings = tuple(_headings(md, tokens, first - 1, env))
