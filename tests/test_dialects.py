@@ -65,6 +65,40 @@ FORMULAS = [
     ),
 ]
 
+HTML_HEADINGS = [
+    Case('<h1 align="center">Sprocket</h1>\n\nText.\n\n## Use', "1 Sprocket:1; 2 Use:5"),
+    # over lines, with an image, a link and entities
+    Case(
+        '<h1 align="center">\n  <br>\n  <a href="https://x.org"><img src="l.png" alt="Logo"></a>\n'
+        "  Tom &amp; Jerry&#33;\n  <br>\n</h1>\n\nText",
+        "1 Tom & Jerry!:1",
+    ),
+    Case('<H2 ID=x class="a > b"><em>Größe</em> von <code>x_y</code></H2>', "2 Größe von x_y:1"),
+    # inside other elements, several in a block, beside text
+    Case(
+        '<div align="center">\n<h1>One</h1>\n<p>text</p>\n<h3>Two</h3>\n</div>', "1 One:2; 3 Two:4"
+    ),
+    Case("<h2>Left</h2><h2>Right</h2>\n\n<h3>T</h3> and text", "2 Left:1; 3 T:3"),
+    # an image alone, a heading around a paragraph of Markdown
+    Case('<h1><img alt="Gear &amp; Co" src="x.png"/></h1>\n\nText', "1 Gear & Co:1"),
+    Case("<h1 align=center>\n\n**Bold** name\n\n</h1>\n\n[[x]]", "1 Bold name:1", "7 x"),
+    Case(
+        "<h4>*not* _markdown_ [[x]] #1</h4>\n\n<h6>日本語</h6>",
+        "4 *not* _markdown_ [[x]] #1:1; 6 日本語:3",
+    ),
+    Case("<details>\n<summary><h2>More</h2></summary>\n\n[[x]]\n\n</details>", "2 More:2", "4 x"),
+    Case("H<sub>2</sub>O\n\n<h2>H<sub>2</sub>O<br>and more</h2>\n", "2 H2O and more:3"),
+    # attributes over lines, text in the same lines, Windows line ends, a body of MkDocs
+    Case("<h1\n  align='center'\n>\n[[x]] A\n</h1>", "1 [[x]] A:1"),
+    Case("<h2>A</h2> text\n<p>B</p>\n<H3>C</H3>\r\n\r\n#t\r\n", "2 A:1; 3 C:3", "", "t"),
+    Case('=== "T"\n\n    <h2>In</h2>\n\n    text\n\n<h2>Out</h2>', "2 In:3; 2 Out:7"),
+    # near misses
+    Case("<!-- <h1>No</h1> -->\n\n```html\n<h1>No</h1>\n```\n\n    <h1>No</h1>\n\n`<h1>No</h1>`"),
+    Case("<pre><h1>No</h1></pre>\n\n<script>\n'<h1>No</h1>'\n</script>\n\n<h1>unclosed"),
+    Case("<h1></h1>\n\n<header>No</header>\n\n<h7>No</h7>\n\n<hr>\n\ntext <h1>No</h1>"),
+    Case("- <h2>No</h2>\n\n> <h2>No</h2>\n\n# <b>Yes</b>", "1 Yes:5"),
+]
+
 INDENTED = [
     Case(
         '!!! tip "More"\n\n    Read [the guide](guide.md) and #howto\n\n    - [[a]]',
@@ -140,6 +174,7 @@ INDENTED = [
 
 KINDS = {
     "formula": FORMULAS,
+    "html-heading": HTML_HEADINGS,
     "indented": INDENTED,
 }
 
@@ -190,6 +225,38 @@ def test_comments_do_not_leave_their_formula(tmp_path: Path, text: str, words: s
         (note,) = library.all_notes()
     indexed = " ".join(note.texts)
     assert [w for w in ("plum", "quince", "pear", "fig") if w in indexed] == words.split()
+
+
+@parametrized("html-heading")
+def test_html_headings_are_headings(library: Library, path: str, case: Case) -> None:
+    check(library, path, case)
+
+
+def test_text_around_html_headings_is_found_below_them(tmp_path: Path) -> None:
+    text = "<div>harbor\n<h2 id=q>Quay</h2>pier</div>\n\nsail\n\n<h2>\n<b>Mast</b>\n</h2>\n\nrope"
+    with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
+        library.index(words_only=True)
+        lines = [
+            passage.match_start_line
+            for word in ("harbor", "pier", "sail", "rope", "mast")
+            for passage in library.query(f'"{word}"').passages
+        ]
+        assert library.read("n.md", heading="q").text.split("\n")[-2:] == ["sail", ""]
+    assert lines == [1, 2, 2, 10, 10]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("<p>x</p>\n<h1>Gear</h1>\n\n# Use", "Gear"),
+        ("## Use\n\n<h1>Example</h1>", "n"),
+        ("## Use\n\n<h1>Example</h1>\n\n# Gear", "Gear"),
+    ],
+)
+def test_html_heading_is_the_title_only_above_others(tmp_path: Path, text: str, title: str) -> None:
+    with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
+        library.index(words_only=True)
+        assert [note.title for note in library.listing().notes] == [title]
 
 
 @parametrized("indented")

@@ -78,7 +78,12 @@ ADAPTERS = {
     "networkx": {"index/graph.py"},
     "sqlite3": {"index/sqlite.py"},
     "jinja2": {"page/site.py"},
-    "markdown_it": {"corpus/dialects.py", "corpus/markdown.py", "library/rendering.py"},
+    "markdown_it": {
+        "corpus/dialects.py",
+        "corpus/html_blocks.py",
+        "corpus/markdown.py",
+        "library/rendering.py",
+    },
     "markupsafe": {"library/rendering.py"},
     "yaml": {"corpus/front_matter.py"},
     "pathspec": {"globs.py"},

@@ -51,7 +51,7 @@ def test_headings_start_regions_after_the_preamble() -> None:
 
 
 def test_headings_in_quotes_and_lists_start_no_region() -> None:
-    assert len(parse_markdown("> # a\n\n- # b\n\n<h1>c</h1>").regions) == 1
+    assert len(parse_markdown("> # a\n\n- # b\n- <h1>c</h1>").regions) == 1
 
 
 def test_paragraph_in_a_list_is_list_but_code_is_code() -> None:

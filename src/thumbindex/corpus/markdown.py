@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.corpus.dialects import add_dialects, parse_link_destination
+from thumbindex.corpus.html_blocks import add_html_headings, html_attribute
 from thumbindex.corpus.links import (
     MARKDOWN_SUFFIXES,
     is_attachment,
@@ -148,7 +149,11 @@ def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
     if _has_too_many_brackets(piece):
         return " ".join(piece.split())
     md.inline.parse(piece, md, env, tokens)
-    return " ".join(_visible_text(tokens).replace("==", "").split())
+    images = (t.content for t in tokens if t.type == "html_inline" and "<img" in t.content.lower())
+    text = _visible_text(tokens).strip() or " ".join(
+        html_attribute(image, "alt") for image in images
+    )
+    return " ".join(text.replace("==", "").split())
 
 
 def without_anchor(heading: str) -> str:
@@ -193,7 +198,7 @@ def _visible_text(tokens: Sequence[Token]) -> str:
             wikilink = parse_wikilink(token.content, LinkKind.WIKILINK, 0)
             is_image = token.markup == "!" and is_attachment(wikilink.target)
             parts.append("" if is_image else wikilink.text)
-        elif token.type in ("softbreak", "hardbreak"):
+        elif token.type in ("softbreak", "hardbreak") or token.content[:3].lower() == "<br":
             parts.append(" ")
         elif token.type == "tag":
             parts.append(f"#{token.content}")
@@ -326,6 +331,7 @@ def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
     _add_inline_rules(md)
     if with_dialects:
         add_dialects(md)
+        add_html_headings(md)
     if mdx:
         md.disable("code")
     md.block.ruler.at("table", _limited_table, {"alt": ["paragraph", "reference"]})

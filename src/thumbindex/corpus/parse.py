@@ -12,10 +12,16 @@ from thumbindex.corpus.chunk import cut_document
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import Flag, find_flags
 from thumbindex.corpus.links import parse_destination, parse_wikilink
-from thumbindex.corpus.markdown import MAX_HEADING_CHARS, code_lines, is_mdx, parse_markdown
+from thumbindex.corpus.markdown import (
+    MAX_HEADING_CHARS,
+    ParsedMarkdown,
+    code_lines,
+    is_mdx,
+    parse_markdown,
+)
 from thumbindex.corpus.private import private_marker
 from thumbindex.corpus.read import decode, is_text
-from thumbindex.corpus.source import find_comments, line_starts, read_source
+from thumbindex.corpus.source import SourceText, find_comments, line_starts, read_source
 from thumbindex.dates import note_dates
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
@@ -59,7 +65,7 @@ def parse_document(
     markdown = parse_markdown(source.text, is_mdx(path))
     title = (
         front.text("title")
-        or next((r.heading for r in markdown.regions if r.level == 1 and r.heading), "")
+        or next(_title_headings(source, markdown), "")
         or PurePosixPath(path).stem
     )
     title, tags = title[:MAX_HEADING_CHARS], tuple(dict.fromkeys((*front.tags, *markdown.tags)))
@@ -111,6 +117,15 @@ def parse_document(
     return ParsedDocument(
         document, sections, chunks, links[: settings.max_links], problems, private
     )
+
+
+def _title_headings(source: SourceText, markdown: ParsedMarkdown) -> Iterator[str]:
+    """Yield the headings that may be the title: `#`, and `<h1>` if no heading is above it."""
+    for number, region in enumerate(markdown.regions):
+        if region.level == 1 and region.heading:
+            start = source.starts[region.start]
+            if number == 1 or not source.text[start : start + 200].lstrip().startswith("<"):
+                yield region.heading
 
 
 def _property_links(front: FrontMatter) -> Iterator[Link]:
