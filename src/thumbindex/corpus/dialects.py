@@ -1,4 +1,4 @@
-"""Parser rules for Markdown beyond CommonMark: formulas, admonitions, and tags of site generators.
+"""Parser rules for Markdown beyond CommonMark: wikilinks, tags, formulas, admonitions.
 
 A rule decides where text begins or ends that other rules may read. The text and its line numbers
 stay those of the file.
@@ -7,6 +7,8 @@ stay those of the file.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,13 +17,16 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
 
+    Rule = Callable[[StateInline, bool], bool]
+
 
 def add_dialects(md: MarkdownIt) -> None:
-    """Let a parser recognize formulas, and the indented text of admonitions and tabs."""
+    """Let a parser recognize wikilinks, tags, formulas, admonitions and tabs."""
     blocks: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     md.block.ruler.before("fence", "admonition", _admonition, blocks)
     md.block.ruler.before("fence", "formula", _formula_block, blocks)
     md.inline.ruler.before("escape", "formula", _formula)
+    _add_inline_rules(md)
 
 
 # ------------------------------------------------------------------ formulas
@@ -150,6 +155,62 @@ def _admonition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     state.md.block.tokenize(state, body, last)
     state.blkIndent, state.lineMax = outer
     state.line = last
+    return True
+
+
+# ------------------------------------------------------------------ wikilinks and tags
+
+_WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
+_TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
+TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
+
+
+def _add_inline_rules(md: MarkdownIt) -> None:
+    """Let a parser recognize wikilinks and tags, and record each link's offset in `token.meta`."""
+    from markdown_it.rules_inline import image, link
+
+    md.inline.ruler.before("link", "wikilink", _wikilink_rule)
+    md.inline.ruler.before("link", "tag", _tag_rule)
+    md.inline.ruler.at("link", _record_offset(link, "link_open"))
+    md.inline.ruler.at("image", _record_offset(image, "image"))
+    helpers: Any = SimpleNamespace(**vars(md.helpers))
+    helpers.parseLinkDestination = parse_link_destination
+    md.helpers = helpers
+
+
+def _record_offset(rule: Rule, kind: str) -> Rule:
+    def with_offset(state: StateInline, silent: bool) -> bool:
+        offset, before = state.pos, len(state.tokens)
+        matched = rule(state, silent)
+        if matched and not silent:
+            added = next(token for token in state.tokens[before:] if token.type == kind)
+            added.meta["offset"] = offset
+        return matched
+
+    return with_offset
+
+
+def _wikilink_rule(state: StateInline, silent: bool) -> bool:
+    match = _WIKILINK.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("wikilink", "", 0)
+        token.content, token.markup, token.meta = match[1], match[0][0], {"offset": state.pos}
+    state.pos = match.end()
+    return True
+
+
+def _tag_rule(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] != "#" or (state.pos and state.src[state.pos - 1] not in TAG_AFTER):
+        return False
+    match = _TAG.match(state.src, state.pos, state.posMax)
+    name = match[1].strip("/") if match else ""
+    if match is None or not name.strip("0123456789/-_"):
+        return False
+    if not silent:
+        state.push("tag", "", 0).content = name
+    state.pos = match.end()
     return True
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import islice, pairwise
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.corpus.dialects import add_dialects, parse_link_destination
+from thumbindex.corpus.dialects import TAG_AFTER, add_dialects
 from thumbindex.corpus.html_blocks import add_html_headings, html_attribute
 from thumbindex.corpus.links import (
     MARKDOWN_SUFFIXES,
@@ -25,72 +24,16 @@ from thumbindex.model import BlockKind, Link, LinkKind
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
-    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
-
-    Rule = Callable[[StateInline, bool], bool]
 
 # ------------------------------------------------------------------ links and tags
 
-_WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
-_TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
-_TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 _HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*(?:[:#.][^{}]*|/\*[^{}]*\*/\s*)\}\s*$|\s\^[\w-]+\s*$")
 # maximum characters parsed at once: in the worst case, the inline parser takes quadratic time
 _MAX_INLINE_CHARS = 5_000
 _MAX_INLINE_BRACKETS = 800  # per piece; nested brackets take quadratic time
 
 Environment = MutableMapping[str, Any]
-
-
-def _add_inline_rules(md: MarkdownIt) -> None:
-    """Let a parser recognize wikilinks and tags, and record each link's offset in `token.meta`."""
-    # Imported here for the same reason as in `parser`.
-    from markdown_it.rules_inline import image, link
-
-    md.inline.ruler.before("link", "wikilink", _wikilink_rule)
-    md.inline.ruler.before("link", "tag", _tag_rule)
-    md.inline.ruler.at("link", _record_offset(link, "link_open"))
-    md.inline.ruler.at("image", _record_offset(image, "image"))
-    helpers: Any = SimpleNamespace(**vars(md.helpers))
-    helpers.parseLinkDestination = parse_link_destination
-    md.helpers = helpers
-
-
-def _record_offset(rule: Rule, kind: str) -> Rule:
-    def with_offset(state: StateInline, silent: bool) -> bool:
-        offset, before = state.pos, len(state.tokens)
-        matched = rule(state, silent)
-        if matched and not silent:
-            added = next(token for token in state.tokens[before:] if token.type == kind)
-            added.meta["offset"] = offset
-        return matched
-
-    return with_offset
-
-
-def _wikilink_rule(state: StateInline, silent: bool) -> bool:
-    match = _WIKILINK.match(state.src, state.pos, state.posMax)
-    if match is None:
-        return False
-    if not silent:
-        token = state.push("wikilink", "", 0)
-        token.content, token.markup, token.meta = match[1], match[0][0], {"offset": state.pos}
-    state.pos = match.end()
-    return True
-
-
-def _tag_rule(state: StateInline, silent: bool) -> bool:
-    if state.src[state.pos] != "#" or (state.pos and state.src[state.pos - 1] not in _TAG_AFTER):
-        return False
-    match = _TAG.match(state.src, state.pos, state.posMax)
-    name = match[1].strip("/") if match else ""
-    if match is None or not name.strip("0123456789/-_"):
-        return False
-    if not silent:
-        state.push("tag", "", 0).content = name
-    state.pos = match.end()
-    return True
 
 
 def read_inline(
@@ -122,7 +65,7 @@ def read_inline(
 def _is_tagged(text: str, offset: int) -> bool:
     """Return whether the wikilink at an offset is also a tag, as in Logseq: `#[[two words]]`."""
     before = text[max(0, offset - 2) : offset]
-    return before == "#" or (before[1:] == "#" and before[0] in _TAG_AFTER)
+    return before == "#" or (before[1:] == "#" and before[0] in TAG_AFTER)
 
 
 def split_inline(content: str) -> Iterator[tuple[str, bool]]:
@@ -328,7 +271,6 @@ def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
         .enable(["table", "strikethrough"])
         .use(footnote_plugin, inline=False, move_to_end=False)
     )
-    _add_inline_rules(md)
     if with_dialects:
         add_dialects(md)
         add_html_headings(md)
