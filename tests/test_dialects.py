@@ -99,6 +99,56 @@ HTML_HEADINGS = [
     Case("- <h2>No</h2>\n\n> <h2>No</h2>\n\n# <b>Yes</b>", "1 Yes:5"),
 ]
 
+HTML_LINKS = [
+    Case(
+        '<p>See <a href="use.md">use</a>\nand <a class=x href=faq.md>it</a>.</p>',
+        "",
+        "1 use.md; 2 faq.md",
+    ),
+    Case("Or <a href=\"a.md\">a</a>, <A HREF='b%20c.md#d'>b</A> inline.\n", "", "1 a.md; 1 b c.md"),
+    Case(
+        '- item <a href="a.md">a</a>\n\n> <a href="b.md">b</a>\n\n'
+        '> <div><a href="c.md">c</a></div>',
+        "",
+        "1 a.md; 3 b.md; 5 c.md",
+    ),
+    Case(
+        '| x |\n|---|\n| <a href="a.md">a</a> |\n\n# <a href="b.md">T</a>',
+        "1 T:5",
+        "3 a.md; 5 b.md",
+    ),
+    Case('<table>\n<tr><td><a\n href="../a.md">a</a></td></tr>\n</table>', "", "2 ../a.md"),
+    Case(
+        '<h2><a href="a.md">T</a></h2>\n\n<a href="b.md">\n<h3>U</h3>\n</a>',
+        "2 T:1; 3 U:4",
+        "1 a.md; 3 b.md",
+    ),
+    Case(
+        '<a href="a.md?x=1&amp;y=2">a</a> [b](b.md) <a href="docs/ü.md">c</a>',
+        "",
+        "1 a.md; 1 b.md; 1 docs/ü.md",
+    ),
+    Case(
+        '<a href="a.md"><img src="p.png" alt="x"></a> **<a href="b.md">b</a>**',
+        "",
+        "1 a.md; 1 b.md",
+    ),
+    Case(
+        '<a title="x > y" href="a.md">never closed\n\n<a href="guide/">g</a>',
+        "",
+        "1 a.md; 3 guide/",
+    ),
+    Case('one\ntwo\n<br>\nthree <a href="a.md">a\nb</a>', "", "4 a.md"),
+    # near misses
+    Case('<a href="https://x.org">x</a> <a href="//x.org">x</a> <a href="mailto:a@b.c">m</a>'),
+    Case('<a href="#">top</a> <a name="x"></a> <a id="y">y</a> <img src="a.md"> <a href="">e</a>'),
+    Case(
+        '`<a href="a.md">a</a>`\n\n```\n<a href="a.md">a</a>\n```\n\n<!-- <a href="a.md">a</a> -->'
+    ),
+    Case('<pre>\n<a href="a.md">a</a>\n</pre>\n\n<abbr href="a.md">a</abbr>\n\n\\<a href="a.md">'),
+    Case("<a href={useBaseUrl('x')}>a</a> <a data-href=\"a.md\">b</a>\n", suffix=".mdx"),
+]
+
 INDENTED = [
     Case(
         '!!! tip "More"\n\n    Read [the guide](guide.md) and #howto\n\n    - [[a]]',
@@ -175,6 +225,7 @@ INDENTED = [
 KINDS = {
     "formula": FORMULAS,
     "html-heading": HTML_HEADINGS,
+    "html-link": HTML_LINKS,
     "indented": INDENTED,
 }
 
@@ -257,6 +308,11 @@ def test_html_heading_is_the_title_only_above_others(tmp_path: Path, text: str, 
     with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
         library.index(words_only=True)
         assert [note.title for note in library.listing().notes] == [title]
+
+
+@parametrized("html-link")
+def test_html_links_are_links(library: Library, path: str, case: Case) -> None:
+    check(library, path, case)
 
 
 @parametrized("indented")

@@ -167,12 +167,13 @@ TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 
 def _add_inline_rules(md: MarkdownIt) -> None:
     """Let a parser recognize wikilinks and tags, and record each link's offset in `token.meta`."""
-    from markdown_it.rules_inline import image, link
+    from markdown_it.rules_inline import html_inline, image, link
 
     md.inline.ruler.before("link", "wikilink", _wikilink_rule)
     md.inline.ruler.before("link", "tag", _tag_rule)
     md.inline.ruler.at("link", _record_offset(link, "link_open"))
     md.inline.ruler.at("image", _record_offset(image, "image"))
+    md.inline.ruler.at("html_inline", _record_offset(html_inline, "html_inline"))
     helpers: Any = SimpleNamespace(**vars(md.helpers))
     helpers.parseLinkDestination = parse_link_destination
     md.helpers = helpers

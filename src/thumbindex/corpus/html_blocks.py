@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
 
+HTML_LINK = re.compile(r"<a\s", re.I)
+"""The beginning of an `<a>` tag with attributes."""
+
 _HEADING = re.compile(r"<h([1-6])(?=[\s>])(?:[^<>\"']|\"[^<\"]*+\"|'[^<']*+'){0,500}+>", re.I)
 _HEADING_TAG = re.compile(r"<(/?)h([1-6])(?=[\s>])[^<>]*+>", re.I)
 _RAW = re.compile(r"<(pre|script|style|textarea)\b.*?(?:</\1\s*>|\Z)", re.I | re.S)

@@ -8,11 +8,16 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.corpus.dialects import TAG_AFTER, add_dialects
-from thumbindex.corpus.html_blocks import add_html_headings, html_attribute
+from thumbindex.corpus.html_blocks import (
+    HTML_LINK,
+    add_html_headings,
+    html_attribute,
+    without_raw_text,
+)
 from thumbindex.corpus.links import (
     MARKDOWN_SUFFIXES,
     is_attachment,
@@ -31,15 +36,19 @@ if TYPE_CHECKING:
 _HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*(?:[:#.][^{}]*|/\*[^{}]*\*/\s*)\}\s*$|\s\^[\w-]+\s*$")
 # maximum characters parsed at once: in the worst case, the inline parser takes quadratic time
 _MAX_INLINE_CHARS = 5_000
+_MAX_LINK_TOKENS = 100  # of the text of `<a>`
 _MAX_INLINE_BRACKETS = 800  # per piece; nested brackets take quadratic time
 
 Environment = MutableMapping[str, Any]
 
 
 def read_inline(
-    md: MarkdownIt, content: str, line: int, env: Environment
+    md: MarkdownIt, content: str, line: int, env: Environment, *, only_html: bool = False
 ) -> tuple[list[Link], list[str]]:
-    """Return the links and tags of a paragraph, cell or heading that begins at `line` (from 1)."""
+    """Return the links and tags of a paragraph, cell or heading that begins at `line` (from 1).
+
+    In a block of HTML, only `<a>` is a link.
+    """
     links: list[Link] = []
     tags: list[str] = []
     for piece, first in _inline_pieces(content, line):
@@ -52,7 +61,7 @@ def read_inline(
         for index, token in enumerate(tokens):
             parsed_link = (
                 _read_link(tokens, index, first + bisect_right(ends, token.meta["offset"]))
-                if "offset" in token.meta
+                if "offset" in token.meta and (token.type == "html_inline" or not only_html)
                 else None
             )
             if parsed_link:
@@ -121,6 +130,8 @@ def _read_link(tokens: Sequence[Token], index: int, line: int) -> Link | None:
         return parse_wikilink(
             token.content, LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK, line
         )
+    if token.type == "html_inline":
+        return _read_html_link(tokens, index, line)
     if token.type == "image":
         embed = parse_destination(str(token.attrs["src"]), LinkKind.EMBED, token.content, line)
         return embed if embed and embed.target.lower().endswith(MARKDOWN_SUFFIXES) else None
@@ -131,6 +142,18 @@ def _read_link(tokens: Sequence[Token], index: int, line: int) -> Link | None:
     )
     return parse_destination(
         str(token.attrs["href"]), LinkKind.MARKDOWN, _visible_text(tokens[index + 1 : close]), line
+    )
+
+
+def _read_html_link(tokens: Sequence[Token], index: int, line: int) -> Link | None:
+    tag = tokens[index].content
+    href = html_attribute(tag, "href") if HTML_LINK.match(tag) else ""
+    if href.startswith("{") and not href.startswith(("{{", "{%")):  # an expression of JSX
+        return None
+    following = islice(tokens, index + 1, index + _MAX_LINK_TOKENS)
+    content = [*takewhile(lambda token: token.content[:3].lower() != "</a", following)]
+    return parse_destination(
+        href, LinkKind.MARKDOWN, " ".join(_visible_text(content).split()), line
     )
 
 
@@ -340,12 +363,19 @@ def parse_markdown(text: str, mdx: bool = False) -> ParsedMarkdown:
     tokens = md.parse(beginning, env)
     links: list[Link] = []
     tags: list[str] = []
-    for before, token in pairwise(tokens):
-        if token.type == "inline" and token.map and ("[" in token.content or "#" in token.content):
-            content = (
-                without_anchor(token.content) if before.type == "heading_open" else token.content
-            )
-            new_links, new_tags = read_inline(md, content, token.map[0] + 1, env)
+    for index, token in enumerate(tokens):
+        content, line = token.content, token.map[0] + 1 if token.map else 0
+        has_html_link = "<" in content and bool(HTML_LINK.search(content))
+        has_mark = has_html_link or "[" in content or "#" in content
+        if token.type == "html_block" and has_html_link:
+            html = without_raw_text(content)
+            links += read_inline(md, html, line, env, only_html=True)[0]
+        elif (
+            token.type == "inline" and line and ("[" in content or "#" in content or has_html_link)
+        ):
+            is_heading = tokens[index - 1].type == "heading_open"
+            content = without_anchor(content) if is_heading else content
+            new_links, new_tags = read_inline(md, content, line, env)
             links += new_links
             tags += new_tags
     heading_positions = [
