@@ -7,6 +7,7 @@ import pytest
 from folders import open_library, write_notes
 from thumbindex.library import Library
 from thumbindex.ports import Embedder
+from thumbindex.present.sentences import confidence_sentence
 
 OTHERS = {
     "zz/beds.md": "# Beds\n\nThe geese pond lies behind the tomatoes. Weeding is done at noon.",
@@ -254,6 +255,70 @@ def test_numbers_and_codes_are_found_with_and_without_separators(
     assert first(vault(NUMBERS), query) == path
 
 
+# ------------------------------------------------------------------ emoji and other symbols
+
+EMOJI = {
+    "log.md": "# Log\n\n- [ ] Call the plumber ⏫ 📅 2024-05-01\n- [x] Buy rope ✅ 2024-05-02",
+    "launch.md": "# Launch day\n\n🚀launch went well.",
+    "hearts.md": "# Valentine\n\nCards with ❤️ on them.",
+    "cheer.md": "# Cheer\n\nWell done 👍🏽",
+    "team.md": "# Team\n\nOur 👩‍💻 wrote it.",
+    "trip.md": "# Trip\n\nBy train through 🇩🇪 in May.",
+    "title.md": "# 🌱 Seedlings\n\nPots on the sill.",
+    "flag.md": "# Match\n\n🏴󠁧󠁢󠁳󠁣󠁴󠁿 beat them.",
+    "price.md": "# Price\n\n€40 for ½ of it.",
+    "math.md": "# Sets\n\nx ∈ A ∪ B",
+    "family.md": "# Family\n\nAll four: 👨‍👩‍👧‍👦",
+    "rocket_word.md": "# Rocket\n\nThe rocket is only a word here.",
+    "only.md": "🦩",
+    "entity.md": "# Entity\n\nA &#128030; on a leaf",
+    "frame.md": "# Frame\n\n```\n┌──┐\n└──┘\n```",
+    "stars.md": "# Review\n\n★★★☆ and a ☕",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("⏫", "log"),
+        ("✅", "log"),
+        ("🚀", "launch"),
+        ("❤", "hearts"),
+        ("❤️", "hearts"),
+        ("👍", "cheer"),
+        ("👍🏿", "cheer"),
+        ("👩‍💻", "team"),
+        ("🇩🇪", "trip"),
+        ("🇪🇩", ""),
+        ("🌱", "title"),
+        ("★", "stars"),
+        ("☕ ★", "stars"),
+        ("🚀 launch", "launch"),
+        ("🏴󠁧󠁢󠁳󠁣󠁴󠁿", "flag"),
+        ("€", "price"),
+        ("∈", "math"),
+        ("👨‍👩‍👧‍👦", "family"),
+        ("🦩", "only"),
+        ("🐞", "entity"),
+        ("🎃", ""),
+        ("👎🏽", ""),
+        ("🏽", ""),
+        ("┌", ""),
+    ],
+)
+def test_an_emoji_alone_finds_the_notes_that_have_it(vault: Open, query: str, path: str) -> None:
+    assert first(vault(EMOJI), query) == path
+
+
+def test_answer_says_which_emoji_no_note_has(vault: Open) -> None:
+    assert confidence_sentence(vault(EMOJI).query("🎃")) == "Nothing found: no note has 🎃."
+
+
+def test_emoji_and_filter_go_together(vault: Open) -> None:
+    answer = vault(EMOJI).query("🚀 path:launch.md")
+    assert [passage.path for passage in answer.passages] == ["launch.md"]
+
+
 @pytest.mark.parametrize(
     ("notes", "query", "marked"),
     [
@@ -261,6 +326,7 @@ def test_numbers_and_codes_are_found_with_and_without_separators(
         (NUMBERS, "DE89370400440532013000", ["DE89 3704 0044 0532 0130 00"]),
         (NUMBERS, "089/123-4567", ["0891234567"]),
         (APOSTROPHES, "dont feed", ["Don't", "feed"]),
+        (EMOJI, "🚀", ["🚀"]),
     ],
 )
 def test_other_spellings_are_marked(

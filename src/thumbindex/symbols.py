@@ -1,8 +1,9 @@
-"""Find numbers and codes that are written in groups."""
+"""Find what is no word: numbers and codes in groups, emoji, and runs of signs."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -92,3 +93,16 @@ def _without_separators(written: str) -> list[str]:
         and not _DATE.search(written)
     )
     return [joined] if is_code else []
+
+
+_SYMBOL = re.compile(
+    "[\U0001f1e6-\U0001f1ff]{2}"  # a flag
+    "|[^\\w\\s\x00-\x7f\u2500-\u259f]"  # no frames of tables
+)
+
+
+def symbols(text: str) -> list[str]:
+    """Return the emoji and other symbols of a text, without their variants and skin tones."""
+    if text.isascii():
+        return []
+    return [c for c in _SYMBOL.findall(text) if unicodedata.category(c[0]) in ("So", "Sm", "Sc")]

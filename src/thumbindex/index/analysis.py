@@ -21,7 +21,7 @@ from whoosh.lang.snowball.swedish import SwedishStemmer
 
 from thumbindex.language import INFLECTED_LANGUAGES, language_of_prose
 from thumbindex.model import BlockKind, Chunk, Document, Term
-from thumbindex.symbols import joined_codes
+from thumbindex.symbols import joined_codes, symbols
 from thumbindex.text import (
     STOP_WORDS,
     WORD_CACHE_SIZE,
@@ -124,12 +124,13 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
     sample = texts["body"][:_LANGUAGE_SAMPLE]
     detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((sample,))
     analyzed = _stemmed(texts, detected or language)
-    text = "\n".join((*chunk.heading_path, chunk.text))
-    if code := _code_terms(text):
-        # joined codes have no length, so that they do not change the scores of words
-        symbols = [code.joined for code in joined_codes(text)]
+    text = unescape_markdown("\n".join((*chunk.heading_path, chunk.text)))
+    code = _code_terms(text)
+    others = [*symbols(text), *(code.joined for code in joined_codes(text))]
+    if code or others:
+        # what is no word has no length, so that it does not change the scores of words
         return AnalyzedFields(
-            {**analyzed.fields, "code": (code + symbols, ())},
+            {**analyzed.fields, "code": (code + others, ())},
             {**analyzed.lengths, "code": len(code)},
         )
     return analyzed
@@ -181,7 +182,7 @@ def unstemmed_forms(word: str) -> tuple[str, ...]:
 
 def _code_terms(value: str) -> list[str]:
     """Return the folded words and identifiers in a text, and the parts of identifiers."""
-    return list(chain.from_iterable(map(_forms, code_tokens(unescape_markdown(value)))))
+    return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
@@ -259,10 +260,13 @@ def highlight_spans(
                 for stemmed, (next_word, *_) in zip(form, following, strict=True)
             ):
                 matches.append((start, following[-1][2]))
-    literals = [re.escape(t.text) for t in terms if not t.phrase and not t.text.isalnum()]
+    literals = [
+        rf"(?<!\w){re.escape(t.text)}(?!\w)" if words(t.text) else re.escape(t.text)
+        for t in terms
+        if not t.phrase and not t.text.isalnum()
+    ]
     if literals:
-        pattern = rf"(?<!\w)(?:{'|'.join(literals)})(?!\w)"
-        matches += (match.span() for match in re.finditer(pattern, text, re.IGNORECASE))
+        matches += (match.span() for match in re.finditer("|".join(literals), text, re.IGNORECASE))
     texts = {form.text for term in terms for form in (term, *term.forms)}
     matches += ((code.start, code.end) for code in joined_codes(text) if code.joined in texts)
     return tuple(_joined(matches))

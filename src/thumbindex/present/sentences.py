@@ -34,7 +34,8 @@ from thumbindex.model import (
     Verification,
     WhyReport,
 )
-from thumbindex.text import line_range, one_line, plural
+from thumbindex.symbols import symbols
+from thumbindex.text import line_range, one_line, plural, words
 
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -119,11 +120,11 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
             places = [f"{near.folder}: {near.path}:{near.start_line}" for near in answer.nearest]
         places_text = one_line(", ".join(places))
         nearest = f" Nearest, but probably no answer: {places_text}." if places_text else ""
-        reason = (
-            f"no note matches {conditions or 'the filters'}"
-            if is_unmet
-            else "no passage is close enough to this query"
-        )
+        reason = "no passage is close enough to this query"
+        if is_unmet:
+            reason = f"no note matches {conditions or 'the filters'}"
+        elif symbols(answer.query) and not words(answer.query):
+            reason = f"no note has {one_line(answer.query.strip())}"
         return f"Nothing found: {reason}.{restriction}{nearest}"
     warning = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return (

@@ -18,6 +18,7 @@ from thumbindex.ports import PHRASE_FIELDS, Catalog, KeywordIndex, Selection, Sn
 from thumbindex.query.match_names import find_by_name
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.understand import is_identifier, tokens
+from thumbindex.symbols import symbols
 from thumbindex.text import fold, words
 
 _OPERATOR = re.compile(
@@ -129,7 +130,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
         )
     )
     return _ParsedQuery(
-        remaining if words(remaining) else "" if applied else text,
+        remaining if words(remaining) or symbols(remaining) else "" if applied else text,
         tuple(applied),
         tuple(dict.fromkeys(unmet)),
     )

@@ -108,9 +108,9 @@ def search_vector(search: Search, tools: Tools) -> Search:
 
 
 def _is_found_code(search: Search, tools: Tools) -> bool:
-    """Return whether the query consists of numbers that the notes contain; models know no numbers.
+    """Return whether the query consists of symbols, and of numbers that the notes contain.
 
-    Codes that consist mostly of digits count as numbers.
+    Models know neither. Codes that consist mostly of digits count as numbers.
     """
     return not search.other_phrasings and all(
         2 * sum(map(str.isdigit, term.text)) > len(term.text)

@@ -12,6 +12,7 @@ from thumbindex.model import QueryKind, Term
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.spellings import apostrophe_spellings
 from thumbindex.query.stage import Search, Tools
+from thumbindex.symbols import symbols
 from thumbindex.text import (
     STOP_WORDS,
     fold,
@@ -120,7 +121,7 @@ def keyword_terms(text: str, stops: Mapping[str, float] = _ENGLISH_STOPS) -> tup
 def code_terms(
     text: str, whole_weight: float, stops: Mapping[str, float] = _ENGLISH_STOPS
 ) -> tuple[Term, ...]:
-    """Return whole identifiers, parts of identifiers, and plain words, each once.
+    """Return whole identifiers, parts of identifiers, plain words and symbols, each once.
 
     A whole identifier has the weight `whole_weight`. All parts of an identifier together weigh as
     much as a word.
@@ -138,6 +139,7 @@ def code_terms(
         # together, the parts must not outrank the whole
         for part in parts:
             weights[part] = max(weights.get(part, 0.0), 1.0 / len(parts))
+    weights |= dict.fromkeys(symbols(text), 1.0 if weights else whole_weight)
     return tuple(
         Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items()
     )
@@ -203,8 +205,11 @@ def kind_of(text: str, named: bool) -> QueryKind:
 
 
 def _is_factual(text: str) -> bool:
-    """Return whether a text contains an identifier, version, code, number or quoted phrase."""
-    if QUOTED.search(text) or re.search(r"`[^`]+`", text):
+    """Return whether a text contains an identifier, version, code, number or quoted phrase.
+
+    So does a text of symbols alone.
+    """
+    if QUOTED.search(text) or re.search(r"`[^`]+`", text) or (symbols(text) and not words(text)):
         return True
     # a year does not make a query factual, because it is mostly context
     return any(
