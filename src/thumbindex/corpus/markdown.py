@@ -370,9 +370,7 @@ def parse_markdown(text: str, mdx: bool = False) -> ParsedMarkdown:
         if token.type == "html_block" and has_html_link:
             html = without_raw_text(content)
             links += read_inline(md, html, line, env, only_html=True)[0]
-        elif (
-            token.type == "inline" and line and ("[" in content or "#" in content or has_html_link)
-        ):
+        elif token.type == "inline" and line and has_mark:
             is_heading = tokens[index - 1].type == "heading_open"
             content = without_anchor(content) if is_heading else content
             new_links, new_tags = read_inline(md, content, line, env)
