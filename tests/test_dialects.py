@@ -222,11 +222,60 @@ INDENTED = [
     ),
 ]
 
+SHORTCODES = [
+    Case(
+        "{{< code-toggle file=hugo >}}\n[[menus.main]]\n# comment\n[x](y.md)\n"
+        "{{< /code-toggle >}}\n\n[[a]]",
+        "",
+        "7 a",
+    ),
+    Case("{{< highlight toml >}}\n\n[[params]]\n\nkey\n---\n{{</ highlight >}}\n## H", "2 H:8"),
+    Case('See {{< fig title="[[x]] #t" >}} and {{% tip "[a](b.md)" %}} [[c]]', "", "1 c"),
+    Case(
+        '{% raw %}[[a]]{% endraw %}\n\n{% include "x.html" tag="#b" %}\n\n'
+        '{{ page.x | default: "c" }} #d',
+        "",
+        "1 a",
+        "d",
+    ),
+    Case(
+        "{% highlight ruby %}\na = [[1]]\n# comment\n{% endhighlight %}\n\n"
+        "{% code-block %}\n[[b]]\n{% endcode-block %}"
+    ),
+    Case(
+        "- item\n\n  {{< code >}}\n  [[a]]\n  {{< /code >}}\n\n  [[b]]\n\n"
+        "> {{< code >}}\n> [[c]]\n> {{< /code >}}",
+        "",
+        "7 b",
+    ),
+    Case('| {{< x "[[a]]" >}} | [[b]] |\n|---|---|\n', "", "1 b"),
+    Case(
+        "## Title {{< new-in 0.1 >}}\n\n{{% note %}}\n[[a]] #t\n{{% /note %}}",
+        "2 Title {{< new-in 0.1 >}}:1",
+        "4 a",
+        "t",
+    ),
+    Case("{{< details >}}\n# In\n\n[a](b.md)\n{{< /details >}}\n", "1 In:2", "4 b.md"),
+    Case('{{%\n  include "[[x]]"\n%}} then [[y]]', "", "3 y"),
+    # near misses: no closing tag, closes itself, macros of outliners, single braces
+    Case(
+        "{{< code-toggle config=build />}}\n\n[[a]]\n\n# H\n\n{{< code-toggle >}}\n"
+        "[[b]]\n{{< /code-toggle >}}",
+        "1 H:5",
+        "3 a",
+    ),
+    Case("{{< highlight >}}\n\n[[a]]\n\n# H", "1 H:5", "3 a"),
+    Case("{{embed [[page]]}} {{[[TODO]]}} {{query [[tag]]}}", "", "1 page; 1 TODO; 1 tag"),
+    Case("{ [[a]] } {[[b]]} {{ [[c]] {{", "", "1 a; 1 b; 1 c"),
+    Case("```\n{{< code >}}\n```\n\n[[a]]\n\n```\n{{< /code >}}\n```", "", "5 a"),
+]
+
 KINDS = {
     "formula": FORMULAS,
     "html-heading": HTML_HEADINGS,
     "html-link": HTML_LINKS,
     "indented": INDENTED,
+    "shortcode": SHORTCODES,
 }
 
 
@@ -317,4 +366,9 @@ def test_html_links_are_links(library: Library, path: str, case: Case) -> None:
 
 @parametrized("indented")
 def test_indented_bodies_are_markdown(library: Library, path: str, case: Case) -> None:
+    check(library, path, case)
+
+
+@parametrized("shortcode")
+def test_shortcodes_hold_no_links_or_tags(library: Library, path: str, case: Case) -> None:
     check(library, path, case)

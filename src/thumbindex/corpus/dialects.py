@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 
 def add_dialects(md: MarkdownIt) -> None:
-    """Let a parser recognize wikilinks, tags, formulas, admonitions and tabs."""
+    """Let a parser recognize wikilinks, tags, formulas, admonitions and shortcodes."""
     blocks: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     md.block.ruler.before("fence", "admonition", _admonition, blocks)
     md.block.ruler.before("fence", "formula", _formula_block, blocks)
+    md.block.ruler.before("fence", "code_shortcode", _code_shortcode, blocks)
     md.inline.ruler.before("escape", "formula", _formula)
+    md.inline.ruler.before("escape", "template_tag", _template_tag)
     _add_inline_rules(md)
 
 
@@ -216,6 +218,71 @@ def _tag_rule(state: StateInline, silent: bool) -> bool:
 
 
 # ------------------------------------------------------------------ tags of generators
+
+_TAG_ENDS = {"{{<": ">}}", "{{%": "%}}", "{%": "%}"}
+_MAX_TEMPLATE_TAG = 1_000
+_CODE_TAG = re.compile(
+    r"^[ \t>]*+\{(?:\{[<%]|%)-?[ \t]*+(?P<close>/|end)?+[ \t]*+(?P<name>[\w./-]++)[^{}\n]*+\}",
+    re.M,
+)
+_CODE_RANGES = "code_ranges"
+"""Key of the parser's `env`: lines of opening tags for code, mapped to those of closing tags."""
+
+
+def _template_tag(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] != "{":
+        return False
+    begin = state.src[state.pos : state.pos + 3]
+    close = _TAG_ENDS.get(begin) or _TAG_ENDS.get(begin[:2])
+    limit = min(state.posMax, state.pos + _MAX_TEMPLATE_TAG)
+    offset = state.src.find(close, state.pos + 2, limit) if close else -1
+    if close is None or offset < 0:
+        return False
+    if not silent:
+        state.push("template_tag", "", 0).content = state.src[state.pos : offset + len(close)]
+    state.pos = offset + len(close)
+    return True
+
+
+def _code_shortcode(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse a shortcode for code, such as `{{< highlight >}}`, up to its closing tag."""
+    first = state.bMarks[start] + state.tShift[start]
+    if not state.src.startswith(("{{<", "{{%", "{%"), first) or state.is_code_block(start):
+        return False
+    if _CODE_RANGES not in state.env:
+        state.env[_CODE_RANGES] = _find_code_ranges(state.src)
+    last = state.env[_CODE_RANGES].get(start, end)
+    if last >= end or state.sCount[last] < state.blkIndent:
+        return False
+    if not silent:
+        state.line = last + 1
+        block = state.push("code_shortcode", "", 0)
+        block.content = state.getLines(start, last + 1, state.blkIndent, True)
+        block.map = [start, last + 1]
+    return True
+
+
+def _find_code_ranges(text: str) -> dict[int, int]:
+    ranges: dict[int, int] = {}
+    opened: dict[str, int] = {}
+    line = position = 0
+    for tag in _CODE_TAG.finditer(text):
+        name = tag["name"]
+        if "code" not in name and "highlight" not in name:
+            continue
+        line += text.count("\n", position, tag.start())
+        position = tag.start()
+        if tag["close"]:
+            if name in opened:
+                ranges[opened.pop(name)] = line
+        elif not tag[0].endswith(("/>}", "/%}")):  # closes itself
+            # a fence in the tag protects its text itself, and has a language
+            following = text[tag.end() : tag.end() + 300].partition("\n")[2].lstrip(" \t\n>")
+            opened.pop(name, None)
+            if not following.startswith(("```", "~~~")):
+                opened[name] = line
+    return ranges
+
 
 _TAGGED_DESTINATION = re.compile(
     r"(?:\{\{[^{}\n]{0,300}+\}\}|\{%[^{}\n]{0,300}+\}|[^\s()<>{}\\])++"

@@ -275,6 +275,7 @@ _BLOCK_TYPES = {
     "html_block": (SplitMode.LINES, BlockKind.PROSE),
     "fence": (SplitMode.LINES, BlockKind.CODE),
     "code_block": (SplitMode.LINES, BlockKind.CODE),
+    "code_shortcode": (SplitMode.LINES, BlockKind.CODE),
     "hr": (SplitMode.RULE, BlockKind.PROSE),
 }
 

@@ -321,6 +321,7 @@ class _NoteRenderer(RendererHTML):
             "fence": self._code,
             "code_block": self._code,
             "html_block": self._code,
+            "code_shortcode": self._code,
             "softbreak": lambda _: "\n",
             "code_inline": lambda token: f"<code>{escape(token.content)}</code>",
             "table_open": lambda _: '<div class="scroll" tabindex="0"><table class="table">\n',
