@@ -255,6 +255,61 @@ def test_numbers_and_codes_are_found_with_and_without_separators(
     assert first(vault(NUMBERS), query) == path
 
 
+# ------------------------------------------------------------------ signs
+
+SIGNS = {
+    "js.md": "# Operators\n\nUse `??` for defaults, `=>` for arrows, `!==` to compare.",
+    "haskell.md": "# Binding\n\n```haskell\nmain = getLine >>= putStrLn\n```\n\nand `<$>` maps.",
+    "prose.md": "# Logic\n\nWrite a <-> b where both sides agree.",
+    "power.md": "# Power\n\n`**` raises in Python.",
+    "chain.md": "# Chaining\n\nWrite `user?.name` to be safe.",
+    "empty.md": "# Empty\n\nAn empty list is `[]`, the rest of a division `%`.",
+    "entity.md": "# Arrow\n\nWrite a -&gt; b for functions.",
+    "shell.md": "# Shell\n\n~~~sh\nmake && make install 2>&1 | tee log\n~~~\n",
+    "markup.md": "# Markup\n\n> ## Quoted\n\n**Bold** and ~~struck~~.\n\n---\n\n- [ ] open\n\n"
+    "| a | b |\n|---|---|\n| 1 | 2 |\n\n[a](b.md)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("=>", "js"),
+        ('"??"', "js"),
+        ("`!==`", "js"),
+        (">>=", "haskell"),
+        ("<$>", "haskell"),
+        ("<->", "prose"),
+        ("**", "power"),
+        ("?? =>", "js"),
+        ("?.", "chain"),
+        ("[]", "empty"),
+        ("%", "empty"),
+        ("->", "entity"),
+        ("&&", "shell"),
+        ("“>&”", "shell"),
+        ("---", ""),
+        ("~~", ""),
+        ("](", ""),
+        ("|---|", ""),
+        ("- [ ]", ""),
+        ("<=>", ""),
+        ("##", ""),
+    ],
+)
+def test_signs_alone_find_the_notes_that_use_them(vault: Open, query: str, path: str) -> None:
+    library = vault(SIGNS)
+    assert first(library, query) == path
+    if not path:
+        assert confidence_sentence(library.query(query)) == (
+            f"Nothing found: no note has `{query}` in code or between spaces."
+        )
+
+
+def test_signs_count_beside_words(vault: Open) -> None:
+    assert first(vault(SIGNS), "write ->") == "entity"
+
+
 # ------------------------------------------------------------------ emoji and other symbols
 
 EMOJI = {
@@ -327,6 +382,8 @@ def test_emoji_and_filter_go_together(vault: Open) -> None:
         (NUMBERS, "089/123-4567", ["0891234567"]),
         (APOSTROPHES, "dont feed", ["Don't", "feed"]),
         (EMOJI, "🚀", ["🚀"]),
+        (SIGNS, ">>=", [">>="]),
+        (SIGNS, "?.", ["?."]),
     ],
 )
 def test_other_spellings_are_marked(

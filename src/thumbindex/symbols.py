@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from thumbindex.text import fold
+from thumbindex.text import fold, words
 
 _SPACE = " \u00a0\u2007\u2009\u202f"
 _DASH = r"/\u2010-\u2013\u2212\uff0d_\-"  # and a slash
@@ -106,3 +106,50 @@ def symbols(text: str) -> list[str]:
     if text.isascii():
         return []
     return [c for c in _SYMBOL.findall(text) if unicodedata.category(c[0]) in ("So", "Sm", "Sc")]
+
+
+_SIGN = r"!#$%&*+\-./:<=>?@\\^|~"
+_CODE_TEXT = re.compile(r"`([^`]++)`")
+_SIGNS_AS_CODE = re.compile(r"` ?([^\w\s`]{1,8}+) ?`")
+_RUN = re.compile(rf"[{_SIGN}]{{2,}}+")
+_RUN_APART = re.compile(rf" [{_SIGN}](?<=\S .)[{_SIGN}]++(?!\S)")
+_MARKUP = re.compile(r" (?:[-:|]++|\*++|_++|#++|~++|=++|\.++|\$++|%++|\+++)")
+"""Dashes and markup, which may stand between spaces."""
+
+_MAX_SIGNS = 8
+_QUOTES = str.maketrans(dict.fromkeys("`\"'“”„‘’", " "))
+
+
+def sign_runs(markdown: str, is_code: bool) -> list[str]:
+    """Return the runs of signs in code and between spaces, such as `=>`, each once.
+
+    `is_code` is True if the whole text is code.
+    """
+    has_code = is_code or "`" in markdown
+    code = markdown if is_code else "\n".join(_CODE_TEXT.findall(markdown)) if has_code else ""
+    runs = {*_RUN.findall(code), *_runs_apart(markdown)}
+    runs.update(_SIGNS_AS_CODE.findall(markdown) if has_code else ())
+    return sorted(run for run in runs if len(run) <= _MAX_SIGNS)
+
+
+def _runs_apart(text: str) -> list[str]:
+    """Return the runs of signs between spaces, such as <->, but no dash and no markup."""
+    return [run[1:] for run in _RUN_APART.findall(text) if not _MARKUP.fullmatch(run)]
+
+
+def _is_signs(text: str) -> bool:
+    return 0 < len(text) <= _MAX_SIGNS and not any(c.isalnum() or c.isspace() for c in text)
+
+
+def typed_symbols(query: str) -> list[str]:
+    """Return the symbols of a query, and its signs between spaces.
+
+    If the query has words, its single signs and markup are left out.
+    """
+    text = query.translate(_QUOTES)
+    signs = (
+        _runs_apart(f"x {text}")
+        if words(query)
+        else [part for part in text.split() if part.isascii() and _is_signs(part)]
+    )
+    return list(dict.fromkeys((*symbols(query), *signs)))

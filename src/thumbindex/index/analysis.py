@@ -21,7 +21,7 @@ from whoosh.lang.snowball.swedish import SwedishStemmer
 
 from thumbindex.language import INFLECTED_LANGUAGES, language_of_prose
 from thumbindex.model import BlockKind, Chunk, Document, Term
-from thumbindex.symbols import joined_codes, symbols
+from thumbindex.symbols import joined_codes, sign_runs, symbols
 from thumbindex.text import (
     STOP_WORDS,
     WORD_CACHE_SIZE,
@@ -126,7 +126,8 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
     analyzed = _stemmed(texts, detected or language)
     text = unescape_markdown("\n".join((*chunk.heading_path, chunk.text)))
     code = _code_terms(text)
-    others = [*symbols(text), *(code.joined for code in joined_codes(text))]
+    others = symbols(text) + sign_runs(text, is_code=chunk.kind is BlockKind.CODE)
+    others += (code.joined for code in joined_codes(text))
     if code or others:
         # what is no word has no length, so that it does not change the scores of words
         return AnalyzedFields(

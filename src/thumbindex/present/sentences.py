@@ -34,7 +34,7 @@ from thumbindex.model import (
     Verification,
     WhyReport,
 )
-from thumbindex.symbols import symbols
+from thumbindex.symbols import symbols, typed_symbols
 from thumbindex.text import line_range, one_line, plural, words
 
 _BACKTICKS = re.compile(r"`{3,}")
@@ -125,6 +125,9 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
             reason = f"no note matches {conditions or 'the filters'}"
         elif symbols(answer.query) and not words(answer.query):
             reason = f"no note has {one_line(answer.query.strip())}"
+        elif typed_symbols(answer.query) and not words(answer.query):
+            signs = " ".join(typed_symbols(answer.query))
+            reason = f"no note has `{signs}` in code or between spaces"
         return f"Nothing found: {reason}.{restriction}{nearest}"
     warning = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return (

@@ -18,7 +18,7 @@ from thumbindex.ports import PHRASE_FIELDS, Catalog, KeywordIndex, Selection, Sn
 from thumbindex.query.match_names import find_by_name
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.understand import is_identifier, tokens
-from thumbindex.symbols import symbols
+from thumbindex.symbols import typed_symbols
 from thumbindex.text import fold, words
 
 _OPERATOR = re.compile(
@@ -130,10 +130,15 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
         )
     )
     return _ParsedQuery(
-        remaining if words(remaining) or symbols(remaining) else "" if applied else text,
+        remaining if words(remaining) or _has_symbols(remaining) else "" if applied else text,
         tuple(applied),
         tuple(dict.fromkeys(unmet)),
     )
+
+
+def _has_symbols(text: str) -> bool:
+    """Return whether a text has symbols or runs of signs. A single sign is punctuation."""
+    return any(len(signs) > 1 or not signs.isascii() for signs in typed_symbols(text))
 
 
 def _operators(text: str) -> Iterator[_Operator]:

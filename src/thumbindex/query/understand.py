@@ -12,7 +12,7 @@ from thumbindex.model import QueryKind, Term
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.spellings import apostrophe_spellings
 from thumbindex.query.stage import Search, Tools
-from thumbindex.symbols import symbols
+from thumbindex.symbols import typed_symbols
 from thumbindex.text import (
     STOP_WORDS,
     fold,
@@ -139,7 +139,7 @@ def code_terms(
         # together, the parts must not outrank the whole
         for part in parts:
             weights[part] = max(weights.get(part, 0.0), 1.0 / len(parts))
-    weights |= dict.fromkeys(symbols(text), 1.0 if weights else whole_weight)
+    weights |= dict.fromkeys(typed_symbols(text), 1.0 if weights else whole_weight)
     return tuple(
         Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items()
     )
@@ -209,7 +209,11 @@ def _is_factual(text: str) -> bool:
 
     So does a text of symbols alone.
     """
-    if QUOTED.search(text) or re.search(r"`[^`]+`", text) or (symbols(text) and not words(text)):
+    if (
+        QUOTED.search(text)
+        or re.search(r"`[^`]+`", text)
+        or (typed_symbols(text) and not words(text))
+    ):
         return True
     # a year does not make a query factual, because it is mostly context
     return any(
