@@ -47,8 +47,6 @@ PAYLOADS = {
 
 TEXTS = {
     "icon": "![dot](data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA=)",
-    "address": f"https://example.com/edit#code/{BYTES}",
-    "link with a long address": f"[open](https://example.com/?state={BYTES}) the sheet",
     "Chinese": "灯塔守护人每天早上爬上楼梯点亮灯火" * 400,
     "Thai": "ประภาคารตั้งอยู่ริมทะเลและส่องแสงทุกคืน" * 200,
     "table row": "| a | b |\n|---|---|\n|" + "cell|" * 1_500,
@@ -65,6 +63,11 @@ TEXTS = {
     "rules": "-" * 6_000 + "x",
 }
 
+ADDRESSES = {
+    "address": f"https://example.com/edit#code/{BYTES}",
+    "link with a long address": f"[open](https://example.com/?state={BYTES}) the sheet",
+}
+
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
@@ -75,7 +78,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         }
 
     root = tmp_path_factory.mktemp("payloads") / "vault"
-    write_notes(root, notes("payload", PAYLOADS) | notes("text", TEXTS))
+    write_notes(root, notes("payload", PAYLOADS) | notes("text", TEXTS | ADDRESSES))
     with open_library(root) as library:
         library.index()
         yield library
@@ -103,6 +106,14 @@ def test_text_that_looks_like_data_is_kept(library: Library, name: str) -> None:
     text = (library.folders[0][1] / path).read_text(encoding="utf-8")
     assert library.read(path).text == text.removesuffix("\n")
     assert len("".join(chunks(library, path))) > 0.9 * len(text) - 20
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_address_longer_than_a_chunk_is_read_but_not_searched(library: Library, name: str) -> None:
+    path = f"text/{name}.md"
+    text = (library.folders[0][1] / path).read_text(encoding="utf-8")
+    assert library.read(path).text == text.removesuffix("\n")
+    assert len("".join(chunks(library, path))) < 600
 
 
 def test_quotation_across_an_image_is_there(library: Library) -> None:

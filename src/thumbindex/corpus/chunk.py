@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, groupby, pairwise
 
+from thumbindex.corpus.cuts import cut_at_words, cut_sentences
 from thumbindex.corpus.markdown import Block, ParsedMarkdown, Region, SplitMode
-from thumbindex.corpus.source import SourceText, cut_at_words, cut_sentences
+from thumbindex.corpus.source import SourceText
 from thumbindex.model import BlockKind, Chunk, Section
 from thumbindex.settings import ChunkSettings
 
@@ -116,7 +117,8 @@ def _base_salience(
 class Fragment:
     """A piece of the source, before small pieces are merged into chunks.
 
-    `prefix` is the table header to repeat before the piece, or empty.
+    `prefix` is the table header to repeat before the piece, or empty. A piece is not merged over
+    the target of a link that is too long for a chunk.
     """
 
     start: int
@@ -124,6 +126,8 @@ class Fragment:
     kind: BlockKind
     language: str = ""
     prefix: str = ""
+    follows_target: bool = False
+    precedes_target: bool = False
 
     @property
     def size(self) -> int:
@@ -176,10 +180,8 @@ def _draft_chunks(
 def _heading_fragments(source: SourceText, region: Region, maximum: int) -> Iterator[Fragment]:
     span = source.trim(region.start, region.body.start)
     if span:
-        yield from (
-            Fragment(start, end, BlockKind.HEADING)
-            for start, end in cut_at_words(source, *span, maximum)
-        )
+        heading = Fragment(*span, BlockKind.HEADING)
+        yield from _parts(source, heading, cut_at_words(source.text, *span, maximum))
 
 
 # ------------------------------------------------------------------ blocks
@@ -214,15 +216,25 @@ def _cut(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
     elif block.split_mode is SplitMode.TABLE:
         yield from _cut_table(source, block, maximum)
     elif block.split_mode is SplitMode.PROSE:
-        yield from (
-            replace(fragment, start=a, end=b) for a, b in cut_sentences(source, *span, maximum)
-        )
+        yield from _parts(source, fragment, cut_sentences(source.text, *span, maximum))
     elif block.split_mode is SplitMode.UNPARSED:
-        yield from (
-            replace(fragment, start=a, end=b) for a, b in cut_at_words(source, *span, maximum)
-        )
+        yield from _parts(source, fragment, cut_at_words(source.text, *span, maximum))
     else:
         yield from _cut_lines(source, block, maximum)
+
+
+def _parts(
+    source: SourceText, fragment: Fragment, ranges: Iterable[tuple[int, int]]
+) -> Iterator[Fragment]:
+    """Yield the parts of a fragment. Only targets of long links are left out between ranges."""
+    parts = list(ranges)
+    before = [fragment.start, *(end for _, end in parts)]
+    after = [*(start for start, _ in parts), fragment.end]
+    gaps = [bool(source.text[a:b].strip()) for a, b in zip(before, after, strict=True)]
+    for (start, end), (follows, precedes) in zip(parts, pairwise(gaps), strict=True):
+        yield replace(
+            fragment, start=start, end=end, follows_target=follows, precedes_target=precedes
+        )
 
 
 def _cut_gap(
@@ -250,12 +262,15 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
                 fragment, end=_end_with_fence(source, fragment, block, end, last, maximum)
             )
         elif fragment:
+            is_code = block.kind is BlockKind.CODE
             for line in range(first, end):
                 if span := source.trim(line, line + 1):
-                    yield from (
-                        replace(fragment, start=a, end=b)
-                        for a, b in cut_at_words(source, *span, maximum)
-                    )
+                    fragment = Fragment(*span, block.kind, block.language)
+                    if fragment.size <= maximum:
+                        yield fragment
+                    else:
+                        parts = cut_at_words(source.text, *span, maximum, is_code=is_code)
+                        yield from _parts(source, fragment, parts)
 
 
 def _end_with_fence(
@@ -300,9 +315,8 @@ def _cut_table(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
         if row.size <= maximum:
             yield row
         else:
-            yield from (
-                Fragment(a, b, block.kind) for a, b in cut_at_words(source, start, end, maximum)
-            )
+            parts = cut_at_words(source.text, start, end, maximum)
+            yield from _parts(source, Fragment(start, end, block.kind), parts)
 
 
 # ------------------------------------------------------------------ small fragments
@@ -327,9 +341,11 @@ def merge_fragments(fragments: Iterable[Fragment], settings: ChunkSettings) -> l
 
 
 def _can_merge(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSettings) -> bool:
-    if _size([before[0], after[-1]]) > settings.child_max or (
-        before[0].prefix and not after[0].prefix
-    ):
+    if _size([before[0], after[-1]]) > settings.child_max:
+        return False
+    if before[-1].precedes_target or after[0].follows_target:
+        return False
+    if before[0].prefix and not after[0].prefix:
         return False  # a repeated table header may precede only rows of its table
     if min(_size(before), _size(after)) < settings.child_min:
         # tested first: collecting the kinds of many tiny fragments is slow

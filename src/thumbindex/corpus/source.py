@@ -1,4 +1,4 @@
-"""Remove comments and data from a note, with line numbers kept; cut text at words and sentences."""
+"""Remove comments and data from a note, with line numbers kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 from thumbindex.corpus.dialects import FORMULA, FORMULA_MARK
@@ -187,93 +186,3 @@ def _closing_offsets(marks: Sequence[re.Match[str]]) -> dict[int, tuple[int, int
             next_in_paragraph[mark[0]] = mark.end()
             next_anywhere = mark.end() if mark[0] == "%%" else next_anywhere
     return twins
-
-
-# ------------------------------------------------------------------ words and sentences
-
-_SENTENCE_END = re.compile(
-    r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n"
-)
-_BREAK = re.compile(r"[\s。！？]")
-_PHRASE = re.compile(r"[^,.;。？！]+[,.;。？！]?|[,.;。？！]")
-# maximum characters split at once, because the last resort is to split at every letter
-_MAX_SPLITTER_CHARS = 20_000
-
-
-def cut_at_words(
-    source: SourceText, start: int, end: int, maximum: int
-) -> Iterator[tuple[int, int]]:
-    """Cut a range into parts of at most `maximum` characters, between words if possible."""
-    while end - start > maximum:
-        part = source.text[start : start + maximum + 1]
-        space = max(part.rfind(" "), part.rfind("\t"), part.rfind("\n"))
-        cut = start + (space if space > maximum // 2 else maximum)
-        if size := len(source.text[start:cut].rstrip()):
-            yield start, start + size
-        start = cut
-        while start < end and source.text[start].isspace():
-            start += 1
-    if source.text[start:end].strip():
-        yield start, end
-
-
-def cut_sentences(
-    source: SourceText, start: int, end: int, maximum: int
-) -> Iterator[tuple[int, int]]:
-    """Cut a paragraph between sentences into parts of similar size, at most `maximum` long."""
-    for first, last in cut_at_words(source, start, end, _MAX_SPLITTER_CHARS):
-        part = source.text[first:last]
-        if not _BREAK.search(part):
-            yield from cut_at_words(source, first, last, maximum)
-            continue
-        even = len(part) // -(-len(part) // maximum)
-        # a multiple of 50, so that a small edit rarely moves the other cuts
-        size = -(-(even + maximum // 5) // 50) * 50
-        position = first
-        for text in split_sentences(part, min(maximum, size)):
-            position = source.text.index(text, position)  # skips white space
-            yield from cut_at_words(source, position, position + len(text), maximum)
-            position += len(text)
-
-
-def split_sentences(text: str, size: int) -> list[str]:
-    """Split a text between sentences into parts of at most `size` characters.
-
-    Longer sentences are split at phrases, words or letters. The result is the same as that of
-    LlamaIndex's SentenceSplitter, which is slow to import.
-    """
-    packed = [""]
-    for unit in _split_units(text, size):
-        if packed[-1] and len(packed[-1]) + len(unit) > size:
-            packed.append("")
-        packed[-1] += unit
-    return [part for part_text in packed if (part := part_text.strip())]
-
-
-def _split_units(text: str, size: int) -> Iterator[str]:
-    """Split a text only as finely as needed for each piece to have at most `size` characters."""
-    if len(text) <= size:
-        yield text
-        return
-    for split in (
-        partial(_split_before, "\n\n\n"),
-        sentence_list,
-        _PHRASE.findall,
-        partial(_split_before, " "),
-        list,
-    ):
-        if len(parts := split(text)) > 1:
-            for part in parts:
-                yield from _split_units(part, size)
-            return
-
-
-def _split_before(separator: str, text: str) -> list[str]:
-    first, *others = text.split(separator)
-    return [*([first] if first else []), *(f"{separator}{other}" for other in others)]
-
-
-def sentence_list(text: str) -> list[str]:
-    """Return the sentences of a text, each with the white space after it."""
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-    return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True) if a < b]
