@@ -178,7 +178,9 @@ TAGGED = {
     ],
 )
 def test_tag_is_found_with_its_marks(library: Library, query: str, path: str) -> None:
-    assert [passage.path for passage in library.query(query).passages] == [path]
+    answer = library.query(query)
+    fields = [filter_.field for filter_ in answer.filters]
+    assert ([p.path for p in answer.passages], fields) == ([path], ["tag"])
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,13 @@ def combining_mark() -> str:
 
 
 @lru_cache(maxsize=1)
+def tag_name() -> str:
+    """Return the pattern of a tag without its `#`: letters, digits, `_-/`, marks and emoji."""
+    emoji = r"\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d"
+    return rf"(?:[\w/\-{emoji}]|{combining_mark()})+"
+
+
+@lru_cache(maxsize=1)
 def _marked_word() -> re.Pattern[str]:
     """Return the pattern of a word with marks, outside the scripts of `CJK`."""
     inside = rf"[{_IGNORED}]|{_NON_JOINER}|['’{_APOSTROPHES}](?=[^\W_])|{combining_mark()}"

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from thumbindex.text import tag_name
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -175,7 +178,6 @@ def _admonition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 # ------------------------------------------------------------------ wikilinks and tags
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
-_TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 
 
@@ -216,10 +218,15 @@ def _wikilink_rule(state: StateInline, silent: bool) -> bool:
     return True
 
 
+@lru_cache(maxsize=1)
+def _tag() -> re.Pattern[str]:
+    return re.compile(f"#({tag_name()})")
+
+
 def _tag_rule(state: StateInline, silent: bool) -> bool:
     if state.src[state.pos] != "#" or (state.pos and state.src[state.pos - 1] not in TAG_AFTER):
         return False
-    match = _TAG.match(state.src, state.pos, state.posMax)
+    match = _tag().match(state.src, state.pos, state.posMax)
     name = match[1].strip("/") if match else ""
     if match is None or not name.strip("0123456789/-_"):
         return False

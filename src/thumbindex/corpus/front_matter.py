@@ -34,7 +34,7 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 # YAML reads these as comments, but the author meant tags
 _UNQUOTED_TAGS = re.compile(
-    r"^([ \t]*+(?:tags?:|-)[ \t]++)(#[\w/-]++(?:[ \t,]++#[\w/-]++)*+)[ \t]*+$", re.M | re.I
+    r"^([ \t]*+(?:tags?:|-)[ \t]++)(#[^\s,#]++(?:[ \t,]++#[^\s,#]++)*+)[ \t]*+$", re.M | re.I
 )
 # YAML parses `[[Note]]` as a list in a list, but the author meant a wikilink
 _UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")

@@ -56,8 +56,8 @@ def omit_payloads(text: str, mark: Callable[[Payload], str] = Payload.mark) -> s
     return "".join((*parts, text[position:])) if parts else text
 
 
-_OPENING_FENCE = re.compile(r"(?:^|\n)[ \t>]*(?:`{3,}|~{3,})[^`\n]{0,200}\n[ \t>]*\Z")
-_CLOSING_FENCE = re.compile(r"[ \t]*\n[ \t>]*(?:`{3,}|~{3,})[ \t]*(?=\n|\Z)")
+_OPENING_FENCE = re.compile(r"(?:^|\n)[ \t>]*+(?:`{3,}+|~{3,}+)[^`\n]{0,200}+\n[ \t>]*+\Z")
+_CLOSING_FENCE = re.compile(r"[ \t]*+\n[ \t>]*+(?:`{3,}+|~{3,}+)[ \t]*+(?=\n|\Z)")
 
 
 def _with_fences(text: str, payload: Payload) -> Payload:

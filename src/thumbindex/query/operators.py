@@ -19,7 +19,7 @@ from thumbindex.query.match_names import find_by_name
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.understand import is_identifier, tokens
 from thumbindex.symbols import typed_symbols
-from thumbindex.text import fold, words
+from thumbindex.text import fold, tag_name, words
 
 _OPERATOR = re.compile(
     r"`[^`]*`|\[\[[^\[\]]*\]\]"  # code and links stay as they are
@@ -27,7 +27,6 @@ _OPERATOR = re.compile(
     r'(?:["“„＂](?P<phrase>[^"“”„＂]+)["”“＂](?![^\s).,;:!?])|(?P<value>[^\s"“”„＂`]+))',
     re.IGNORECASE,
 )
-_TAG = re.compile(r"#?([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _WORD = re.compile(r"[^\W\d_][^\W\d_'’-]+(?:-[^\W\d_]+)*")
 _CODE = re.compile(r"[$<>{}=|\\]")
 """A symbol that marks a text as code, such as `=`."""
@@ -150,7 +149,7 @@ def _operators(text: str) -> Iterator[_Operator]:
         value = phrase or bare
         field: FilterField | None = None
         if match["hash"] or (match["field"] or "").lower() == "tag":
-            tag = _TAG.fullmatch(value)
+            tag = re.fullmatch(f"#?({tag_name()})", value)
             if tag and tag[1].strip("0123456789/-_"):
                 field, value = "tag", tag[1].strip("/")
         elif match["field"]:
