@@ -414,6 +414,39 @@ def _required_characters(match: re.Match[str]) -> str:
     return ""
 
 
+# ------------------------------------------------------------------ characters
+
+_EXTENDING = re.compile(
+    "[\u200c\u200d"  # joiners
+    "\u1160-\u11ff\ud7b0-\ud7ff\udc00-\udfff"  # ends of Korean syllables, low surrogates
+    "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"  # parts of emoji
+)
+_VIRAMA = 9  # combining class of the sign that joins two letters in the scripts of India
+_MAX_CHARACTER = 40  # a character of more code points may be cut
+
+
+def character_start(text: str, start: int, offset: int) -> int:
+    """Return the last offset up to `offset` that is not inside a character as users see it."""
+    if text.isascii():
+        return offset
+    earliest = max(start, offset - _MAX_CHARACTER)
+    offsets = range(offset, earliest, -1)
+    return next((cut for cut in offsets if not _is_in_character(text, start, cut)), offset)
+
+
+def _is_in_character(text: str, start: int, offset: int) -> bool:
+    before, after = text[offset - 1], text[offset]
+    if unicodedata.category(after)[0] == "M" or _EXTENDING.match(after):
+        return True
+    if before == "\u200d" or unicodedata.combining(before) == _VIRAMA:
+        return True
+    before_flag = offset
+    while before_flag > start and "\U0001f1e6" <= text[before_flag - 1] <= "\U0001f1ff":
+        before_flag -= 1
+    is_flag_letter = "\U0001f1e6" <= after <= "\U0001f1ff"
+    return is_flag_letter and (offset - before_flag) % 2 == 1
+
+
 # ------------------------------------------------------------------ text for display
 
 

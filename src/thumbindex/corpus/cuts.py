@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from thumbindex.text import CJK
+from thumbindex.text import CJK, character_start
 
 _Range = tuple[int, int]
 
@@ -201,7 +200,7 @@ def _pack(
         if not is_prose and begin == first > start:
             begin += _indent(text, first, end)
         while is_too_long and end - begin > size:
-            cut = _character_start(text, begin, begin + size)
+            cut = character_start(text, begin, begin + size)
             yield from _trimmed(text, begin, cut, is_prose)
             begin = end if "://" in text[first:cut] else cut
     yield from _trimmed(text, begin, end, is_prose)
@@ -214,36 +213,3 @@ def _trimmed(text: str, start: int, end: int, is_prose: bool) -> Iterator[_Range
 
 def _indent(text: str, start: int, end: int) -> int:
     return end - start - len(text[start:end].lstrip())
-
-
-# ------------------------------------------------------------------ characters
-
-_EXTENDING = re.compile(
-    "[\u200c\u200d"  # joiners
-    "\u1160-\u11ff\ud7b0-\ud7ff\udc00-\udfff"  # ends of Korean syllables, low surrogates
-    "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"  # parts of emoji
-)
-_VIRAMA = 9  # combining class of the sign that joins two letters in the scripts of India
-_MAX_CHARACTER = 40  # a character of more code points may be cut
-
-
-def _character_start(text: str, start: int, offset: int) -> int:
-    """Return the last offset up to `offset` that is not inside a character as users see it."""
-    if text.isascii():
-        return offset
-    earliest = max(start, offset - _MAX_CHARACTER)
-    offsets = range(offset, earliest, -1)
-    return next((cut for cut in offsets if not _is_in_character(text, start, cut)), offset)
-
-
-def _is_in_character(text: str, start: int, offset: int) -> bool:
-    before, after = text[offset - 1], text[offset]
-    if unicodedata.category(after)[0] == "M" or _EXTENDING.match(after):
-        return True
-    if before == "\u200d" or unicodedata.combining(before) == _VIRAMA:
-        return True
-    before_flag = offset
-    while before_flag > start and "\U0001f1e6" <= text[before_flag - 1] <= "\U0001f1ff":
-        before_flag -= 1
-    is_flag_letter = "\U0001f1e6" <= after <= "\U0001f1ff"
-    return is_flag_letter and (offset - before_flag) % 2 == 1

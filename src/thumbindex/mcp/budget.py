@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from thumbindex.model import Passage
@@ -25,7 +23,7 @@ from thumbindex.present.best_lines import (
     matched_lines,
     matched_part,
 )
-from thumbindex.text import text_digest
+from thumbindex.text import character_start, text_digest
 
 MIN_TEXT_TOKENS = 40
 """If the budget has fewer tokens left than this, a text is left out instead of being cut."""
@@ -37,7 +35,7 @@ _COUNTED_CHARS = 4_000
 """The tokens of a longer text are estimated from this many characters at its beginning."""
 
 _MAX_BACK = 100
-"""Maximum characters by which a cut in a line moves back to the end of a word or character."""
+"""Maximum characters by which a cut in a line moves back to the end of a word."""
 
 CountTokens = Callable[[str], int]
 """Function that counts a text's tokens."""
@@ -226,20 +224,9 @@ def _fitting_length(line: str, room: int, size: CountTokens) -> int:
 
 
 def _good_cut(line: str, length: int) -> int:
-    """Return a place to cut, close before `length`: behind a space, or before a whole character.
-
-    A letter keeps its accents, and an emoji its parts.
-    """
-    cuts = range(length, max(1, length - _MAX_BACK), -1)
-    spaces = (cut for cut in cuts if line[cut - 1] == " ")
-    whole = (cut for cut in cuts if not _continues_character(line, cut))
-    return next(chain(spaces, whole), max(1, length))
-
-
-def _continues_character(line: str, at: int) -> bool:
-    # an emoji's color is Sk, and the joiner between emoji is Cf
-    is_part = unicodedata.category(line[at]) in {"Mn", "Mc", "Me", "Sk", "Cf"}
-    return is_part or line[at - 1] == "\u200d"
+    """Return a place to cut, close before `length`: behind a space, or before a whole character."""
+    behind_space = line.rfind(" ", max(1, length - _MAX_BACK), length) + 1
+    return behind_space or max(1, character_start(line, 0, length))
 
 
 def line_counter(size: CountTokens) -> CountTokens:
