@@ -1,12 +1,9 @@
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.corpus.chunk import cut_blocks
-from thumbindex.corpus.cuts import cut_at_words, cut_sentences, sentence_list, split_sentences
+from thumbindex.corpus.cuts import cut_at_words, cut_sentences
 from thumbindex.corpus.markdown import parse_markdown
 from thumbindex.corpus.source import SourceText, line_starts
 
@@ -106,42 +103,3 @@ def test_cutting_loses_only_white_space(text: str, maximum: int) -> None:
 def test_a_long_line_is_cut_in_linear_time(kind: str) -> None:
     text = "lorem ipsum. " * 20_000 if kind == "prose" else "x" * 260_000
     assert len(pieces(text, 500)) >= 520
-
-
-PARTS = [
-    "Short.",
-    "A longer sentence stands here! ",
-    "Ünï çodé? ",
-    "no end ",
-    "\n",
-    "\n\n",
-    "\n\n\n",
-    " ",
-    "x" * 60,
-    "E.g. this. ",
-    "one, two; 三。",
-]
-SENTENCES = st.lists(st.sampled_from(PARTS), max_size=25)
-
-
-@given(SENTENCES, st.sampled_from([70, 100, 150]))
-def test_sentences_are_packed_like_llama_index(sentences: list[str], size: int) -> None:
-    from llama_index.core.node_parser import SentenceSplitter
-
-    text = " ".join(sentences)
-    splitter = SentenceSplitter(
-        chunk_size=size,
-        chunk_overlap=0,
-        tokenizer=str,
-        chunking_tokenizer_fn=sentence_list,
-        secondary_chunking_regex=r"(?s).+?(?:[,.;](?=\s)|[。？！]|\Z)",
-    )
-    assert split_sentences(text, size) == (splitter.split_text(text) if text else [])
-
-
-def test_long_sentence_is_cut_without_importing_llama_index() -> None:
-    program = (
-        "import sys; from thumbindex.corpus import cuts; cuts.split_sentences('word, ' * 500, "
-        "50); sys.exit('llama_index' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -126,23 +126,6 @@ def cut_sentences(text: str, start: int, end: int, maximum: int) -> Iterator[_Ra
             yield from _pack(text, units, size, maximum, is_prose=True)
 
 
-def split_sentences(text: str, size: int) -> list[str]:
-    """Split a text between sentences into parts of at most `size` characters.
-
-    The result is the same as that of LlamaIndex's SentenceSplitter, which is slow to import, but
-    a link or token is split only if it is longer than `size`.
-    """
-    links = _find_links(text, 0, len(text), size)
-    units = _split(text, 0, len(text), size, size, _AT_SENTENCES, links)
-    return [text[first:last] for first, last in _pack(text, units, size, size, is_prose=True)]
-
-
-def sentence_list(text: str) -> list[str]:
-    """Return the sentences of a text, each with the white space after it."""
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-    return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True) if a < b]
-
-
 def _without(targets: Sequence[_Range], start: int, end: int) -> Iterator[_Range]:
     """Yield the parts of a range that are outside the targets."""
     offsets = [start, *(offset for target in targets for offset in target), end]
