@@ -117,8 +117,7 @@ def _base_salience(
 class Fragment:
     """A piece of the source, before small pieces are merged into chunks.
 
-    `prefix` is the table header to repeat before the piece, or empty. A piece is not merged over
-    the target of a link that is too long for a chunk.
+    `prefix` is the table header to repeat before the piece, or empty.
     """
 
     start: int
@@ -126,8 +125,6 @@ class Fragment:
     kind: BlockKind
     language: str = ""
     prefix: str = ""
-    follows_target: bool = False
-    precedes_target: bool = False
 
     @property
     def size(self) -> int:
@@ -143,6 +140,9 @@ class DraftChunk:
     start: int  # offset of the headings directly above, or of the fragment if there are none
     headings: tuple[str, ...]  # heading path without the title
     position: int  # of the chunk under its heading, from 0
+
+
+_TARGET = re.compile(r"\]\(|\]\[|\[\[")
 
 
 def _draft_chunks(
@@ -161,8 +161,15 @@ def _draft_chunks(
             heading_start = source.starts[region.start]
         fragments: list[Fragment] = []
         if region.body.start < region.body.end:
-            pieces = cut_blocks(source, region.body, settings.child_max)
-            fragments = merge_fragments(pieces, settings)
+            pieces = list(cut_blocks(source, region.body, settings.child_max))
+            # a target of a link that was left out stays between two chunks
+            after_targets = [
+                n
+                for n, (before, after) in enumerate(pairwise(pieces), 1)
+                if _TARGET.search(source.text, before.end, after.start)
+            ]
+            for first, last in pairwise([0, *after_targets, len(pieces)]):
+                fragments += merge_fragments(pieces[first:last], settings)
         if (
             not fragments
             and region.level
@@ -181,7 +188,7 @@ def _heading_fragments(source: SourceText, region: Region, maximum: int) -> Iter
     span = source.trim(region.start, region.body.start)
     if span:
         heading = Fragment(*span, BlockKind.HEADING)
-        yield from _parts(source, heading, cut_at_words(source.text, *span, maximum))
+        yield from _parts(heading, cut_at_words(source.text, *span, maximum))
 
 
 # ------------------------------------------------------------------ blocks
@@ -216,25 +223,15 @@ def _cut(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
     elif block.split_mode is SplitMode.TABLE:
         yield from _cut_table(source, block, maximum)
     elif block.split_mode is SplitMode.PROSE:
-        yield from _parts(source, fragment, cut_sentences(source.text, *span, maximum))
+        yield from _parts(fragment, cut_sentences(source.text, *span, maximum))
     elif block.split_mode is SplitMode.UNPARSED:
-        yield from _parts(source, fragment, cut_at_words(source.text, *span, maximum))
+        yield from _parts(fragment, cut_at_words(source.text, *span, maximum))
     else:
         yield from _cut_lines(source, block, maximum)
 
 
-def _parts(
-    source: SourceText, fragment: Fragment, ranges: Iterable[tuple[int, int]]
-) -> Iterator[Fragment]:
-    """Yield the parts of a fragment. Only targets of long links are left out between ranges."""
-    parts = list(ranges)
-    before = [fragment.start, *(end for _, end in parts)]
-    after = [*(start for start, _ in parts), fragment.end]
-    gaps = [bool(source.text[a:b].strip()) for a, b in zip(before, after, strict=True)]
-    for (start, end), (follows, precedes) in zip(parts, pairwise(gaps), strict=True):
-        yield replace(
-            fragment, start=start, end=end, follows_target=follows, precedes_target=precedes
-        )
+def _parts(fragment: Fragment, ranges: Iterable[tuple[int, int]]) -> Iterator[Fragment]:
+    return (replace(fragment, start=start, end=end) for start, end in ranges)
 
 
 def _cut_gap(
@@ -270,7 +267,7 @@ def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
                         yield fragment
                     else:
                         parts = cut_at_words(source.text, *span, maximum, is_code=is_code)
-                        yield from _parts(source, fragment, parts)
+                        yield from _parts(fragment, parts)
 
 
 def _end_with_fence(
@@ -316,7 +313,7 @@ def _cut_table(source: SourceText, block: Block, maximum: int) -> Iterator[Fragm
             yield row
         else:
             parts = cut_at_words(source.text, start, end, maximum)
-            yield from _parts(source, Fragment(start, end, block.kind), parts)
+            yield from _parts(Fragment(start, end, block.kind), parts)
 
 
 # ------------------------------------------------------------------ small fragments
@@ -342,8 +339,6 @@ def merge_fragments(fragments: Iterable[Fragment], settings: ChunkSettings) -> l
 
 def _can_merge(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSettings) -> bool:
     if _size([before[0], after[-1]]) > settings.child_max:
-        return False
-    if before[-1].precedes_target or after[0].follows_target:
         return False
     if before[0].prefix and not after[0].prefix:
         return False  # a repeated table header may precede only rows of its table
