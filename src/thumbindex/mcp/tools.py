@@ -86,7 +86,10 @@ _READ_INPUT: _Schema = {
         "description": "Paths, citations or passage ids, e.g. a.md#Setup, b.md:12-40",
     },
     "heading": {"type": "string", "description": "Only this section (one path)"},
-    "lines": {"type": "string", "description": "Only these lines, e.g. 12-40, 7:901-9 (one path)"},
+    "lines": {
+        "type": "string",
+        "description": "Only these lines, e.g. 12-40, or 7:901-9 from character 901 (one path)",
+    },
     "folder": _FOLDER,
 }
 
@@ -159,8 +162,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "read",
         "title": "Read notes",
-        "description": "Read up to 20 notes, sections or line ranges, e.g. the text around a "
-        "passage.",
+        "description": "Read notes, sections or lines, e.g. around a passage.",
         "inputSchema": _closed_object(_READ_INPUT, "path"),
         "outputSchema": _object(
             {"path": _STRING, "text": _STRING, "rest": {"type": "object"}, "notes": _ARRAY}
