@@ -15,7 +15,7 @@ _Range = tuple[int, int]
 _SENTENCE_END = re.compile(
     r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n"
 )
-# a Chinese, Japanese or Korean letter may be cut from any letter beside it
+# Chinese, Korean, Thai and other letters of `CJK` may be cut from any letter beside them
 _LETTER = re.compile(rf"(?<=[{CJK}])(?=\w)|(?<=\w)(?=\w)(?=[{CJK}])")
 
 _SIGN = r"[!-/:-@\[\]^`{-~]"
