@@ -495,7 +495,7 @@ class Lines(NamedTuple):
     character: int = 1
 
     @property
-    def start(self) -> int | str:
+    def first_place(self) -> int | str:
         """The first line, as `3:2001` if the range begins inside that line."""
         return self.first if self.character == 1 else f"{self.first}:{self.character}"
 

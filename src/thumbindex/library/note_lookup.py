@@ -71,7 +71,7 @@ class FoundNote:
     fragment: str | None = None  # the requested heading, block or anchor
     lines: Lines | None = None  # the cited lines
     kind: NameKind = NameKind.PATH
-    text: str = ""  # of the passage, if an id or address was given
+    passage_text: str = ""  # if an id or address was given
 
 
 class NoteLookup:
@@ -405,7 +405,7 @@ def _current_passages(note: FoundNote) -> Iterator[tuple[str, FoundNote]]:
     """Yield the digest and passage of each current section of a note."""
     for section in read_sections(note):
         lines = Lines(section.start_line, section.end_line)
-        yield text_digest(section.text), replace(note, lines=lines, text=section.text)
+        yield text_digest(section.text), replace(note, lines=lines, passage_text=section.text)
 
 
 # ------------------------------------------------------------------ completion

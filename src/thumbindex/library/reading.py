@@ -158,8 +158,8 @@ def read_named(note: FoundNote) -> Excerpt:
     """Return the passage, lines or heading that `note` names, or else the whole document."""
     lines = note.lines
     excerpt = read_excerpt(note, None if lines else note.fragment, lines and lines[:2])
-    if note.text:
-        return _passage_inside(excerpt, note.text)
+    if note.passage_text:
+        return _passage_inside(excerpt, note.passage_text)
     length = len(excerpt.text.partition("\n")[0])
     if lines and length > _LONG_LINE and length >= lines.character:
         return excerpt.part(lines.character - 1, len(excerpt.text))

@@ -88,7 +88,7 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
     }
     ranges = [Lines(item.start_line, item.end_line, item.start_character) for item in excerpts]
     citations = [
-        f"{item.path}:{lines.start}-{lines.last}"
+        f"{item.path}:{lines.first_place}-{lines.last}"
         for item, lines in zip(excerpts, ranges, strict=True)
     ]
     overhead = size(compact_json(failed)) + size(compact_json(citations))

@@ -98,7 +98,7 @@ def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
     rest = excerpt.rest
     return {
         **{name: getattr(excerpt, name) for name in place},
-        **({"rest": {"start_line": rest.start, "end_line": rest.last}} if rest else {}),
+        **({"rest": {"start_line": rest.first_place, "end_line": rest.last}} if rest else {}),
         **({"flagged": warnings} if warnings else {}),
     }
 

@@ -315,7 +315,8 @@ def rest_sentence(excerpt: Excerpt) -> str:
     if (rest := excerpt.rest) is None:
         return ""
     cut = "cut here" if rest.character == 1 else f"line {rest.first} is cut here"
-    lines = f"line {rest.start}" if rest.first == rest.last else f"lines {rest.start}-{rest.last}"
+    first = rest.first_place
+    lines = f"line {first}" if rest.first == rest.last else f"lines {first}-{rest.last}"
     return f"({cut}: continue with {lines})"
 
 
