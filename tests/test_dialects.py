@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from folders import open_library, write_notes
+from thumbindex.errors import UsageError
 from thumbindex.library import Library
 
 
@@ -372,3 +373,26 @@ def test_indented_bodies_are_markdown(library: Library, path: str, case: Case) -
 @parametrized("shortcode")
 def test_shortcodes_hold_no_links_or_tags(library: Library, path: str, case: Case) -> None:
     check(library, path, case)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{{< highlight html >}}", "{{< /highlight >}}"),
+        ("{% raw %}\n{{% code %}}", "{{% /code %}}\n{% endraw %}"),
+        ("- item\n\n  {% highlight js %}", "  {% endhighlight %}"),
+    ],
+)
+def test_code_in_shortcodes_has_no_comments_or_anchors(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    code = "  <!-- plum -->\n  %% pear %%\n  <a id=fig>\n  x ^quince"
+    text = f"{before}\n{code}\n{after}\n\n<!-- lime -->\n"
+    with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
+        library.index(words_only=True)
+        (note,) = library.all_notes()
+        for place in ("fig", "^quince"):
+            with pytest.raises(UsageError):
+                library.read("n.md", heading=place)
+    indexed = " ".join(note.texts)
+    assert [w for w in ("plum", "pear", "lime") if w in indexed] == ["plum", "pear"]

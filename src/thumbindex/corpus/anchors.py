@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from thumbindex.corpus.markdown import block_tokens
+from thumbindex.corpus.markdown import CODE_TYPES, block_tokens
 
 _BLOCK_ID = re.compile(r"(?:^|[\s>])\^([\w-]+)\s*$")
 _EXPLICIT_ID = re.compile(r"\{[\s:/*]*#([^\s{}*/]+)[^{}]*\}\s*$")
@@ -64,7 +64,7 @@ def _block_tree(text: str, total: int, mdx: bool) -> _Block:
     for token in block_tokens(text, mdx):
         if token.nesting < 0:
             block = block.parent or root
-        elif token.nesting or token.type in {"fence", "code_block", "html_block"}:
+        elif token.nesting or token.type in {*CODE_TYPES, "html_block"}:
             start, end = token.map or (block.start, block.end)
             inner = _Block(token.type.removesuffix("_open"), start, end, block)
             block.children.append(inner)
@@ -76,7 +76,7 @@ def _block_of_id(root: _Block, n: int, lines: Sequence[str]) -> _Block | None:
     """Return the block that the id in line `n` (from 0) belongs to; None in code."""
     block = root.at(n)
     parent = block.parent
-    if parent is None or block.type in {"fence", "code_block"}:
+    if parent is None or block.type in CODE_TYPES:
         return None
     if block.type == "heading":
         return block
@@ -144,7 +144,7 @@ def find_html_ids(text: str, mdx: bool = False) -> dict[str, tuple[int, int]]:
     root = _block_tree(text, len(lines), mdx) if tags else _Block("root", 0, 0)
     ranges: dict[str, tuple[int, int]] = {}
     for n, html_ids in tags:
-        if root.at(n).type in {"fence", "code_block"}:
+        if root.at(n).type in CODE_TYPES:
             continue
         following = range(n, min(n + _MAX_LINES_BELOW_TAG, len(lines)))
         line = next((k for k in following if _TAGS.sub("", lines[k]).strip()), n)

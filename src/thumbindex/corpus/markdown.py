@@ -260,7 +260,7 @@ def is_mdx(path: str) -> bool:
     return path.lower().endswith(".mdx")
 
 
-CODE_TYPES = frozenset({"fence", "code_block"})
+CODE_TYPES = frozenset({"fence", "code_block", "code_shortcode"})
 """Types of tokens that are code."""
 
 _BLOCK_TYPES = {
@@ -284,7 +284,8 @@ _BLOCK_TYPES = {
 def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
     """Return a shared parser. It parses only blocks; callers parse the inline text.
 
-    Without dialects, it parses CommonMark, tables and footnotes. MDX has no indented code.
+    Without dialects, it parses CommonMark, tables and footnotes. Privacy rules need this: a dialect
+    must never hide a `#private`. MDX has no indented code.
     """
     # Imported here, because queries and index runs without changes parse no Markdown.
     from markdown_it import MarkdownIt
