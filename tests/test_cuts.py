@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle, product
 from pathlib import Path
 
 import pytest
@@ -23,22 +24,19 @@ def sentence(*forms: str, joint: str = ", ") -> str:
 
 TOKENS = {
     "files": (sentence("part{0}.tar.gz", "notes-{0}.md"), ["part{0}.tar.gz", "notes-{0}.md"]),
-    "versions": (sentence("tool 4.{0}.9-rc.1"), ["4.{0}.9"]),
-    "amounts": (sentence("about 9,{0} eur", "8.{0},75 usd"), ["9,{0}"]),
+    "versions and amounts": (sentence("tool 4.{0}.9-rc.1", "9,{0} eur"), ["4.{0}.9", "9,{0}"]),
     "decimals in code": (f"```\n{sentence('x{0}=0.{0}', joint=';y=1; ')}\n```", ["0.{0}"]),
     "addresses": (
         sentence("http://h{0}.example/a,b;c.html", "a.{0}@mail.example"),
         ["h{0}.example/a,b"],
     ),
-    "names in a list": (f"1. {sentence('lib.core.Mod{0}.run', joint='; ')}", ["lib.core.mod{0}"]),
     "names in a table": (
         f"| a | b |\n|---|---|\n| x | {sentence('db.t{0}.id', joint=';c, ')} |",
         ["db.t{0}.id"],
     ),
     "names in a quote": (f"> {sentence('`cfg{0}.ini`', joint=',`k`, ')}", ["cfg{0}.ini"]),
     "a heading": (f"# {sentence('chap{0}.7.txt')}\n\n# Next\n\nEnd.", ["chap{0}.7.txt"]),
-    "Chinese": (sentence("请打开file{0}.cfg和表格", joint="，"), ["file{0}.cfg"]),
-    "Chinese without commas": (sentence("打开ini{0}.cfg再看", joint=""), ["ini{0}.cfg"]),
+    "Chinese": (sentence("打开ini{0}.cfg再看", joint=""), ["ini{0}.cfg"]),
     "Thai": (sentence("ไฟล์ dat{0}.csv", joint=" และ"), ["dat{0}.csv"]),
     "HTML": (f"<div>\n{sentence('<b>seg{0}.bin</b>', joint=',')}\n</div>", ["seg{0}.bin"]),
 }
@@ -80,20 +78,17 @@ CHARACTERS = {
     "Korean letters": "\u1112\u1161\u11ab",
     "Hebrew points": "שָׁ",
 }
+STARTS = ("", "x", "See  ", "```\n", "```\nx", "```\nSee  ")
 
 
-@pytest.mark.parametrize("character", CHARACTERS.values(), ids=CHARACTERS)
-@pytest.mark.parametrize("start", ["", "x", "See  "])
-@pytest.mark.parametrize("fence", ["", "```\n"])
-def test_an_enormous_token_is_cut_between_characters(
-    character: str, start: str, fence: str
-) -> None:
-    parts = chunks(f"{fence}{start}{character * 400}")
+@pytest.mark.parametrize(
+    ("character", "start"), [*zip(CHARACTERS.values(), cycle(STARTS))], ids=CHARACTERS
+)
+def test_an_enormous_token_is_cut_between_characters(character: str, start: str) -> None:
+    parts = chunks(f"{start}{character * 400}", maximum=494)
     assert len(parts) > 1
-    assert all(len(part) <= 500 for part in parts)
-    for part in parts:
-        text = part.replace("```", "").strip().removeprefix(start.strip()).strip()
-        assert text.replace(character, "") == ""
+    assert all(len(part) <= 494 for part in parts)
+    assert all(part.replace(character, "").strip() in start for part in parts)
 
 
 ORDINARY = {
@@ -138,15 +133,18 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
+IN_ALL_PLACES = ("links", "badges", "link", "badge")
+
+
+def places(name: str) -> Sequence[str]:
+    return tuple(PLACES.values()) if name in IN_ALL_PLACES else ("{}",)
+
+
 @pytest.mark.parametrize("name", LINKS)
-def test_links_stay_whole(name: str, place: str) -> None:
-    if (name, place) == ("wikilinks", "row"):
-        pytest.skip("a pipe ends the cell")
+def test_links_stay_whole(name: str) -> None:
     links = [LINKS[name].format(PATH.format(n)) for n in range(10, 50)]
-    for words in (WORDS, "", f"{WORDS}. Then"):
-        text = f" {words} ".join(links)
-        parts = chunks(PLACES[place].format(text))
+    for place, words in product(places(name), (WORDS, "", f"{WORDS}. Then")):
+        parts = chunks(place.format(f" {words} ".join(links)))
         assert len(parts) > 3
         assert sum(part.count(link) for part in parts for link in links) == len(links)
 
@@ -164,19 +162,16 @@ TOO_LONG = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", TOO_LONG)
-def test_the_address_of_a_link_that_does_not_fit_is_no_text(name: str, place: str) -> None:
-    if (name, place) == ("wikilink", "row"):
-        pytest.skip("a pipe ends the cell")
-    for words in ("", WORDS, f"{WORDS}. " * 6):
+def test_the_address_of_a_link_that_does_not_fit_is_no_text(name: str) -> None:
+    for place, words in product(places(name), ("", WORDS, f"{WORDS}. " * 6)):
         text = f"{words} {TOO_LONG[name]} {words} lighthouse"
-        visible = " ".join(map(strip_markup, chunks(PLACES[place].format(text))))
+        visible = " ".join(map(strip_markup, chunks(place.format(text))))
         assert "zq" not in visible
         assert all(word in visible for word in ("Edit,", "this.", "Page", "lighthouse"))
 
 
-@pytest.mark.parametrize("before", ["", "See ", f"{WORDS}, ", "(", '<img alt="x" src="'])
+@pytest.mark.parametrize("before", ["", f"{WORDS}, ", '<img alt="x" src="'])
 def test_the_rest_of_an_address_that_does_not_fit_is_no_text(before: str) -> None:
     parts = chunks(f"{before}https://host.example/{'a/' * 240}zqrest/{'b/' * 300} end.")
     assert "https://host.example/a/" in "".join(parts)
@@ -209,10 +204,7 @@ PLUGINS = ("alpha", "beta", "gamma", "delta", "epsilon-long-name", "zeta")
 
 
 @pytest.mark.parametrize("padding", ["", "deep%20folder/" * 8, LONG])
-@pytest.mark.parametrize("query", ["edit or copy this page", "get all of the pages"])
-def test_pages_that_differ_in_addresses_do_not_disagree(
-    tmp_path: Path, query: str, padding: str
-) -> None:
+def test_pages_that_differ_in_addresses_do_not_disagree(tmp_path: Path, padding: str) -> None:
     folders = ("02%20-%20Expansions/02.05%20All%20Expansions/Plugins", "01%20-%20Community/People")
     notes = {}
     for number, name in enumerate(PLUGINS):
@@ -220,6 +212,7 @@ def test_pages_that_differ_in_addresses_do_not_disagree(
         notes[f"{name}.md"] = f"# {name}\n\nColors the {name}.\n\n# About this file\n\n{footer}\n"
     with open_library(write_notes(tmp_path / "vault", notes)) as library:
         library.index()
-        answer = library.query(query)
-    assert answer.passages
-    assert [passage.disagrees for passage in answer.passages if passage.disagrees] == []
+        for query in ("edit or copy this page", "get all of the pages"):
+            answer = library.query(query)
+            assert answer.passages
+            assert [passage.disagrees for passage in answer.passages if passage.disagrees] == []
