@@ -216,6 +216,12 @@ def test_quotation_of_the_visible_text_is_there(library: Library, citation: str,
         ("[`a|b`](x.md) and **`**`**", "a|b and **"),
         ("one`two\n\nthree` *four*", "onetwo\nthree four"),
         ("hard\\\nbreak", "hard\nbreak"),
+        ("[a](b_(c).md), [d](e.md 'f'), [g](<h i.md>)", "a, d, g"),
+        ('[x]({{< ref "y" >}}) [![build](i.svg "t")](https://ci.example/y)', "x build"),
+        (
+            "<jane@x.example>, <https://x.example/a_b>, <b>",
+            "jane@x.example, https://x.example/a_b,",
+        ),
         ("\x00 0\x00 `x*y`", "0 x*y"),
     ],
 )

@@ -40,6 +40,13 @@ _TAG = re.compile(
     rf"|</?(?:(?P<inside>{_INLINE_ELEMENT})(?=[\s/>])|[A-Za-z])[^<>]{{0,300}}>",
     re.IGNORECASE,
 )
+LINK_DESTINATION = (
+    r"(?:<[^<>\n]*+>|(?:\{\{[^{}\n]*+\}\}|\{|[^\s(){\\]++|\\.|\([^\s()]*+\))*+)"
+    r"(?:\s++(?:\"(?:[^\"\\]++|\\.)*+\"|'[^']*+'|\([^()]*+\)))?+"
+)
+"""Pattern of the address and title of a link, which stand in parentheses."""
+
+_LINK = re.compile(rf"!?\[([^\]\[]*)\]\(\s*+{LINK_DESTINATION}\s*+\)")
 _EMPHASIS = ("**", "__", "~~", "==")
 _INLINE = (  # substrings of every match (tested first, for speed), pattern, replacement
     (
@@ -48,8 +55,10 @@ _INLINE = (  # substrings of every match (tested first, for speed), pattern, rep
         lambda m: m[1] or m[2] or "",
     ),
     (("[[",), re.compile(r"\[\[[^\]\[|]*\|([^\]\[]*)\]\]"), lambda m: m[1]),
-    (("](",), re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)"), lambda m: m[1]),
+    (("](",), _LINK, lambda m: m[1]),
+    (("](",), _LINK, lambda m: m[1]),  # an image in the text of a link
     (("][",), re.compile(r"!?\[([^\]\[]+)\]\[[^\]\[]*\]"), lambda m: m[1]),
+    (("<",), re.compile(r"<([A-Za-z][\w+.-]{1,31}:[^\s<>]*+|[\w.+-]++@[\w.-]++)>"), lambda m: m[1]),
     (("<",), _TAG, lambda m: "" if m["inside"] else " "),
     (_EMPHASIS, re.compile(r"(?:\*\*|__|~~|==)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))"), lambda m: ""),
     (

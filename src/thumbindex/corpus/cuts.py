@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from thumbindex.text import CJK, character_start
+from thumbindex.visible_text import LINK_DESTINATION
 
 _Range = tuple[int, int]
 
@@ -38,15 +39,11 @@ _AT_SENTENCES = (
 # maximum characters split at once, so that the parts of a very long paragraph have similar sizes
 _MAX_SPLITTER_CHARS = 20_000
 
-_DESTINATION = (
-    r"(?:<[^<>\n]*+>|(?:\{\{[^{}\n]*+\}\}|\{|[^\s(){\\]++|\\.|\([^\s()]*+\))*+)"
-    r"(?:\s++(?:\"(?:[^\"\\]++|\\.)*+\"|'[^']*+'|\([^()]*+\)))?+"
-)
 _WHOLE = re.compile(
     r"\\[^\w\s]"
     r"|\[\[(?P<page>[^\[\]|\n]*+\|)?+[^\[\]\n]*+\]\]"
     r"|\[(?:[^\[\]\\]++|\\.|\[(?:[^\[\]\\]++|\\.)*+\])*+"
-    rf"(?P<target>\](?:\(\s*+{_DESTINATION}\s*+\)|\[[^\[\]]*+\]))"
+    rf"(?P<target>\](?:\(\s*+{LINK_DESTINATION}\s*+\)|\[[^\[\]]*+\]))"
     r"|(?<!`)(?P<ticks>`++)(?:[^`]++|(?!(?P=ticks)(?!`))`++){1,100}+(?P=ticks)(?!`)"
     r"|</?[A-Za-z][^<>]*+>",
     re.S,
