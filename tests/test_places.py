@@ -94,6 +94,12 @@ Usage {: #use .x }
 ## The `max_size_1` option
 
 `<a id="step">`
+
+## 9.5.3 { id="9.5.3" }
+
+## Version { data-toc-label="v" #shown-version .x }
+
+## Set {a, b}
 """
 
 PLACES = {
@@ -127,7 +133,11 @@ PLACES = {
     "#a--b-1": (48, 49),
     "#a-b-1": (48, 49),
     "#use": (50, 52),
-    "#the-max_size_1-option": (53, 55),
+    "#the-max_size_1-option": (53, 56),
+    "#9.5.3": (57, 58),
+    "#shown-version": (59, 60),
+    "#version": (59, 60),
+    "#set-a-b": (61, 61),
     ":9": (9, 9),
     ":9:3": (9, 9),
     ":9:3:": (9, 9),
@@ -228,5 +238,5 @@ def test_why_names_the_chunks_of_the_place(library: Library) -> None:
 
 def test_line_beyond_the_end_is_an_error_with_the_number_of_lines(library: Library) -> None:
     for place in ("#L99", ":99:3", " (lines 99-100)"):
-        with pytest.raises(UsageError, match=r"My note\.md has 55 lines: 99 to "):
+        with pytest.raises(UsageError, match=r"My note\.md has 61 lines: 99 to "):
             library.read(f"My note.md{place}")

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from thumbindex.corpus.markdown import CODE_TYPES, block_tokens
 
 _BLOCK_ID = re.compile(r"(?:^|[\s>])\^([\w-]+)\s*$")
-_EXPLICIT_ID = re.compile(r"\{[\s:/*]*#([^\s{}*/]+)[^{}]*\}\s*$")
+_EXPLICIT_ID = re.compile(
+    r"\{(?:[^{}\n]{0,200}?[\s:/*])?(?:#|id=[\"'])([^\s{}*/\"']{1,200})[^{}\n]{0,200}\}\s*$"
+)
 _HTML_ID = re.compile(r"<[a-z][^<>]{0,300}?\s(?:id|name)\s?=\s?[\"']?([^\s\"'<>]+)", re.I)
 _TAGS = re.compile(r"<[^<>]{0,400}>")
 

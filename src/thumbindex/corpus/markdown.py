@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 # ------------------------------------------------------------------ links and tags
 
-_HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*(?:[:#.][^{}]*|/\*[^{}]*\*/\s*)\}\s*$|\s\^[\w-]+\s*$")
+_HEADING_TAIL = re.compile(
+    r"(?<!\s)\s*\{\s*(?:(?:[:#.]|[\w-]{1,40}+=[\"']|data-)[^{}]*|/\*[^{}]*\*/\s*)\}\s*$"
+    r"|\s\^[\w-]+\s*$"
+)
 # maximum characters parsed at once: in the worst case, the inline parser takes quadratic time
 _MAX_INLINE_CHARS = 5_000
 _MAX_LINK_TOKENS = 100  # of the text of `<a>`
@@ -109,7 +112,7 @@ def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
 
 
 def without_anchor(heading: str) -> str:
-    """Return a heading's Markdown without its `{#anchor}`, `{/*anchor*/}` or `^block`."""
+    """Return a heading's Markdown without its `{attributes}`, `{/*anchor*/}` or `^block`."""
     return _HEADING_TAIL.sub("", heading)
 
 
