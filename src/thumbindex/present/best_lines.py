@@ -123,7 +123,11 @@ def best_lines(passage: Passage, fits: _Fits) -> ShownLines:
     above = _largest_fitting(
         best - matched[0], lambda n: fits(lines_between(passage, best - n, last))
     )
-    return lines_between(passage, best - above, last)
+    first = best - above
+    lines = passage.text.split("\n")
+    while first < best and is_decoration(lines[first]):  # a rule above is not shown
+        first += 1
+    return lines_between(passage, first, last)
 
 
 def all_lines(passage: Passage) -> ShownLines:
