@@ -164,8 +164,11 @@ def print_report(report: IndexReport, broken: str) -> None:
         f"notes: {report.added:,} added, {report.changed:,} changed, {report.removed:,} "
         f"removed, {report.unchanged:,} unchanged"
     )
-    hint = f": `{broken}` lists them" if report.links.dangling else ""
-    print_line(f"links: {report.links.resolved:,} resolved, {report.links.dangling:,} broken{hint}")
+    hint = f": `{broken}` lists the broken ones" if report.links.dangling else ""
+    print_line(
+        f"links: {report.links.resolved:,} to notes, {report.links.dangling:,} to files or "
+        f"broken{hint}"
+    )
     vectors = ""
     if report.embedded or report.reused:
         vectors = (
