@@ -203,6 +203,7 @@ NUMBERS = {
     "code.md": "# Limits\n\n```python\nLIMIT = 6_500_000\n```\n",
     "tokyo.md": "# 東京\n\n電話は０３－５５５５－０１９９です。",
     "log.md": "# Log\n\nOn 2019-05-01 at 10:30:15, version 10.15.712 and covid-19.",
+    "rows.md": "# Rows\n\nRows 1, 250, 1 and 250, then 250 and 1.",
     "score.md": "# Score\n\nIt ended 20-24, then 1/2; version 1.2.3 of the rules.",
 }
 
@@ -217,6 +218,7 @@ NUMBERS = {
         ("9783161484100", "book"),
         ("978-3161484100", "book"),
         ("1250", "invoice"),
+        ("1,250", "invoice"),
         ("1.250 euros", "invoice"),
         ("DE89370400440532013000", "invoice"),
         ("2750", "rechnung"),

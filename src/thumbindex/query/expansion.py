@@ -12,7 +12,7 @@ import numpy as np
 from thumbindex.model import Abbreviation, Passage, Term
 from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
 from thumbindex.query.retrieve import KEYWORD_FIELDS
-from thumbindex.query.spellings import apostrophe_spellings, code_spellings
+from thumbindex.query.spellings import apostrophe_spellings, code_spellings, found_codes
 from thumbindex.query.stage import OtherForm, Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier
 from thumbindex.settings import ExpandSettings
@@ -48,16 +48,27 @@ def synonyms(search: Search, tools: Tools) -> Search:
         for word in dict.fromkeys(word for run in runs for word in run)
         for spelling in apostrophe_spellings(word, keyword)
     )
-    candidates += code_spellings(QUOTED.sub(" | ", search.text), keyword)
-    terms = tuple(_add_forms(term, candidates) for term in search.terms)
-    identifiers = tuple(
-        _add_forms(term, [candidate for candidate in candidates if " " not in candidate.form])
-        for term in search.identifiers
+    unquoted = QUOTED.sub(" | ", search.text)
+    candidates += code_spellings(unquoted, keyword)
+    codes = found_codes(unquoted, keyword)
+    parts = {part for code_parts in codes.values() for part in code_parts}
+    terms = tuple(
+        _add_forms(term, candidates)
+        for term in search.terms
+        if term.phrase or term.text not in parts
+    )
+    identifiers = (
+        *(
+            _add_forms(term, [candidate for candidate in candidates if " " not in candidate.form])
+            for term in search.identifiers
+            if term.text not in parts
+        ),
+        *(Term(code, tools.settings.search_code.whole) for code in codes),
     )
     added = {other.text for term in (*terms, *identifiers) for other in term.forms}
     # a stop word has no other form: "it" does not mean IT
     forms = tuple(candidate for candidate in candidates if candidate.form in added)
-    if not forms:
+    if not forms and not codes:
         return search
     return replace(
         search,

@@ -107,13 +107,17 @@ def search_vector(search: Search, tools: Tools) -> Search:
     )
 
 
-def _is_found_code(search: Search, tools: Tools) -> bool:
-    """Return whether the query consists of symbols, and of numbers that the notes contain.
+_MIN_DIGITS = 5
+"""Digits of a long number."""
 
-    Models know neither. Codes that consist mostly of digits count as numbers.
+
+def _is_found_code(search: Search, tools: Tools) -> bool:
+    """Return whether the query has only symbols, and long numbers that the notes contain.
+
+    Models know neither. But they know years and other short numbers, such as 401k.
     """
     return not search.other_phrasings and all(
-        2 * sum(map(str.isdigit, term.text)) > len(term.text)
+        sum(map(str.isdigit, term.text)) >= _MIN_DIGITS
         and any(tools.snapshot.keyword.chunk_frequency(t.text) for t in (term, *term.forms))
         for term in search.terms
     )

@@ -57,13 +57,20 @@ def _with_apostrophes(word: str, count: int) -> list[str]:
     ]
 
 
+def found_codes(text: str, keyword: KeywordIndex) -> dict[str, frozenset[str]]:
+    """Map each number or code in groups that the notes contain to its parts.
+
+    `1,000` gives 1000, with the parts 1 and 000. The code is without separators.
+    """
+    return {
+        code.joined: frozenset((*words(written), fold(written)))  # 1.250 is one identifier
+        for code in joined_codes(text)
+        if (written := text[code.start : code.end]) and keyword.chunk_frequency(code.joined)
+    }
+
+
 def code_spellings(text: str, keyword: KeywordIndex) -> Iterator[OtherForm]:
-    """Yield the spellings of numbers and codes in the notes: 16 GB and 16GB, 1.250 and 1250."""
-    for code in joined_codes(text):
-        if keyword.chunk_frequency(code.joined):
-            written = text[code.start : code.end]
-            yield OtherForm(" ".join(words(written)), code.joined)
-            yield OtherForm(fold(written), code.joined)  # 1.250 is one identifier
+    """Yield the spellings of codes of letters and digits in the notes: 16 GB and 16GB."""
     text_words = words(text)
     for first, second in pairwise(text_words):
         is_code = first.isdigit() != second.isdigit() and STOP_WORDS.isdisjoint((first, second))
