@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from folders import open_library, write_notes
+from folders import open_library, write, write_notes
+from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 
@@ -310,22 +311,92 @@ def test_formulas_hold_no_headings_links_or_tags(library: Library, path: str, ca
     check(library, path, case)
 
 
-COMMENTS = [  # (text, the words of it that are not in a comment)
-    ("$$\na %% plum\n$$\n\nquince\n\n$$\nb %% pear\n$$", "plum quince pear"),
-    ("$a %% b$ plum\nand $c %% d$ quince %%pear%% fig", "plum quince fig"),
-    ("%%\n$$ plum\n%%\n\nquince\n\n$$\npear\n$$", "quince pear"),
-    ("plum %%costs $5 quince%% pear $ fig", "plum pear fig"),
-    ("$$\nplum <!-- quince -->\n%% pear %%\n$$\n\nfig", "plum fig"),
+COMMENTS = [  # (text, its words outside a vault, its words in a vault)
+    ("plum %%quince%% pear", "plum quince pear", "plum pear"),
+    ("100 %%plum and 50 %%quince of pears", "plum quince pear", "quince pear"),
+    ("%% plum\nquince\n%% pear", "plum quince pear", "pear"),
+    ("%%i plum\n\nquince\n\n%%i pear", "plum quince pear", "pear"),
+    ("plum\n\n%%\nquince\n\npear\n%%\n\nfig", "plum fig", "plum fig"),
+    ("plum\r\n%% \r\nquince\r\n\t%%\r\npear", "plum pear", "plum pear"),
+    ("- plum\n  %% quince %%\n- pear", "plum pear", "plum pear"),
+    ("%% kanban:settings\n```\nplum\n```\n%%\n\npear", "plum pear", "pear"),
+    ("```\n%%\n```\nplum\n```\n%%\n```", "plum", "plum"),
+    ("plum\n%%\nquince", "plum quince", "plum quince"),
+    ("plum <!-- quince %% --> pear %% fig", "plum pear fig", "plum pear fig"),
+    ("<!--\n%%\n-->\nplum\n\n%%\nquince\n%%", "plum", "plum"),
+    # a comment that begins in a formula ends in it
+    ("$$\na %% plum\n$$\n\nquince\n\n$$\nb %% pear\n$$", *["plum quince pear"] * 2),
+    ("$$\n%% plum\n$$\n\nquince\n\n$$\n%% pear\n$$", *["plum quince pear"] * 2),
+    ("%%\n$$ plum\n%%\n\nquince\n\n$$\npear\n$$", "quince pear", "quince pear"),
+    ("plum %%costs $5 quince%% pear $ fig", "plum quince pear fig", "plum pear fig"),
+    ("$$\nplum <!-- quince -->\n%% pear %%\n$$\n\nfig", "plum fig", "plum fig"),
 ]
+WORDS = ("plum", "quince", "pear", "fig")
+VAULTS = ["", "notes/.obsidian/x", ".obsidian/x", "notes/n/.obsidian/x", "notes/.obsidian"]
 
 
-@pytest.mark.parametrize(("text", "words"), COMMENTS)
-def test_comments_do_not_leave_their_formula(tmp_path: Path, text: str, words: str) -> None:
-    with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
+@pytest.mark.parametrize("vault", VAULTS)
+def test_percent_comments_outside_a_vault_have_lines_of_their_own(
+    tmp_path: Path, vault: str
+) -> None:
+    notes = {f"n/{n}.md": f"{text}\n" for n, (text, _, _) in enumerate(COMMENTS)}
+    root = write_notes(tmp_path / "notes", notes)
+    if vault:
+        write(tmp_path / vault, "{}")
+    in_vault = vault.endswith("x")  # `.obsidian` is a folder
+    with open_library(root, index=tmp_path / "index") as library:
         library.index(words_only=True)
-        (note,) = library.all_notes()
-    indexed = " ".join(note.texts)
-    assert [w for w in ("plum", "quince", "pear", "fig") if w in indexed] == words.split()
+        texts = {note.document.path: " ".join(note.texts) for note in library.all_notes()}
+    expected = [case[1 + in_vault].split() for case in COMMENTS]
+    indexed = [[w for w in WORDS if w in texts[path]] for path in notes]
+    assert dict(zip(notes.values(), indexed, strict=True)) == dict(
+        zip(notes.values(), expected, strict=True)
+    )
+
+
+def page_html(library: Library, path: str) -> str:
+    page = library.page(path, note_address=lambda path, _: path, tag_address=lambda tag: tag)
+    return str(page.rendered.html)
+
+
+def test_text_between_percent_signs_is_read_outside_a_vault(tmp_path: Path) -> None:
+    text = "%%i plum tree\n\n# Quince\n\nA quince is a hard yellow fruit.\n\n%%i pear\n"
+    root = write_notes(tmp_path / "notes", {"a.md": text, "v/a.md": text})
+    write(root / "v/.obsidian/x", "")
+    with open_library(root) as library:
+        library.index(words_only=True)
+        assert [entry.heading for entry in library.outline("a.md")] == ["Quince", "Quince"]
+        assert library.read("a.md").flags == ()
+        assert library.read("a.md", heading="Quince").start_line == 3
+        assert "hard" in page_html(library, "a.md")
+        assert [entry.heading for entry in library.outline("v/a.md")] == ["a"]
+        assert len(library.read("v/a.md").flags) == 1
+        assert "hard" not in page_html(library, "v/a.md")
+
+
+def test_notes_in_a_vault_by_a_symlink_show_no_comment(tmp_path: Path) -> None:
+    text = "plum %%quince%% pear"
+    notes = {"notes/v/.x/a.md": text, "notes/v/.obsidian/x": "", "other/b.md": text}
+    write_notes(tmp_path, {**notes, "vault/.obsidian/x": ""})
+    (tmp_path / "notes/a.md").symlink_to("v/.x/a.md")
+    (tmp_path / "vault/linked").symlink_to("../other")
+    write(tmp_path / "config.toml", "[folders]\nnotes = 'notes'\nother = 'vault/linked'")
+    config = load_config(user_file=tmp_path / "config.toml")
+    with Library.open(index=tmp_path / "index", config=config) as library:
+        library.index(words_only=True)
+        texts = {note.document.path: note.texts for note in library.all_notes()}
+    assert texts == {"a.md": ("plum  pear",), "b.md": ("plum  pear",)}
+
+
+def test_a_folder_that_becomes_a_vault_is_indexed_again(tmp_path: Path) -> None:
+    root = write_notes(tmp_path / "notes", {"a.md": "plum %%quince%% pear"})
+    with open_library(root) as library:
+        library.index(words_only=True)
+        assert library.query("quince").passages
+        write(root / ".obsidian/x", "{}")
+        library.index(words_only=True)
+        assert not library.query("quince").passages
+        assert library.query("pear").passages
 
 
 @parametrized("html-heading")

@@ -311,6 +311,14 @@ def absolute_path(path: str | Path) -> Path:
     return expanded if expanded.is_absolute() else Path(current_folder(), expanded)
 
 
+def obsidian_vault(path: Path) -> Path | None:
+    """Return the Obsidian vault that contains a note, or None."""
+    for parent in path.parents:
+        if os.path.isdir(f"{parent}/.obsidian"):  # noqa: PTH112 - no error without permission
+            return parent
+    return None
+
+
 def real_folder(path: str | Path) -> Path:
     """Return the canonical path of a folder: absolute, without links, in the case used on disk.
 

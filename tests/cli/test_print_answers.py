@@ -34,7 +34,7 @@ NOTES = {
         "- two lanterns were lighting the stairs\n- the cat came back\n"
     ),
     "-dash.md": "# Dash\n\nThe gull took the sandwich.\n",
-    "hidden.md": "# Hidden\n\n%% a remark\nof two lines %%\n\nThe albatross slept on the mast.\n",
+    "hidden.md": "# Hidden\n\n<!-- a remark\nof two lines -->\n\nAn albatross slept on the mast.\n",
 }
 MARK, OFF = "\x1b[1;31m", "\x1b[0m"
 TERMINAL = {

@@ -81,7 +81,7 @@ def names_in(folder: Path) -> Iterator[tuple[str, str, str]]:
             ("wikilink with text", f"[[{stem}|see there]]", path),
             ("link", f"[see](<{path}>)", path),
         )
-        for level, heading, _ in parse_headings(path, data.decode("utf-8", "replace")):
+        for level, heading, _ in parse_headings(path, data.decode("utf-8", "replace"), True):
             if level > 1:
                 yield "heading", heading, path
                 yield "wikilink to a heading", f"[[{stem}#{heading}]]", path

@@ -23,12 +23,12 @@ from platformdirs import user_state_path
 from thumbindex.cli.options import open_for
 from thumbindex.cli.print_answers import location_line
 from thumbindex.cli.terminal import print_line
-from thumbindex.config import absolute_path
+from thumbindex.config import absolute_path, obsidian_vault
 from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.opening import OpenOptions, is_local_path
 from thumbindex.owner_file import write_owner_file
-from thumbindex.present.editor_links import obsidian_vault, vscode_link
+from thumbindex.present.editor_links import vscode_link
 from thumbindex.present.exit_codes import FAILURE, FOUND, exits_with_code, print_error
 from thumbindex.process import environment
 from thumbindex.text import plural

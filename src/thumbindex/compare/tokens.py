@@ -146,7 +146,7 @@ _CELL, _STRUCK_OUT, _DONE, _ITEM = "¦", "⊘", "☑", "№"
 """Symbols for the markup of table cells, struck-out text, done tasks and numbered items."""
 
 _MARKUP = (
-    (re.compile(r"(?s)<!--(?:(?!<!--).)*?-->|%%.*?%%"), ""),
+    (re.compile(r"(?s)<!--(?:(?!<!--).)*?-->"), ""),
     (re.compile(r"(?m)^[ \t>]*\[(?!\^)[^\[\]\n]+\]:[ \t]*\S+[^\n]*$"), ""),  # link definitions
     (re.compile(r"(?m)^([ \t>]*)(\d{1,9}[.)])(?=[ \t])"), rf"\1{_ITEM}\2"),
     (re.compile(r"(?m)^([ \t>]*(?:[-*+]|№\d+[.)])[ \t]+)\[[xX]\][ \t]"), rf"\1{_DONE} "),

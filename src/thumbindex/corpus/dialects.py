@@ -51,7 +51,7 @@ def _dialect_inline(state: StateInline, silent: bool) -> bool:
 # ------------------------------------------------------------------ formulas
 
 _IN_FORMULA = r"(?:[^$`\\\n]|\\.|\n(?![^\S\n]*\n))"
-FORMULA = re.compile(
+_FORMULA = re.compile(
     rf"(?<![$\\])\$\$(?!\$)(?:{_IN_FORMULA}|\$(?!\$))++\$\$(?!\$)"
     # not after a letter (`US$`), and no price (`$5 and`)
     r"|(?<![A-Za-z0-9$\\])\$(?![\s$]|\d[^$\n]*?\s[^\W\d_]{2})"
@@ -73,7 +73,7 @@ def _has_odd_mark(line: str) -> bool:
 
 
 def _formula(state: StateInline, silent: bool) -> bool:
-    match = FORMULA.match(state.src, state.pos, state.posMax)
+    match = _FORMULA.match(state.src, state.pos, state.posMax)
     # a formula does not end a link that began before it: `[5 $](a.md) or [6 $](b.md)`
     if match is None or "]" in match[0].partition("[")[0]:
         return False

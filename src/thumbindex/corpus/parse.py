@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -21,7 +20,7 @@ from thumbindex.corpus.markdown import (
 )
 from thumbindex.corpus.private import private_marker
 from thumbindex.corpus.read import decode, is_text
-from thumbindex.corpus.source import SourceText, find_comments, line_starts, read_source
+from thumbindex.corpus.source import SourceText, read_source
 from thumbindex.dates import note_dates
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
@@ -37,12 +36,11 @@ _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()
 
 
 def parse_document(
-    path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0
+    path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0, in_vault: bool = True
 ) -> ParsedDocument:
     """Parse a file's bytes. Never fails: the `problems` of the result list unreadable parts.
 
-    A file that is not text becomes a document without words. A private marker in the file still
-    counts.
+    If the file is not text, its document has no words, but a private marker still counts.
     """
     raw, decode_problems = decode(path, data)
     text = strip_invisible(raw)
@@ -61,7 +59,7 @@ def parse_document(
             (Problem(path, None, not_text_reason),),
         )
     # blank lines replace the front matter to preserve line numbers
-    source = read_source("\n" * front.lines + text[front.size :], path)
+    source = read_source("\n" * front.lines + text[front.size :], path, in_vault)
     markdown = parse_markdown(source.text, is_mdx(path))
     title = (
         front.text("title")
@@ -147,25 +145,16 @@ def _property_links(front: FrontMatter) -> Iterator[Link]:
             yield link
 
 
-def parse_headings(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
+def parse_headings(path: str, text: str, in_vault: bool) -> tuple[tuple[int, str, int], ...]:
     """Return the level, visible text and line (from 1) of each heading in a file's text."""
     return tuple(
         (region.level, region.heading, region.start + 1)
-        for region in parse_markdown(note_body(path, text), is_mdx(path)).regions
+        for region in parse_markdown(note_body(path, text, in_vault), is_mdx(path)).regions
         if region.level
     )
 
 
-def note_body(path: str, text: str) -> str:
+def note_body(path: str, text: str, in_vault: bool) -> str:
     """Return a file's text without front matter and comments, with the same line numbers."""
     front = read_front_matter(path, text)
-    return read_source("\n" * front.lines + text[front.size :], path).text
-
-
-def comment_lines(path: str, text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first and last line (from 1) of each comment outside code."""
-    starts = line_starts(text)
-    return tuple(
-        (bisect_right(starts, start), bisect_right(starts, end - 1))
-        for start, end in find_comments(text, mdx=is_mdx(path))
-    )
+    return read_source("\n" * front.lines + text[front.size :], path, in_vault).text

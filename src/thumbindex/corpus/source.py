@@ -1,4 +1,8 @@
-"""Remove comments and data from a note, with line numbers kept."""
+"""Remove comments and data from a note, with line numbers kept.
+
+Outside an Obsidian vault, `%%` marks a comment only if the marks have lines of their own: two lines
+that are only `%%`, or a line that begins and ends with `%%`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from thumbindex.corpus.dialects import FORMULA, FORMULA_MARK
+from thumbindex.corpus.dialects import FORMULA_MARK
 from thumbindex.corpus.markdown import CODE_TYPES, block_tokens, is_mdx
 from thumbindex.corpus.payload import find_payloads
 
@@ -66,12 +70,12 @@ def line_starts(text: str) -> array[int]:
     return starts
 
 
-def read_source(text: str, path: str = "") -> SourceText:
+def read_source(text: str, path: str = "", in_vault: bool = True) -> SourceText:
     """Return a text without comments and payloads. JSX comments are removed from `.mdx` files."""
     parts: list[str] = []
     removed_line_ends: list[int] = []
     position = size = 0
-    for start, end in _removed_spans(text, path):
+    for start, end in _removed_spans(text, path, in_vault):
         lines = text.count("\n", start, end)
         parts += (text[position:start], "\n" * lines)
         size += start - position
@@ -82,7 +86,7 @@ def read_source(text: str, path: str = "") -> SourceText:
     return SourceText(clean, line_starts(clean), tuple(removed_line_ends))
 
 
-def _removed_spans(text: str, path: str) -> Iterator[tuple[int, int]]:
+def _removed_spans(text: str, path: str, in_vault: bool) -> Iterator[tuple[int, int]]:
     spans = [(start, end) for start, end, _ in find_payloads(text)]
     if spans:  # a `%%` or `<!--` in a payload is no comment
         cuts = [0, *(offset for span in spans for offset in span), len(text)]
@@ -90,14 +94,15 @@ def _removed_spans(text: str, path: str) -> Iterator[tuple[int, int]]:
         parts[1::2] = [_NOT_LINE_FEED.sub("x", payload) for payload in parts[1::2]]
         text = "".join(parts)
     position = 0
-    for start, end in sorted((*spans, *find_comments(text, mdx=is_mdx(path)))):
+    for start, end in sorted((*spans, *find_comments(text, path, in_vault))):
         if end > position:
             yield max(start, position), end
             position = end
 
 
-def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
+def find_comments(text: str, path: str, in_vault: bool) -> Sequence[tuple[int, int]]:
     """Return (start, end) of each comment outside code: `<!-- -->`, `%% %%`, `{/* */}` in MDX."""
+    mdx = is_mdx(path)
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
     lines = text.split("\n")
@@ -108,15 +113,26 @@ def find_comments(text: str, *, mdx: bool) -> Sequence[tuple[int, int]]:
             lines[first:last] = [" " * len(line) for line in lines[first:last]]
         elif token.markup == FORMULA_MARK and token.map:
             formulas.append((first, last))
-    without_code = "\n".join(lines)
-    spans: list[tuple[int, int]] = []
-    if "%%" in text and "$" in text:
-        starts = (*line_starts(without_code), len(text))
-        blocks = [(starts[first], starts[last]) for first, last in formulas]
-        for span in sorted((*blocks, *(match.span() for match in FORMULA.finditer(without_code)))):
-            if not spans or span[0] >= spans[-1][1]:
-                spans.append(span)
-    return tuple(_comments(without_code, mdx, spans))
+    if not in_vault and "%%" in text:
+        lines = [line if _is_own_line(line) else line.replace("%%", "  ") for line in lines]
+    starts = (*line_starts(text), len(text)) if formulas else ()
+    spans = [(starts[first], starts[last]) for first, last in formulas]
+    return tuple(_comments("\n".join(lines), mdx, spans))
+
+
+def comment_lines(path: str, text: str, in_vault: bool) -> tuple[tuple[int, int], ...]:
+    """Return the first and last line (from 1) of each comment outside code."""
+    starts = line_starts(text)
+    return tuple(
+        (bisect_right(starts, start), bisect_right(starts, end - 1))
+        for start, end in find_comments(text, path, in_vault)
+    )
+
+
+def _is_own_line(line: str) -> bool:
+    """Return whether a line is only `%%`, or one comment."""
+    line = line.strip()
+    return line == "%%" or (line[:2] == line[-2:] == "%%" and line.count("%%") == 2)
 
 
 def _comments(

@@ -588,7 +588,7 @@ class _CurrentNote:
     def __init__(self, note: FoundNote, text: str) -> None:
         self.note, self.document, self.text = note, note.document, text
         self.place = note.document.folder, note.document.path
-        self.places = NotePlaces(self.document.path, text)
+        self.places = NotePlaces(self.document.path, text, note.in_vault)
         self.total = self.places.total
 
     @cached_property

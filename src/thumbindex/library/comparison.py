@@ -184,5 +184,5 @@ def without_private_links(
 
 def current_parser_key(folder: Folder) -> str:
     """Return the parser's version and settings. If they change, every file is parsed again."""
-    tags = folder.config.corpus.private.tags
-    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r}"
+    tags, in_vault = folder.config.corpus.private.tags, folder.is_in_vault("note.md")
+    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r} {in_vault}"

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from thumbindex.config import (
     FOLDER_FILE,
+    absolute_path,
     configured_roots,
     folder_names,
+    obsidian_vault,
     resolve_folders,
     with_folder_file,
 )
@@ -45,6 +47,12 @@ class Folder:
         """The problem with the settings file in the folder, if any."""
         path, _, reason = self.config.folder_file_error.partition(": ")
         return (Problem(path, None, reason),) if path else ()
+
+    def is_in_vault(self, path: str) -> bool:
+        """Return whether a note is in an Obsidian vault, perhaps by a symlink."""
+        configured = absolute_path(self.config.folders.get(self.name, self.root))
+        paths = {self.root / path, configured / path, Path(os.path.realpath(self.root / path))}
+        return any(map(obsidian_vault, paths))
 
     @property
     def has_refresh_request(self) -> bool:

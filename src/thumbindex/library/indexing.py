@@ -425,7 +425,7 @@ class _ParsedFiles(NamedTuple):
 def _parse_files(
     folder: Folder, states: Sequence[FileState], modified: Mapping[str, float]
 ) -> _ParsedFiles:
-    files = _ParsedFiles([], [], [], [])
+    files, settings = _ParsedFiles([], [], [], []), folder.config.corpus
     for state, data in _read_files(folder, states):
         if isinstance(data, Problem) and not _still_exists(folder.root / state.path):
             files.gone.append(state.path)
@@ -433,7 +433,9 @@ def _parse_files(
             files.failed.append(data)
         else:
             file_state = replace(state, digest=content_digest(data))
-            parsed = parse_document(state.path, data, folder.config.corpus, modified[state.path])
+            has_marks = b"%%" in data.replace(b"\0", b"")  # in UTF-16, too
+            in_vault = not has_marks or folder.is_in_vault(state.path)
+            parsed = parse_document(state.path, data, settings, modified[state.path], in_vault)
             if parsed.private:
                 files.private.append(file_state)
             else:

@@ -73,6 +73,12 @@ class FoundNote:
     kind: NameKind = NameKind.PATH
     passage_text: str = ""  # if an id or address was given
 
+    @property
+    def in_vault(self) -> bool:
+        """Whether the note is in an Obsidian vault. A published note may be in one."""
+        is_published = self.reader.database is not None
+        return is_published or self.reader.folder.is_in_vault(self.document.path)
+
 
 class NoteLookup:
     """Finds visible notes in one snapshot of each folder.
@@ -398,7 +404,7 @@ def read_sections(note: FoundNote) -> tuple[Section, ...]:
     data = read_visible(folder, path, note.reader.store)
     if data is None or isinstance(data, Problem):
         return ()
-    return parse_document(path, data, folder.config.corpus).sections
+    return parse_document(path, data, folder.config.corpus, in_vault=note.in_vault).sections
 
 
 def _current_passages(note: FoundNote) -> Iterator[tuple[str, FoundNote]]:

@@ -24,14 +24,14 @@ _LINES = re.compile(r"L([1-9]\d{0,8})(?:C\d+)?(?:-L?([1-9]\d{0,8})(?:C\d+)?)?", 
 class NotePlaces:
     """The places in a note that the part after `#` of a link or citation may name."""
 
-    def __init__(self, path: str, text: str) -> None:
-        self._path, self._text = path, text
+    def __init__(self, path: str, text: str, in_vault: bool) -> None:
+        self._path, self._text, self._in_vault = path, text, in_vault
         self.total = text.count("\n") + (not text.endswith("\n"))
 
     @cached_property
     def headings(self) -> tuple[tuple[int, str, int], ...]:
         """Level, text and line of each heading."""
-        return parse_headings(self._path, self._text)
+        return parse_headings(self._path, self._text, self._in_vault)
 
     @cached_property
     def block_ids(self) -> dict[str, tuple[int, int]]:
@@ -97,7 +97,7 @@ class NotePlaces:
 
     @cached_property
     def _body(self) -> str:
-        return note_body(self._path, self._text)
+        return note_body(self._path, self._text, self._in_vault)
 
     @cached_property
     def _anchors(self) -> dict[str, int]:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 
-from thumbindex.corpus.markdown import is_mdx
-from thumbindex.corpus.parse import comment_lines, parse_headings
+from thumbindex.corpus.parse import parse_headings
 from thumbindex.corpus.payload import OMITTED, omit_payloads
 from thumbindex.corpus.read import decode_visible
-from thumbindex.corpus.source import find_comments
+from thumbindex.corpus.source import comment_lines, find_comments
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, matches_filters, newest_first
 from thumbindex.index.row_codec import document_from_row
@@ -159,7 +158,7 @@ def read_named(note: FoundNote) -> Excerpt:
     lines = note.lines
     excerpt = read_excerpt(note, None if lines else note.fragment, lines and lines[:2])
     if note.passage_text:
-        return _passage_inside(excerpt, note.passage_text)
+        return _passage_inside(excerpt, note.passage_text, note.in_vault)
     length = len(excerpt.text.partition("\n")[0])
     if lines and length > _LONG_LINE and length >= lines.character:
         return excerpt.part(lines.character - 1, len(excerpt.text))
@@ -182,7 +181,7 @@ def read_excerpt(
         rows.pop()
     first, last, character = 1, len(rows), 1
     if heading is not None:
-        places = NotePlaces(document.path, text)
+        places = NotePlaces(document.path, text, note.in_vault)
         if not (ranges := places.ranges(heading)):
             raise places.unknown_error(heading)
         first, last = ranges[0]
@@ -196,17 +195,18 @@ def read_excerpt(
         if character > max(1, length := len("".join(rows[first - 1 : first]))):
             raise UsageError(f"Line {first} of {document.path} has {length:,} characters.")
     shown = "\n".join(rows[first - 1 : last])
-    flags = (*document.flags, *_comment_flags(comment_lines(document.path, text), first, last))
+    comments = comment_lines(document.path, text, note.in_vault)
+    flags = (*document.flags, *_comment_flags(comments, first, last))
     excerpt = Excerpt(
         reader.folder.name, document.path, document.title, first, last, len(rows), shown, flags
     )
     return excerpt.part(character - 1, len(shown))
 
 
-def _passage_inside(excerpt: Excerpt, passage: str) -> Excerpt:
+def _passage_inside(excerpt: Excerpt, passage: str, in_vault: bool) -> Excerpt:
     """Return the passage alone if it begins or ends inside a line, else the whole lines."""
     text = excerpt.text
-    for spans in (_spans_without_words(excerpt), []):
+    for spans in (_spans_without_words(excerpt, in_vault), []):
         bounds = [0, *chain.from_iterable(spans), len(text)]
         words = "".join(text[a:b] for a, b in zip(bounds[::2], bounds[1::2], strict=True))
         before, found, behind = words.partition(passage)
@@ -222,9 +222,9 @@ def _passage_inside(excerpt: Excerpt, passage: str) -> Excerpt:
     return excerpt
 
 
-def _spans_without_words(excerpt: Excerpt) -> list[tuple[int, int]]:
+def _spans_without_words(excerpt: Excerpt, in_vault: bool) -> list[tuple[int, int]]:
     """Return the spans of comments, and of marks of omitted data: passages have neither."""
-    comments = find_comments(excerpt.text, mdx=is_mdx(excerpt.path))
+    comments = find_comments(excerpt.text, excerpt.path, in_vault)
     marks = (match.span() for match in OMITTED.finditer(excerpt.text))
     spans = list[tuple[int, int]]()
     for span in sorted((*comments, *marks)):
@@ -256,7 +256,7 @@ def outline_entry(document: Document) -> OutlineEntry:
 def outline_headings(note: FoundNote) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
     reader, document = note.reader, note.document
-    headings = parse_headings(document.path, current_text(reader, document.path))
+    headings = parse_headings(document.path, current_text(reader, document.path), note.in_vault)
     entries = (
         OutlineEntry(reader.folder.name, document.path, level, text, line)
         for level, text, line in headings

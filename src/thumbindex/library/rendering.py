@@ -111,7 +111,9 @@ def note_page(
         folder=folder,
         path=path,
         document=document,
-        rendered=render_note(path, text, link_address, tag_address, lines, document.title),
+        rendered=render_note(
+            path, text, link_address, tag_address, lines, document.title, note.in_vault
+        ),
         related=replace(related, similar=related.similar[:_MAX_NEAR]),
         titles=titles,
         backlinks=tuple(_backlinks(open_sources, reader, changed, titles)),
@@ -200,6 +202,7 @@ def render_note(
     tag_address: TagTarget,
     lines: tuple[int, int] | None = None,
     title: str = "",
+    in_vault: bool = True,
 ) -> RenderedNote:
     """Render a note's text, or the part of a long note around the cited lines (from 1).
 
@@ -209,7 +212,8 @@ def render_note(
     # no-break spaces, because an address with spaces is no image
     text = omit_payloads(strip_invisible(text), lambda p: p.mark().replace(" ", "\u00a0"))
     front = read_front_matter(path, text)
-    rows = read_source("\n" * front.lines + text[front.size :], path).text.split("\n")
+    source = read_source("\n" * front.lines + text[front.size :], path, in_vault)
+    rows = source.text.split("\n")
     total = len(rows) - (not rows[-1])
     first, last = _window(rows, lines, total)
     md = parser(is_mdx(path))
@@ -220,7 +224,7 @@ def render_note(
     _parse_inline_and_shift_headings(
         md, tokens, env, 0 if begins else 2 - min((heading[0] for heading in headings), default=2)
     )
-    places = NotePlaces(path, text)
+    places = NotePlaces(path, text, in_vault)
 
     def anchor_line(anchor: str) -> int | None:
         line = places.line_of_link(anchor)

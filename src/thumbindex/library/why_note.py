@@ -209,7 +209,8 @@ def _chunks_under(note: FoundNote, document: DocumentId, tools: Tools) -> list[C
     matching_chains = {all_chains[n] for n in matching_headings(note.fragment, all_chains)}
     if matching := [n for n in ids if matching_chains & chains.get(n, set())]:
         return matching
-    places = NotePlaces(note.document.path, current_text(note.reader, note.document.path))
+    text = current_text(note.reader, note.document.path)
+    places = NotePlaces(note.document.path, text, note.in_vault)
     if not (ranges := places.ranges(note.fragment)):
         raise places.unknown_error(note.fragment)
     first, last = ranges[0]

@@ -6,13 +6,9 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+from thumbindex.config import obsidian_vault
 from thumbindex.model import Passage
 from thumbindex.opening import is_local_path
-
-
-def obsidian_vault(path: Path) -> Path | None:
-    """Return the Obsidian vault that contains a note, or None."""
-    return next((parent for parent in path.parents if (parent / ".obsidian").is_dir()), None)
 
 
 def vscode_link(path: Path, line: int) -> str:
