@@ -73,6 +73,7 @@ _INLINE = (  # substrings of every match (tested first, for speed), pattern, rep
         lambda m: m[2],
     ),
 )
+_MAY_BE_INLINE = re.compile(r"[\[\]<*_~=^]")
 # emphasis marks between letters or digits, and the emphasis that begins or ends there
 _INSIDE_WORD = re.compile(r"\*(?<=\w.)\*{0,2}+\w|(?:~~|==)(?<=\w..)\w")
 _EMPHASIS_IN_WORD = (
@@ -109,9 +110,11 @@ def strip_markup(markdown: str) -> str:
     if _INSIDE_WORD.search(text):
         for pattern in _EMPHASIS_IN_WORD:
             text = pattern.sub(r"\2", text)
-    for marks, pattern, replacement in _INLINE:
-        if any(mark in text for mark in marks):
-            text = pattern.sub(replacement, text)
+    for marks, pattern, replacement in _INLINE if _MAY_BE_INLINE.search(text) else ():
+        for mark in marks:
+            if mark in text:
+                text = pattern.sub(replacement, text)
+                break
     text = _show_literals(text.replace("|", " ").replace("`", ""), literals)
     if "\t" in text or "  " in text:
         text = _SPACES.sub(" ", text)

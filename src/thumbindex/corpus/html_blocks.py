@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.ruler import RuleOptionsType
     from markdown_it.rules_block import StateBlock
 
 HTML_LINK = re.compile(r"<a\s", re.I)
@@ -48,17 +49,17 @@ def without_raw_text(html: str) -> str:
 
 def add_html_headings(md: MarkdownIt) -> None:
     """Let a parser make headings of `<h1>` to `<h6>` in blocks of HTML."""
-    md.block.ruler.at("html_block", _html_block, {"alt": ["paragraph", "reference", "blockquote"]})
-
-
-def _html_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     from markdown_it.rules_block import html_block
 
-    if not html_block(state, start, end, silent):
-        return False
-    if not (silent or state.level) and _HEADING.search(state.tokens[-1].content):
-        _split_at_headings(state, end)
-    return True
+    def with_headings(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        if not html_block(state, start, end, silent):
+            return False
+        if not (silent or state.level) and _HEADING.search(state.tokens[-1].content):
+            _split_at_headings(state, end)
+        return True
+
+    alternatives: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote"]}
+    md.block.ruler.at("html_block", with_headings, alternatives)
 
 
 def _split_at_headings(state: StateBlock, end: int) -> None:

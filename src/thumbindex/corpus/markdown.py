@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
+
+    BlockRule = Callable[[StateBlock, int, int, bool], bool]
 
 # ------------------------------------------------------------------ links and tags
 
@@ -292,6 +294,7 @@ def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
     """
     # Imported here, because queries and index runs without changes parse no Markdown.
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import table
     from mdit_py_plugins.footnote import footnote_plugin
 
     md = (
@@ -304,23 +307,26 @@ def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
         add_html_headings(md)
     if mdx:
         md.disable("code")
-    md.block.ruler.at("table", _limited_table, {"alt": ["paragraph", "reference"]})
+    md.block.ruler.at("table", _limited(table), {"alt": ["paragraph", "reference"]})
     md.core.ruler.enableOnly(["block"])
     return md
 
 
-def _limited_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse a table as markdown-it does, within the token limit for a note's tables."""
-    from markdown_it.rules_block import table
+def _limited(table: BlockRule) -> BlockRule:
+    """Return the rule for tables, within the token limit for a note's tables."""
 
-    if state.env.get(_TABLE_TOKENS, 0) > _MAX_TABLE_TOKENS:
-        if "|" in state.src[state.bMarks[start] : state.eMarks[start]]:
-            state.env.setdefault(_FIRST_TABLE_OVER_LIMIT, start)
-        return False
-    before = len(state.tokens)
-    matched = table(state, start, end, silent)
-    state.env[_TABLE_TOKENS] = state.env.get(_TABLE_TOKENS, 0) + len(state.tokens) - before
-    return matched
+    def limited_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        if state.env.get(_TABLE_TOKENS, 0) > _MAX_TABLE_TOKENS:
+            if "|" in state.src[state.bMarks[start] : state.eMarks[start]]:
+                state.env.setdefault(_FIRST_TABLE_OVER_LIMIT, start)
+            return False
+        before = len(state.tokens)
+        matched = table(state, start, end, silent)
+        if matched and not silent:
+            state.env[_TABLE_TOKENS] = state.env.get(_TABLE_TOKENS, 0) + len(state.tokens) - before
+        return matched
+
+    return limited_table
 
 
 def code_lines(text: str, mdx: bool = False) -> tuple[tuple[int, int], ...]:
