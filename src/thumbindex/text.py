@@ -285,12 +285,12 @@ def _with_characters(word: str, following: str) -> tuple[str, ...]:
 
 
 def has_cjk(text: str) -> bool:
-    """Return whether a text contains Chinese, Japanese or Korean characters."""
+    """Return whether a text contains letters of `CJK`."""
     return not text.isascii() and _CJK_RUN.search(text) is not None
 
 
 def space_cjk(text: str) -> str:
-    """Return a text with spaces around its runs of Chinese, Japanese and Korean characters."""
+    """Return a text with spaces around its runs of letters of `CJK`."""
     text = normalize_letters(text)
     return _CJK_RUN.sub(r" \g<0> ", text) if has_cjk(text) else text
 
