@@ -1,4 +1,4 @@
-"""Find what is no word: numbers and codes in groups, emoji, and runs of signs."""
+"""Find numbers and codes in groups, emoji, and runs of signs, which are no words."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ The limit is a third of the smallest window.
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
     """Return the text to embed for a chunk: `Title > H2 > H3`, a blank line, its visible text."""
     heading = shorten_heading(" > ".join(heading_path))
-    return separate_symbols(f"{heading}\n\n{strip_markup(text)}".strip())
+    return _separate_symbols(f"{heading}\n\n{strip_markup(text)}".strip())
 
 
 # arrows, technical and other symbols, emoji and their variation selectors
@@ -194,7 +194,7 @@ _HAS_SYMBOL = re.compile(_SYMBOL)
 _BESIDE_SYMBOL = re.compile(rf"(?<=[^\W_])(?={_SYMBOL}(?!\u20e3))|(?<={_SYMBOL})(?=[^\W_])")
 
 
-def separate_symbols(text: str) -> str:
+def _separate_symbols(text: str) -> str:
     """Return a text with a space between words and symbols, as the models' tokenizers need."""
     if text.isascii() or not _HAS_SYMBOL.search(text):
         return text

@@ -191,7 +191,7 @@ def _add_inline_rules(md: MarkdownIt) -> None:
     md.inline.ruler.at("image", _record_offset(image, "image"))
     md.inline.ruler.at("html_inline", _record_offset(html_inline, "html_inline"))
     helpers: Any = SimpleNamespace(**vars(md.helpers))
-    helpers.parseLinkDestination = parse_link_destination
+    helpers.parseLinkDestination = _parse_link_destination
     md.helpers = helpers
 
 
@@ -306,7 +306,7 @@ _TAGGED_DESTINATION = re.compile(
 )
 
 
-def parse_link_destination(text: str, start: int, end: int) -> Any:
+def _parse_link_destination(text: str, start: int, end: int) -> Any:
     """Parse a link's destination as markdown-it does, or with the tags of a site's generator.
 
     Only inside a tag may a destination have spaces: `[x]({{< ref "y" >}})`.

@@ -129,7 +129,7 @@ def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
     others = symbols(text) + sign_runs(text, is_code=chunk.kind is BlockKind.CODE)
     others += (code.joined for code in joined_codes(text))
     if code or others:
-        # what is no word has no length, so that it does not change the scores of words
+        # the others do not count in the length, so that the scores of words stay the same
         return AnalyzedFields(
             {**analyzed.fields, "code": (code + others, ())},
             {**analyzed.lengths, "code": len(code)},

@@ -123,10 +123,9 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         reason = "no passage is close enough to this query"
         if is_unmet:
             reason = f"no note matches {conditions or 'the filters'}"
-        elif symbols(answer.query) and not words(answer.query):
+        elif not words(answer.query) and symbols(answer.query):
             reason = f"no note has {one_line(answer.query.strip())}"
-        elif typed_symbols(answer.query) and not words(answer.query):
-            signs = " ".join(typed_symbols(answer.query))
+        elif not words(answer.query) and (signs := " ".join(typed_symbols(answer.query))):
             reason = f"no note has `{signs}` in code or between spaces"
         return f"Nothing found: {reason}.{restriction}{nearest}"
     warning = " - the passages may not answer this" if answer.confidence_level == "low" else ""

@@ -82,9 +82,9 @@ def search_code(search: Search, tools: Tools) -> Search:
 
 
 def search_vector(search: Search, tools: Tools) -> Search:
-    """Find chunks by meaning. If there is no model, no vector or no meaning, do nothing."""
+    """Find chunks by meaning, if there are a model, vectors, and a query that has a meaning."""
     settings = tools.settings.search_vector
-    if tools.embedder is None or not len(tools.snapshot.vector) or _is_found_code(search, tools):
+    if tools.embedder is None or not len(tools.snapshot.vector) or _is_only_codes(search, tools):
         return search
     text = search.embedding_text or search.text
     others = [phrasing.text for phrasing in search.other_phrasings]
@@ -111,10 +111,10 @@ _MIN_DIGITS = 5
 """Digits of a long number."""
 
 
-def _is_found_code(search: Search, tools: Tools) -> bool:
-    """Return whether the query has only symbols, and long numbers that the notes contain.
+def _is_only_codes(search: Search, tools: Tools) -> bool:
+    """Return whether the query has only symbols and long numbers, and the notes contain these.
 
-    Models know neither. But they know years and other short numbers, such as 401k.
+    Models know neither, but they know years and other short numbers, such as 401k.
     """
     return not search.other_phrasings and all(
         sum(map(str.isdigit, term.text)) >= _MIN_DIGITS
