@@ -97,7 +97,7 @@ def test_ordinary_query_has_no_filters(library: Library, query: str) -> None:
 def test_query_of_filters_only_lists_notes_newest_first(library: Library) -> None:
     answer = library.query("-tag:project/old", limit=2)
     assert [passage.path for passage in answer.passages] == ["Areas/plan.md", "Tools/flags.md"]
-    assert (answer.answerable, answer.confidence_level, answer.listed) == (True, "high", 3)
+    assert (answer.found, answer.confidence_level, answer.listed) == (True, "high", 3)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_unknown_tag_suggests_names_and_is_searched_as_words(library: Library) -
 
 def test_unknown_tag_alone_finds_nothing_and_suggests_names(library: Library) -> None:
     answer = library.query("tag:projct")
-    assert (answer.answerable, answer.passages, answer.filters) == (
+    assert (answer.found, answer.passages, answer.filters) == (
         False,
         (),
         (TypedFilter("tag", "projct"),),

@@ -99,7 +99,7 @@ def test_korean_words_match_with_and_without_spaces(library: Library) -> None:
 
 @pytest.mark.parametrize("text", ["宇宙飛行士の訓練", "量子力学", "화성 탐사선", "蒸気機関車"])
 def test_unanswerable_query_finds_nothing_in_any_script(library: Library, text: str) -> None:
-    assert (library.query(text).answerable, first(library, text)) == (False, "")
+    assert (library.query(text).found, first(library, text)) == (False, "")
 
 
 @pytest.mark.parametrize("text", ["復原", "검섹", "备分", "getUserByIdの", "ポート香号"])

@@ -504,7 +504,7 @@ def test_filters_ignore_notes_that_became_private(
             answer.filters,
             answer.unmet,
             answer.listed,
-            answer.answerable,
+            answer.found,
             [passage.path for passage in answer.passages],
         )
 
@@ -524,7 +524,7 @@ def test_refused_query_does_not_name_a_private_note_as_nearest(
     library.index()
     question = "zirconium quarterly licence exam of helicopters"
     before = library.query(question)
-    assert (before.answerable, [note.path for note in before.nearest]) == (False, ["hidden.md"])
+    assert (before.found, [note.path for note in before.nearest]) == (False, ["hidden.md"])
     write(vault / "hidden.md", BY_KEY)
     assert "hidden.md" not in [note.path for note in library.query(question).nearest]
 
@@ -606,7 +606,7 @@ def test_query_finds_nothing_if_all_its_notes_became_private(
     assert [passage.path for passage in library.query(SECRET).passages] == ["hidden.md"]
     write(vault / "hidden.md", BY_KEY)
     answer = library.query(SECRET)
-    assert (answer.answerable, answer.confidence, answer.passages) == (False, 0.0, ())
+    assert (answer.found, answer.confidence, answer.passages) == (False, 0.0, ())
 
 
 def test_passage_contains_no_metadata_of_a_private_copy(

@@ -665,7 +665,7 @@ class Answer:
     # the searched text, if spelling was corrected or another form of a word found a passage
     corrected: str | None
     kind: QueryKind
-    answerable: bool
+    found: bool  # there are passages, which may answer the query
     confidence: float
     confidence_level: str  # "high" or "low"
     passages: tuple[Passage, ...]
@@ -754,7 +754,7 @@ class WhyReport:
     stages: tuple[StageRank, ...] = ()
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
     notes: tuple[str, ...] = ()  # more sentences
-    answerable: bool = False
+    found: bool = False
     confidence: float = 0.0
 
 

@@ -324,10 +324,10 @@ class RecencySettings:
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSettings:
-    """The confidence of an answer, and the limits for `not answerable` and for low confidence."""
+    """The confidence of an answer, and the limits for "nothing found" and for low confidence."""
 
     abstain_below: float = setting(
-        0.1, "below this confidence, a query is `not answerable`", minimum=0, maximum=1
+        0.1, "below this confidence, nothing is found", minimum=0, maximum=1
     )
     low_below: float = setting(
         0.55, "below this confidence, the confidence level is `low`", minimum=0, maximum=1

@@ -199,7 +199,7 @@ def test_every_kind_of_terminal_shows_the_same(
 def test_only_protocol_messages_are_written_to_stdout(place: Place, server: ServerProcess):
     for _ in range(3):
         place.piped(CASES["query"], place.around)
-        assert server.call("query", query="green button")["answerable"]
+        assert server.call("query", query="green button")["found"]
 
 
 def test_http_server_answers_commands_and_removes_its_socket(place: Place):

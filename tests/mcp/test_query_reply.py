@@ -74,10 +74,10 @@ def test_long_frame_fits_the_smallest_budget() -> None:
         freshness=lost,
     )
     frame = AnswerFrame(long_answer, index_warning="missing " * 1000, explain=True)
-    for variant in (long_answer, replace(long_answer, answerable=False, passages=())):
+    for variant in (long_answer, replace(long_answer, found=False, passages=())):
         reply = fit_answer(500, COUNT, replace(frame, answer=variant), PassageFormat())
         assert reply_tokens(reply, COUNT) <= 500
-        assert reply.structured["answerable"] is variant.answerable
+        assert reply.structured["found"] is variant.found
         assert len(reply.structured["results"]) == len(variant.passages)
 
 

@@ -133,7 +133,7 @@ async def test_unexpected_exception_becomes_a_tool_error_with_its_source_line() 
 
 async def test_nonsense_query_finds_nothing(server: Server) -> None:
     text, answer = await call(server, "query", query="xyzzyq plughw")
-    assert (answer["answerable"], answer["results"]) == (False, [])
+    assert (answer["found"], answer["results"]) == (False, [])
     assert text.startswith(
         "Nothing found: no passage is close enough to this query. Tell the user so, or try other "
         "words.\n"

@@ -120,7 +120,7 @@ def test_refusal_names_nearest_notes_once_each(ask):
         ],
         "helicopter exam sauce",
     )
-    assert (search.answerable, search.candidates, search.passages) == (False, (), ())
+    assert (search.found, search.candidates, search.passages) == (False, (), ())
     assert len({candidate.document for candidate in search.nearest}) == len(search.nearest) == 3
 
 
@@ -128,7 +128,7 @@ def test_refusal_names_nearest_notes_once_each(ask):
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder(64)])
 def test_gibberish_is_refused_in_vaults_of_any_size(ask, count, embedder):
     search, _ = ask(RECIPES[:count], "xkcdvv zzrt quorble", embedder=embedder)
-    assert (search.answerable, search.passages, search.nearest) == (False, (), ())
+    assert (search.found, search.passages, search.nearest) == (False, (), ())
 
 
 @pytest.mark.parametrize("count", [1, 15])
@@ -178,7 +178,7 @@ def test_unknown_code_is_scored_by_words(ask, known, level):
 
 def test_code_without_match_is_refused(ask):
     search, _ = ask([*RECIPES, PARTS], "QX-99999", embedder=_Blurred(512))
-    assert (search.answerable, search.passages) == (False, ())
+    assert (search.found, search.passages) == (False, ())
 
 
 def test_function_words_give_low_confidence_unless_they_are_a_name(ask):
@@ -186,7 +186,7 @@ def test_function_words_give_low_confidence_unless_they_are_a_name(ask):
     answered = [
         ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0] for text in ("the", "the who")
     ]
-    assert [(answer.answerable, answer.confidence_level) for answer in answered] == [
+    assert [(answer.found, answer.confidence_level) for answer in answered] == [
         (True, "low"),
         (True, "high"),
     ]
@@ -214,7 +214,7 @@ def test_prominent_page_is_answered_among_similar_notes(ask):
     embedder = _Translating(512, known=tuple(_Translating.MEANS))
     shown, _ = ask([*log, infant], "baby woken storm", embedder=embedder)
     refused, _ = ask([*log], "baby woken storm", embedder=embedder)
-    assert ([passage.path for passage in shown.passages][:1], refused.answerable) == (
+    assert ([passage.path for passage in shown.passages][:1], refused.found) == (
         ["infant.md"],
         False,
     )

@@ -87,7 +87,7 @@ def test_day_in_question_puts_daily_note_first(ask, query: str, path: str, embed
     search = ask(DAILY, query, embedder=embedder)[0]
     assert (
         search.passages[0].path,
-        search.answerable,
+        search.found,
         search.candidates[0].name_kind,
         search.confidence < 1,
     ) == (path, True, None, True)
@@ -119,7 +119,7 @@ MONTHLY = [
 )
 def test_month_in_question_puts_monthly_note_first(ask, query: str, path: str) -> None:
     search = ask(MONTHLY, query)[0]
-    assert (search.passages[0].path, search.answerable) == (path, True)
+    assert (search.passages[0].path, search.found) == (path, True)
 
 
 @pytest.mark.parametrize("day", ["2026-03-09", "March 9, 2026"])
@@ -268,7 +268,7 @@ def test_names_with_different_symbols_are_distinct(ask, name) -> None:
 @pytest.mark.parametrize("name", ["???", "🌱", "+"])
 def test_name_of_symbols_matches(ask, name) -> None:
     search, _ = ask([*NOTES, document("signs.md", "Roots and leaves.", title=name)], name)
-    assert (paths((search,))[0], search.answerable, search.confidence_level) == (
+    assert (paths((search,))[0], search.found, search.confidence_level) == (
         "signs.md",
         True,
         "high",

@@ -34,7 +34,7 @@ def tools_with(embedder: FakeEmbedder | None = None, **confidence: float) -> Too
 
 def answer_paths(text: str, embedder: FakeEmbedder | None = None, **arguments: object) -> list[str]:
     search, _ = run_pipeline(Query(text, **arguments), tools_with(embedder), count().__next__)  # type: ignore[arg-type]
-    return [passage.path for passage in search.passages] if search.answerable else []
+    return [passage.path for passage in search.passages] if search.found else []
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])

@@ -72,7 +72,7 @@ def test_note_that_was_not_found_has_its_rank(why):
 
 def test_refused_answer_drops_every_note(why):
     report = why("a.md", "sync zebras quagga okapi", confidence={"abstain_below": 0.9})
-    assert (report.outcome, report.stage, report.answerable) == ("dropped", "confidence", False)
+    assert (report.outcome, report.stage, report.found) == ("dropped", "confidence", False)
     assert report.reason.endswith("is below 0.9: nothing in the index answers this")
 
 

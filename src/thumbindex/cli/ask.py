@@ -200,7 +200,7 @@ def query(
                 library.has_model,
                 opening.command("index"),
             )
-    return FOUND if answer.answerable else NOT_FOUND
+    return FOUND if answer.found else NOT_FOUND
 
 
 @exits_with_code

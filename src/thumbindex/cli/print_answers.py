@@ -133,7 +133,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
         console.print(
             Text(escape_breaks(relative_path(roots[passage.folder] / passage.path))), soft_wrap=True
         )
-    if answer.confidence_level == "low" or not answer.answerable:
+    if answer.confidence_level == "low" or not answer.found:
         print_error(confidence_sentence(answer))
 
 
@@ -155,7 +155,7 @@ def _print_header(answer: Answer, narrowed: Sequence[str]) -> None:
 
 def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: str) -> None:
     """Print what the answer may lack, and if `is_detailed`, how much was searched."""
-    if is_detailed and answer.answerable and answer.confidence_level == "low":
+    if is_detailed and answer.found and answer.confidence_level == "low":
         print_line(
             "Scores only compare the passages of this answer. The confidence rates the answer."
         )

@@ -74,7 +74,7 @@ def answer_query(
     text = _folder_relative(query.text, [reader.folder for reader in snapshots])
     unfiltered = without_folder_filter(replace(query, text=text))
     search, trace = run_pipeline(unfiltered, tools, time.perf_counter, observe)
-    passages = search.passages if search.answerable else ()
+    passages = search.passages if search.found else ()
     passages = explain_passages(passages, observed, tools) if explain else passages
     phrasings = search.all_phrasings if search.listed is None else ()
     answer = Answer(

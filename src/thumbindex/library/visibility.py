@@ -246,7 +246,7 @@ class PrivacyFilter:
         self._readers = [reader for reader in snapshots if not reader.is_published]
 
     def filter_answer(self, answer: Answer) -> Answer:
-        """Remove hidden notes. An answer that loses every passage becomes unanswerable."""
+        """Remove hidden notes. If none is left, nothing is found."""
         states = note_states(self._mentioned_notes(answer), self._readers) if self._readers else {}
         hidden = hidden_in(states)
         visible = (
@@ -280,7 +280,7 @@ class PrivacyFilter:
             return answer
         return replace(
             answer,
-            answerable=False,
+            found=False,
             confidence=0.0,
             confidence_level="low",
             listed=None if answer.listed is None else 0,

@@ -211,7 +211,7 @@ class AnswerFrame:
     def _head(self) -> list[str]:
         answer = self.answer
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
-        advice = "" if answer.answerable else " Tell the user so, or try other words."
+        advice = "" if answer.found else " Tell the user so, or try other words."
         filters = filter_lines(answer.filters, answer.unmet, answer.undated)
         first = f"{corrected}{confidence_sentence(answer, self.narrowed)}{advice}"
         return [first, *filter(None, [self.index_warning]), *filters]
@@ -229,7 +229,7 @@ class AnswerFrame:
         """Return the structured content except the results, as much as fits in `room` tokens."""
         answer = self.answer
         required: dict[str, Any] = {
-            "answerable": answer.answerable,
+            "found": answer.found,
             "confidence": round(answer.confidence, 4),
             "confidence_level": answer.confidence_level,
             "kind": str(answer.kind),
@@ -372,7 +372,7 @@ def _reply_why(library: Library, query: Query, arguments: Mapping[str, Any]) -> 
         why["left_out"] = missing
     return Reply(
         "\n".join(shown),
-        {"answerable": report.answerable, "results": [], "index": {}, "why": why},
+        {"found": report.found, "results": [], "index": {}, "why": why},
     )
 
 

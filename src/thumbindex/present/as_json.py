@@ -74,7 +74,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
         "listed": answer.listed,
         "nearest": as_json(answer.nearest),
         "kind": str(answer.kind),
-        "answerable": answer.answerable,
+        "found": answer.found,
         "confidence": round(answer.confidence, _DIGITS),
         "confidence_level": answer.confidence_level,
         "results": [passage_payload(passage) for passage in answer.passages],

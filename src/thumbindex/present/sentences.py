@@ -108,7 +108,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         return f"{plural(answer.listed, 'note')} {match} {' and '.join(narrowed)}{shown}"
     if not answer.index.documents:
         return "Nothing found: no note is indexed here."
-    if not answer.answerable:
+    if not answer.found:
         conditions = " and ".join(narrowed)
         is_unmet = any(not unmet.as_words for unmet in answer.unmet)  # filter_lines names them
         restriction = ""

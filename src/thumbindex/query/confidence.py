@@ -118,7 +118,7 @@ def confidence(search: Search, tools: Tools) -> Search:
         near = tuple(each for each, score in zip(best, scores, strict=False) if score)
         return replace(
             _drop_candidates(search, search.candidates, reason, tools),
-            answerable=False,
+            found=False,
             nearest=near[:_NEAREST_SHOWN],
         )
     minimum = settings.minimum_relevance

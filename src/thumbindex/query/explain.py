@@ -303,7 +303,7 @@ def outcome_of(
         cosine=_best_cosine(wanted, last.vector, tools),
         stages=_only_changes(_rank_changes(set(wanted), history, tools)),
         terms=_term_fields(last, [wanted], tools)[0],
-        answerable=bool(answer.answerable and answer.passages),
+        found=bool(answer.found and answer.passages),
         confidence=answer.confidence,
     )
 

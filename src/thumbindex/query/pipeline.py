@@ -100,7 +100,7 @@ def run_pipeline(
     """
     search, steps = start_search(query, tools), []
     observe("", search)
-    for name, stage in STAGES if search.listed is None and search.answerable else ():
+    for name, stage in STAGES if search.listed is None and search.found else ():
         if tools.settings.runs(name):
             started = clock()
             after = stage(search, tools)
@@ -136,7 +136,7 @@ def start_search(query: Query, tools: Tools) -> Search:
     dated = find_by_date(typed.text, catalog)
     return replace(
         search,
-        answerable=searchable is None or bool(searchable),
+        found=searchable is None or bool(searchable),
         terms=terms,
         identifiers=identifiers,
         reference_matches=find_by_reference(typed.text, catalog),
@@ -162,7 +162,7 @@ def _list_newest(search: Search, tools: Tools) -> Search:
     """Answer a query that contains only filters: return the newest notes."""
     catalog, limit = tools.snapshot.catalog, search.query.limit
     candidates, count = newest_candidates(search.searchable, limit, catalog)
-    certainty = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
+    certainty = {"confidence": 1.0, "confidence_level": "high"} if count else {"found": False}
     kind = QueryKind.NAVIGATIONAL
     return replace(search, kind=kind, candidates=candidates, listed=count, **certainty)
 
@@ -190,7 +190,7 @@ def _finish(search: Search, tools: Tools) -> Search:
     elif not tools.settings.runs("parents"):
         search = chunks_as_passages(search, tools)
     query, passages = search.query, cut_to_limit(search.passages, search.query.limit)
-    is_short = len(passages) < query.limit or not search.answerable
+    is_short = len(passages) < query.limit or not search.found
     undated = count_undated(query.filters, search.typed_filters, tools.snapshot) if is_short else 0
     return replace(search, passages=passages, undated=undated)
 
@@ -205,7 +205,7 @@ def _count(search: Search) -> int:
     """Count the passages, or else the candidates, or else the chunks in the retrievers' lists."""
     if search.passages:
         return len(search.passages)
-    if search.candidates or search.dropped or not search.answerable:
+    if search.candidates or search.dropped or not search.found:
         return len(search.candidates)
     return len({hit.chunk for ranked in search.lists.values() for hit in ranked.hits})
 

@@ -107,7 +107,7 @@ class Search:
     dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
     confidence: float = 0.0
     confidence_level: str = "low"
-    answerable: bool = True
+    found: bool = True
     nearest: tuple[Candidate, ...] = ()  # the closest candidates, if nothing answers the query
 
     @property
