@@ -9,7 +9,7 @@ import pytest
 
 from folders import open_library, write_notes
 from thumbindex.model import Passage
-from thumbindex.present.sentences import copy_lines, disagreement_lines
+from thumbindex.present.sentences import copy_lines, disagreement_lines, place_name
 
 TEXT = (
     "# Harbor plan\n\nThe harbor wall is rebuilt in {} by the town, with stone from the quarry.\n"
@@ -58,7 +58,7 @@ def test_conflict_copy_stands_behind_its_note_with_what_differs(copy: str, tmp_p
 def test_equal_conflict_copy_is_told_as_a_copy(copy: str, tmp_path: Path) -> None:
     (note, *others) = ask(tmp_path, {"d.md": TEXT.format("May"), copy: TEXT.format("May")})
     assert [note.path, [place.path for place in note.also_in]] == ["d.md", [copy]]
-    assert copy_lines(note) == [f"also in: {copy} (line 3), a conflict copy"]
+    assert copy_lines(note, place_name) == [f"also in: {copy} (line 3), a conflict copy"]
     assert copy not in [passage.path for passage in others]
 
 
@@ -111,7 +111,7 @@ def test_other_names_are_no_conflict_copies(first: str, second: str, tmp_path: P
     assert not any(
         "conflict copy" in line
         for p in passages
-        for line in (*copy_lines(p), *disagreement_lines(p))
+        for line in (*copy_lines(p, place_name), *disagreement_lines(p))
     )
 
 

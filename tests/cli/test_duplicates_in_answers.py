@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 
 from fakes import FakeEmbedder
 from folders import write_notes
@@ -14,9 +17,7 @@ from notes import write
 from schemas import check
 from thumbindex.library import Library
 from thumbindex.mcp.query_reply import reply_query
-from thumbindex.model import Place
 from thumbindex.present.as_json import answer_payload
-from thumbindex.present.sentences import places_sentence
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
 NOTES = {
@@ -136,10 +137,32 @@ def test_tool_text_lists_copies_with_their_lines(
 ) -> None:
     text = reply_query(backups, {"query": "server copies all files every night"}).text
     assert "\n(also in: a.md (line 9))\n" in text
-    places = [Place("v", f"{n}.md", 1, 2) for n in range(12)]
-    assert (
-        places_sentence(places) == "0.md (lines 1-2), 1.md (lines 1-2), 2.md (lines 1-2) and 9 more"
-    )
+
+
+def test_terminal_shows_copies_as_whole_places_that_an_editor_opens(
+    tmp_path: Path, run_in: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / f"{'a rather long name of a folder ' * n}{n}" for n in (1, 2)]
+    for n, folder in enumerate(folders):
+        write(folder / f"copy {n}.md", f"# Backups\n\n{TEXT.format(30)}\n")
+        write(folder / f"other {n}.md", f"# Backups\n\n{TEXT.format(30)}\n")
+    monkeypatch.chdir(tmp_path)
+    printed = run_in(
+        folders[0], "query", "--folder", str(folders[1]), "server copies all files every night"
+    ).stdout
+    (copies,) = re.findall(r"also in: (.*) and 2 more", printed)
+    path, _, line = copies.rpartition(":")
+    assert (tmp_path / path).read_text().splitlines()[int(line) - 1] == TEXT.format(30)
+
+
+def test_tool_names_the_folder_of_a_copy_if_there_are_several(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write(tmp_path / name / "copy.md", f"# Backups\n\n{TEXT.format(30)}\n")
+    folders, index = [tmp_path / "one", tmp_path / "two"], tmp_path / "index"
+    with Library.open(folders, index=index, embedder=FakeEmbedder()) as library:
+        library.index()
+        text = reply_query(library, {"query": "server copies all files every night"}).text
+    assert re.search(r"\(also in: (one|two): copy\.md \(line 3\)\)", text)
 
 
 def test_tool_text_reports_contradictions(backups: Library) -> None:

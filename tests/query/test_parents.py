@@ -67,10 +67,10 @@ def test_passage_has_section_text_and_headings_of_best_chunk() -> None:
     )
 
 
-def test_passage_merges_ranks_and_copies_of_its_chunks() -> None:
+def test_passage_merges_ranks_of_its_chunks_and_names_copies_of_the_best() -> None:
     group = [
-        candidate(0, sources={"search_vector": 3}),
-        candidate(1, sources={"search_vector": 1, "search_code": 2}, also_in=(3,), cluster_size=2),
+        candidate(0, sources={"search_vector": 3}, also_in=(3,), cluster_size=2),
+        candidate(1, sources={"search_vector": 1, "search_code": 2}, also_in=(2,), cluster_size=2),
     ]
     passage = passages_of(group, CATALOG.sections(ALL))[0]
     assert (passage.sources, passage.cluster_size, passage.also_in) == (
@@ -80,7 +80,7 @@ def test_passage_merges_ranks_and_copies_of_its_chunks() -> None:
     )
 
 
-def test_contradicting_version_is_a_disagreement() -> None:
+def test_contradicting_version_is_a_disagreement_and_no_copy() -> None:
     passage = passages_of(
         [candidate(0, also_in=(3,), other_versions=((3, "`1` vs. `2`"),))],
         CATALOG.sections(ALL),
@@ -88,6 +88,7 @@ def test_contradicting_version_is_a_disagreement() -> None:
     assert [(disagree.path, disagree.differs) for disagree in passage.disagrees] == [
         ("b.md", "`1` vs. `2`")
     ]
+    assert passage.also_in == ()
 
 
 def test_chunk_with_copy_in_passage_joins_it() -> None:
@@ -95,7 +96,7 @@ def test_chunk_with_copy_in_passage_joins_it() -> None:
         [candidate(1, 0.9), candidate(3, 0.8, also_in=(0,), cluster_size=2)], CATALOG.sections(ALL)
     )
     assert [(p.path, p.start_line, p.cluster_size, p.also_in) for p in passages] == [
-        ("a.md", 1, 2, (Place("", "b.md", 3, 3),))
+        ("a.md", 1, 1, ())
     ]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -22,7 +24,7 @@ from thumbindex.cli.terminal import (
     strip_controls,
     table,
 )
-from thumbindex.model import Answer, Explanation, Passage, TraceStep
+from thumbindex.model import Answer, Explanation, Passage, Place, TraceStep
 from thumbindex.present.best_lines import (
     Line,
     ShownLines,
@@ -179,14 +181,13 @@ def _surrounding_rows(
     """
     day = passage.updated or passage.created
     warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
-    lines = [
-        *((text, "") for text in copy_lines(passage)),
-        *((warning, WARNING) for warning in warnings),
-    ]
+    room, name = width - len(_INDENT), partial(_place_name, roots)
+    copies = copy_lines(passage, name, lambda line: cell_len(printable_line(line)) <= room)
     below = [
-        Text(_INDENT) + _truncate(Text(printable_line(text), style), width - len(_INDENT))
-        for text, style in lines
+        *(Text(printable_line(line)) for line in copies),
+        *(_truncate(Text(printable_line(warning), WARNING), room) for warning in warnings),
     ]
+    below = [Text(_INDENT) + row for row in below]
     return _location_rows(passage, roots, width, line, f"({day})" if day else ""), below
 
 
@@ -291,7 +292,10 @@ def _print_section(
     warnings = (*passage_flag_lines(passage), *disagreement_lines(passage))
     remarks = [
         Text(printable_line(text), style=WARNING if text in warnings else "")
-        for text in (*passage_flag_lines(passage), *passage_context_lines(passage))
+        for text in (
+            *passage_flag_lines(passage),
+            *passage_context_lines(passage, partial(_place_name, roots)),
+        )
     ]
     for indent, line in (
         *(("", _line_text(line)) for line in all_lines(passage).lines),
@@ -304,6 +308,11 @@ def _print_section(
 
 
 # ------------------------------------------------------------------ locations
+
+
+def _place_name(roots: Mapping[str, Path], place: Place) -> str:
+    """Return `path:line` as for passages, so that an editor opens it."""
+    return f"{relative_path(roots[place.folder] / place.path)}:{place.start_line}"
 
 
 def _rank_and_location(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:

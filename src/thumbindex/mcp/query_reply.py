@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.background.host import LibraryHost, ignore_progress, never
@@ -42,6 +42,7 @@ from thumbindex.present.sentences import (
     missing_folders_sentence,
     passage_context_lines,
     passage_flag_lines,
+    place_name,
     why_lines,
 )
 from thumbindex.text import format_address, line_range, one_line, plural
@@ -115,7 +116,8 @@ class PassageFormat:
         link = f"; {url}" if (url := self.link(passage)) else ""
         cost = f"id {shown.id}; {cut}whole note: about {self._note_tokens(passage):,} tokens{link}"
         explanation = explanation_lines(passage.explanation) if passage.explanation else []
-        lines = (*passage_flag_lines(passage), *passage_context_lines(passage), *explanation, cost)
+        context = passage_context_lines(passage, partial(place_name, several=self.several))
+        lines = (*passage_flag_lines(passage), *context, *explanation, cost)
         return "\n".join([head, fenced(passage.text), *(f"({one_line(line)})" for line in lines)])
 
     def as_payload(self, shown: ShownPassage) -> dict[str, Any]:

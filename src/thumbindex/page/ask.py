@@ -16,6 +16,7 @@ from thumbindex.model import (
     ListedNote,
     OutlineEntry,
     Passage,
+    Place,
     Query,
     day_of,
     iso_day,
@@ -34,6 +35,7 @@ from thumbindex.present.sentences import (
     missing_vectors_sentence,
     passage_flag_lines,
     passage_metadata,
+    place_name,
 )
 from thumbindex.settings import MAX_QUERY_CHARS
 from thumbindex.text import line_range
@@ -233,10 +235,8 @@ def _card(
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start_line, passage.match_end_line)
     file = root / passage.path
-    copies = [
-        _place(copy.folder, copy.path, copy.start_line, copy.end_line)
-        for copy in passage.also_in[:_MAX_COPIES]
-    ]
+    several = len(visit.library.folders) > 1
+    copies = [_place(copy, several) for copy in passage.also_in[:_MAX_COPIES]]
     return {
         "passage": passage,
         "href": note_address(passage.folder, passage.path, span),
@@ -249,7 +249,7 @@ def _card(
         "facts": passage_metadata(passage),
         "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
-        "disagrees": [_disagreement(passage.path, other) for other in passage.disagrees],
+        "disagrees": [_disagreement(passage.path, other, several) for other in passage.disagrees],
         "opens": available_links(file, passage.heading, passage.match_start_line)
         if visit.is_local
         else (),
@@ -258,12 +258,13 @@ def _card(
     }
 
 
-def _place(folder: str, path: str, first: int, last: int) -> tuple[str, str]:
-    return note_address(folder, path, (first, last)), f"{path} ({line_range(first, last)})"
+def _place(place: Place, several: bool) -> tuple[str, str]:
+    lines = (place.start_line, place.end_line)
+    return note_address(place.folder, place.path, lines), place_name(place, several)
 
 
-def _disagreement(path: str, other: Disagreement) -> Mapping[str, str]:
-    href, place = _place(other.folder, other.path, other.start_line, other.end_line)
+def _disagreement(path: str, other: Disagreement, several: bool) -> Mapping[str, str]:
+    href, place = _place(other, several)
     opening = disagreement_opening(path, other.path)
     return {
         "href": href,

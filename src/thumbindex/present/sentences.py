@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 from thumbindex.conflict_copies import conflict_original
@@ -63,7 +63,7 @@ SIMILAR_TITLE = "Most similar"
 """Heading of the list of notes with a similar meaning."""
 
 MAX_COPIES = 3
-"""Maximum copies whose locations are listed. Further copies are only counted."""
+"""Maximum copies whose locations are listed."""
 
 _DEDUP_STAGES = (
     "dedup_versions",
@@ -279,17 +279,10 @@ def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str
     return _MISSING_MODEL[model] if unasked else ""
 
 
-def places_sentence(places: Sequence[Place]) -> str:
-    """Return the locations of the first copies, and how many more there are."""
-    more = f" and {len(places) - MAX_COPIES:,} more" if len(places) > MAX_COPIES else ""
-    return (
-        ", ".join(
-            f"{place.path} ({line_range(place.start_line, place.end_line)})"
-            f"{', a conflict copy' if conflict_original(place.path) else ''}"
-            for place in places[:MAX_COPIES]
-        )
-        + more
-    )
+def place_name(place: Place, several: bool = False) -> str:
+    """Return a location such as `path (lines 3-5)`, with `several` folders `folder: path (…)`."""
+    folder = f"{place.folder}: " if several else ""
+    return f"{folder}{place.path} ({line_range(place.start_line, place.end_line)})"
 
 
 def flag_lines(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
@@ -385,10 +378,10 @@ def problem_lines(problems: Sequence[Problem]) -> list[str]:
     return lines
 
 
-def passage_context_lines(passage: Passage) -> list[str]:
+def passage_context_lines(passage: Passage, name: Callable[[Place], str]) -> list[str]:
     """Return a passage's copies, metadata and contradictions, one line each."""
-    metadata = passage_metadata(passage)
-    return [*copy_lines(passage), *([metadata] if metadata else []), *disagreement_lines(passage)]
+    lines = (*copy_lines(passage, name), passage_metadata(passage), *disagreement_lines(passage))
+    return [line for line in lines if line]
 
 
 def passage_metadata(passage: Passage) -> str:
@@ -404,9 +397,22 @@ def passage_metadata(passage: Passage) -> str:
     return f"dated {day}" if day else ""
 
 
-def copy_lines(passage: Passage) -> list[str]:
-    """Return a line with the locations of a passage's copies; empty if it has none."""
-    return [f"also in: {places_sentence(passage.also_in)}"] if passage.also_in else []
+def copy_lines(
+    passage: Passage, name: Callable[[Place], str], fits: Callable[[str], bool] = lambda line: True
+) -> list[str]:
+    """Return a line with the first copies' locations, and how many more there are.
+
+    The line has at least one location, and as many more as it `fits`. No copies, no line.
+    """
+    names = [
+        f"{name(place)}{', a conflict copy' if conflict_original(place.path) else ''}"
+        for place in passage.also_in
+    ]
+    lines = list[str]()
+    for shown in range(1, min(len(names), MAX_COPIES) + 1):
+        more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+        lines.append(f"also in: {', '.join(names[:shown])}{more}")
+    return [line for line in lines if fits(line)][-1:] or lines[:1]
 
 
 def disagreement_lines(passage: Passage) -> list[str]:

@@ -70,11 +70,7 @@ def _passage_candidates(
     lines = passage_place(passage)
     matched = replace(lines, start_line=passage.match_start_line, end_line=passage.match_end_line)
     places = {candidate.id: chunk_place(candidate, catalog) for candidate in candidates}
-    group = [
-        candidate
-        for candidate in candidates
-        if is_inside(places[candidate.id], lines) or places[candidate.id] in passage.also_in
-    ]
+    group = [each for each in candidates if is_inside(places[each.id], lines)]
     return sorted(group, key=lambda each: places[each.id] != matched)
 
 

@@ -176,17 +176,14 @@ def _passage(
         else (best.chunk.start_line, best.chunk.end_line)
     )
     own_place = Place(document.folder, document.path, start, end)
-    copies = dict.fromkeys(n for candidate in group for n in candidate.also_in)
-    places = dict.fromkeys(
-        (
-            *(chunk_place(candidate, catalog) for candidate in group),
-            *chunk_places(list(copies), catalog),
-        )
+    different = {n for n, _ in best.other_versions}
+    copies = [n for n in best.also_in if n not in different]
+    others = tuple(
+        place
+        for place in dict.fromkeys(chunk_places(copies, catalog))
+        if not is_inside(place, own_place)
     )
-    others = tuple(place for place in places if not is_inside(place, own_place))
-    documents = dict.fromkeys(
-        (*(candidate.document for candidate in group), *map(catalog.document_of, copies))
-    )
+    documents = dict.fromkeys((best.document, *map(catalog.document_of, copies)))
     provenance = shared_provenance([catalog.documents[n] for n in documents])
     updated = day_of(document)
     disagrees = [
