@@ -95,7 +95,7 @@ ADAPTERS = {
     "psycopg": {"postgres/database.py"},
     "rapidfuzz": {
         "index/filters.py",
-        "query/understand.py",
+        "query/spellings.py",
         "compare/quotations.py",
     },
 }

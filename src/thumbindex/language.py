@@ -252,14 +252,8 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
         if any(map(has_cjk, content_words))
         else []
     )
-    english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in query_words)
-    most, language = max(
-        ((sum(word in _stop_words_of(code) for word in query_words), code) for code in languages),
-        default=(0, ""),
-    )
-    function_words = (
-        _stop_words_of(language).intersection(query_words) if most > english else frozenset[str]()
-    )
+    language, most = _language_of_question(query_words, languages)
+    function_words = _stop_words_of(language).intersection(query_words)
     pair_weight = PARTICLE_WEIGHT if _SCRIPTS[0][1].search(text) else UNCERTAIN_WEIGHT
     weights = {
         **dict.fromkeys(pairs, pair_weight),
@@ -267,6 +261,31 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
         **dict.fromkeys(function_words, 0.0 if most > 1 else UNCERTAIN_WEIGHT),
     }
     return {**weights, **dict.fromkeys(STOP_WORDS.intersection(query_words), 0.0)}
+
+
+def question_language(text: str) -> str:
+    """Return the language, other than English, that a question has most function words of.
+
+    An empty string if it has fewer than two, or as many of English.
+    """
+    long_words = {word for word in words(text) if len(word) > 1}
+    language, count = _language_of_question(long_words, INFLECTED_LANGUAGES)
+    return language if count > 1 else ""
+
+
+def _language_of_question(
+    query_words: Collection[str], languages: Collection[str]
+) -> tuple[str, int]:
+    """Return the language with most function words in a query, and their number.
+
+    Return ("", 0) if English has as many.
+    """
+    english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in query_words)
+    counts = (
+        (sum(word in _stop_words_of(code) for word in query_words), code) for code in languages
+    )
+    most, language = max(counts, default=(0, ""))
+    return (language, most) if most > english else ("", 0)
 
 
 def _stop_words_of(language: str) -> frozenset[str]:

@@ -8,8 +8,9 @@ from fakes import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
 from thumbindex.language import probe_words
 from thumbindex.model import Query
 from thumbindex.query.pipeline import run_pipeline
+from thumbindex.query.spellings import closest_word, find_correction
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import closest_word, correct, correct_text, find_correction
+from thumbindex.query.understand import correct, correct_text
 
 LEXICON: Mapping[str, int] = {
     "subscription": 9,
@@ -89,7 +90,7 @@ def test_stems_of_text_headings_and_aliases_are_not_corrected() -> None:
     ]
     tools = Tools(memory_snapshot(notes))
     assert [
-        find_correction(word, tools)
+        find_correction(word, tools.snapshot.keyword)
         for word in ("plugin", "quaggas", "instalacion", "zettelkasten", "plgins")
     ] == [None, None, None, None, "plugins"]
 
@@ -133,7 +134,7 @@ def test_words_of_deleted_chunks_are_not_suggested() -> None:
 
 
 def test_word_known_to_the_model_is_not_corrected() -> None:
-    snapshot = memory_snapshot([document("a.md", "The infant slept, said baba.")])
+    snapshot = memory_snapshot([document("a.md", "The infant was awake, said baba.")])
     search = Search(Query("was the baby awake"), "was the baby awake")
     texts = [
         correct(search, Tools(snapshot, embedder=embedder)).text
@@ -143,15 +144,15 @@ def test_word_known_to_the_model_is_not_corrected() -> None:
 
 
 def test_model_for_another_language_does_not_prevent_corrections() -> None:
-    english = FakeEmbedder(known=[*probe_words("en"), "walk"])
-    notes = [document("a.md", "Wo ist der Wald", language=language) for language in ("de", "en")]
+    english = FakeEmbedder(known=[*probe_words("en"), "walter"])
+    notes = [document("a.md", "Wo ist der Walzer", language=language) for language in ("de", "en")]
     texts = [
         correct(
-            Search(Query("walk"), "walk"), Tools(memory_snapshot([note]), embedder=english)
+            Search(Query("walter"), "walter"), Tools(memory_snapshot([note]), embedder=english)
         ).text
         for note in notes
     ]
-    assert texts == ["wald", "walk"]
+    assert texts == ["walzer", "walter"]
 
 
 def test_function_words_of_query_language_are_not_corrected(ask) -> None:
@@ -160,3 +161,39 @@ def test_function_words_of_query_language_are_not_corrected(ask) -> None:
         document("other.md", "# Laden\n\nDas Brot ist teuer."),
     ]
     assert ask(notes, "warum steigt das Brot")[0].text == "warum steigt das Brot"
+
+
+NOTES = [
+    document("plan.md", "# Plan\n\nRead the timetable over coffee, and give the form back."),
+    document("links.md", "# Permalinks\n\nConfigure permalinks in the site settings."),
+    document("treni.md", "# Casa\n\nGli orari dei negozi sono questi.", language="it"),
+    document("altro.md", "# Libri\n\nTieni i libri nella borsa, per la scuola.", language="it"),
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "searched"),
+    [
+        ("hwo to configre permalinks", "hwo to configure permalinks"),
+        ("configure permolinks", "configure permalinks"),
+        ("settigns", "settings"),
+        ("Configre Permalinks", "configure Permalinks"),
+        # a language that no note is in
+        ("wie lese ich das timetabel", "wie lese ich das timetabel"),
+        # function words of any language
+        ("over mich", "over mich"),
+        # no note has both words
+        ("orari dei treni", "orari dei treni"),
+        ("configure timotable", "configure timotable"),
+        # short words with another letter, and names
+        ("Ömer", "Ömer"),
+        ("coffee with Fred", "coffee with Fred"),
+        # all words are unknown
+        ("unbekannte settinge", "unbekannte settinge"),
+    ],
+)
+def test_word_is_corrected_only_if_the_rest_of_the_question_supports_it(
+    typed: str, searched: str
+) -> None:
+    snapshot = memory_snapshot(NOTES)
+    assert correct(Search(Query(typed), typed), Tools(snapshot)).text == searched

@@ -7,10 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from thumbindex.language import blank_function_words, function_word_weights, reads_language
+from thumbindex.language import (
+    FUNCTION_WORDS,
+    blank_function_words,
+    function_word_weights,
+    question_language,
+    reads_language,
+)
 from thumbindex.model import QueryKind, Term
-from thumbindex.query.retrieve import KEYWORD_FIELDS
-from thumbindex.query.spellings import apostrophe_spellings
+from thumbindex.query.spellings import find_corrections
 from thumbindex.query.stage import Search, Tools
 from thumbindex.symbols import typed_symbols
 from thumbindex.text import (
@@ -242,15 +247,6 @@ _HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…
 _MIN_LETTERS = 4
 """Minimum letters of a word that is corrected."""
 
-_MIN_LETTERS_TWO_EDITS = 8
-"""Minimum letters of a word that may be corrected by two edits."""
-
-_MIN_LETTERS_FIRST_WRONG = 6
-"""Minimum letters of a word whose first letter may be corrected."""
-
-_SUFFIX_EDITS = 2
-"""Corrections that only cut this many final letters are rejected: "strangers" to "strange"."""
-
 _MAX_CORRECTIONS = 20
 """Only this many unknown words of a query are corrected, because each is compared with the whole
 lexicon.
@@ -258,21 +254,37 @@ lexicon.
 
 
 def correct(search: Search, tools: Tools) -> Search:
-    """Correct the spelling of the searched text. A note's name is not corrected."""
-    if search.reference_matches:
+    """Correct the spelling of the searched text, but not of a note's name.
+
+    A question in a language that the notes lack is not corrected: all its words would be unknown.
+    """
+    languages = tools.snapshot.keyword.languages
+    if search.reference_matches or question_language(search.text) not in ("", *languages):
         return search
-    stops = stop_weights(search.text, tools.snapshot.keyword.languages)
+    stops = FUNCTION_WORDS.union(stop_weights(search.text, languages))
     unknown = (
         word
         for word in dict.fromkeys(_correctable_words(search.text))
         if word not in stops and not _is_known(word, tools)
     )
-    corrections = {word: find_correction(word, tools) for word in islice(unknown, _MAX_CORRECTIONS)}
+    corrections = find_corrections(
+        list(islice(unknown, _MAX_CORRECTIONS)),
+        [word for word in words(search.text) if word not in stops],
+        _names_in(search.text),
+        tools.snapshot,
+    )
     text = correct_text(search.text, corrections.get)
     if text == search.text:
         return search
     terms, identifiers = parse_terms(text, tools)
     return replace(search, text=text, terms=terms, identifiers=identifiers)
+
+
+def _names_in(text: str) -> frozenset[str]:
+    """Return the folded words that are capitalized inside a text. A title has no such words."""
+    bare = [token.lstrip(_PUNCTUATION) for token in text.split()]
+    is_title = not any(token[:1].islower() for token in bare if len(token) >= _MIN_LETTERS)
+    return frozenset() if is_title else frozenset(fold(t) for t in bare[1:] if t[:1].isupper())
 
 
 def _is_known(word: str, tools: Tools) -> bool:
@@ -337,43 +349,3 @@ def _split_word(token: str, text: str) -> re.Match[str] | None:
     if not parts or len(word := parts[2]) < _MIN_LETTERS or (word.isupper() and not text.isupper()):
         return None
     return None if has_cjk(word) or is_identifier(word) or fold(word) in STOP_WORDS else parts
-
-
-def find_correction(word: str, tools: Tools) -> str | None:
-    """Return the correction of a word, or None.
-
-    A word is not corrected if its stem is in a note, or if a note spells it with an apostrophe.
-    """
-    keyword = tools.snapshot.keyword
-    if keyword.chunks_with_all_words(word, KEYWORD_FIELDS) or apostrophe_spellings(word, keyword):
-        return None
-    return closest_word(word, keyword.lexicon, keyword.chunk_frequency)
-
-
-def closest_word(
-    word: str, lexicon: Callable[[range], Collection[str]], frequency: _Frequency
-) -> str | None:
-    """Return the nearest word by optimal string alignment (Damerau 1964), or None.
-
-    Ties go to a word with an equal first letter, then to the most frequent word. `lexicon` returns
-    the words of the given lengths.
-    """
-    limit = 2 if len(word) >= _MIN_LETTERS_TWO_EDITS else 1
-    similar = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
-    if len(word) < _MIN_LETTERS_FIRST_WRONG:
-        similar = [other for other in similar if other[0] == word[0]]
-    # Imported here: few queries need it.
-    from rapidfuzz.distance import OSA
-    from rapidfuzz.process import extract
-
-    matches = extract(
-        word, similar, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None
-    )
-    # the lexicon may contain words of deleted chunks, whose frequency is 0
-    ranked = (
-        (int(distance), other[0] != word[0], -count, other)
-        for other, distance, _ in matches
-        if (count := frequency(other))
-    )
-    distance, *_, best = min(ranked, default=(0, False, 0, ""))
-    return None if distance == _SUFFIX_EDITS and word.startswith(best) else best or None
