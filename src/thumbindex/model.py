@@ -314,6 +314,7 @@ class QueryArguments(FilterArguments, total=False):
     also: Sequence[str] | None
     passage: str | None
     limit: int | str | None
+    verbatim: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +385,7 @@ class Query:
     filters: Filters = field(default_factory=Filters)
     also: tuple[str, ...] = ()  # the caller's rewordings, searched too
     passage: str = ""  # a hypothetical answer, searched too; it never raises the confidence
+    verbatim: bool = False  # search the words as typed, without corrections and other forms
 
     @classmethod
     def of(
@@ -393,6 +395,7 @@ class Query:
         also: Sequence[str] | None = None,
         passage: str | None = None,
         limit: int | str | None = None,
+        verbatim: bool = False,
         **filters: Unpack[FilterArguments],
     ) -> Query:
         """Build a query from a caller's arguments. Raises UsageError if they are not valid."""
@@ -419,7 +422,7 @@ class Query:
                     "shorten it to a sentence or two."
                 )
         maximum = 0 if limit is None else read_limit(limit)
-        return cls(text, maximum, Filters.of(**filters), also, passage)
+        return cls(text, maximum, Filters.of(**filters), also, passage, verbatim)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,3 +197,13 @@ def test_word_is_corrected_only_if_the_rest_of_the_question_supports_it(
 ) -> None:
     snapshot = memory_snapshot(NOTES)
     assert correct(Search(Query(typed), typed), Tools(snapshot)).text == searched
+
+
+def test_verbatim_query_is_searched_as_typed(ask) -> None:
+    notes = [document("a.md", "# Money\n\nCancel a subscription, and don't wait.")]
+    texts = [
+        (search.text, search.other_forms != ())
+        for verbatim in (False, True)
+        for search, _ in [ask(notes, Query("subcription dont", verbatim=verbatim))]
+    ]
+    assert texts == [("subscription dont", True), ("subcription dont", False)]

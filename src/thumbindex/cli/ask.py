@@ -18,6 +18,7 @@ from thumbindex.cli.options import (
     SinceOption,
     TagOption,
     UntilOption,
+    VerbatimOption,
     open_for,
     opening_or_engine_options,
 )
@@ -67,6 +68,7 @@ def why_note(
     ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
+    verbatim: VerbatimOption = False,
     tag: TagOption = None,
     glob: GlobOption = None,
     since: SinceOption = None,
@@ -81,6 +83,7 @@ def why_note(
         " ".join(words),
         also=also,
         passage=passage,
+        verbatim=verbatim,
         limit=limit,
         tag=tag,
         path=glob,
@@ -133,6 +136,7 @@ def query(
     ] = None,
     also: AlsoOption = None,
     passage: PassageOption = "",
+    verbatim: VerbatimOption = False,
     explain: Annotated[
         bool,
         typer.Option(
@@ -168,6 +172,7 @@ def query(
         " ".join(words),
         also=also,
         passage=passage,
+        verbatim=verbatim,
         limit=limit,
         tag=tag,
         path=path,

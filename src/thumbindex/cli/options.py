@@ -169,6 +169,12 @@ PassageOption = Annotated[
         "--passage", metavar="ANSWER", help="A guess at the answer, in a sentence or two."
     ),
 ]
+VerbatimOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbatim", help="Search for the words as typed: no corrected spelling, no other forms."
+    ),
+]
 GlobOption = Annotated[
     list[str] | None,
     typer.Option("--path", metavar="GLOB", help="Only notes whose path matches; repeatable."),

@@ -144,7 +144,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
 
 def _print_header(answer: Answer, narrowed: Sequence[str]) -> None:
     if answer.corrected:
-        print_line(f"Searched for: {answer.corrected}", "italic")
+        print_line(f"Searched for: {answer.corrected} (as typed: --verbatim)", "italic")
     print_line(
         confidence_sentence(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT
     )

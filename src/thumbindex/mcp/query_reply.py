@@ -60,7 +60,10 @@ _WHY_OVERHEAD = 100
 _EXPLAIN_FACTOR = 4
 """By default, an explained answer has this many times the token budget of other answers."""
 
-_QUERY_ARGUMENTS = ("also", "passage", "limit", "folder", "path", "tag", "since", "until")
+_QUERY_ARGUMENTS = (
+    *("also", "passage", "limit", "verbatim"),
+    *("folder", "path", "tag", "since", "until"),
+)
 """Optional arguments of the `query` tool that define the search."""
 
 
@@ -278,7 +281,7 @@ def reply_query(
     whether the server's indexer is running. `index_failures` are the reasons why folders have no
     index.
     """
-    search: Any = {name: arguments.get(name) for name in _QUERY_ARGUMENTS}
+    search: Any = {name: arguments[name] for name in _QUERY_ARGUMENTS if name in arguments}
     query = Query.of(arguments["query"], **search)
     if "why" in arguments:
         return _reply_why(library, query, arguments)

@@ -44,7 +44,7 @@ _QUERY_INPUT: _Schema = {
     "also": {**_STRINGS, "description": "Give 2-4 rewordings of the query"},
     "passage": {
         "type": "string",
-        "description": "Give the likely text of an answer, 1-2 sentences",
+        "description": "Give a likely answer, 1-2 sentences",
     },
     "limit": {
         "type": "integer",
@@ -52,6 +52,7 @@ _QUERY_INPUT: _Schema = {
         "maximum": MAX_PASSAGES,
         "description": "Passages, default 5",
     },
+    "verbatim": {"type": "boolean", "description": "Keep spelling as typed"},
     "max_tokens": {
         "type": "integer",
         "minimum": MIN_BUDGET_TOKENS,
@@ -62,7 +63,7 @@ _QUERY_INPUT: _Schema = {
     "tag": _TAGS,
     "since": _SINCE,
     "until": _UNTIL,
-    "explain": {"type": "boolean", "description": "Explain how each result was ranked"},
+    "explain": {"type": "boolean", "description": "Explain each result's rank"},
     "why": {
         "type": "string",
         "description": "Instead, explain why this path or path#heading is (not) found",
@@ -72,7 +73,7 @@ _QUERY_INPUT: _Schema = {
         "type": "number",
         "minimum": 0,
         "maximum": 60,
-        "description": "Seconds to wait for just-saved files",
+        "description": "Seconds to wait for saved files",
     },
 }
 
@@ -172,7 +173,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         "name": "outline",
         "title": "Outline",
         "description": "List a note's headings, or notes by directory, glob, tag or date (newest "
-        "first), or all. To find an answer, use `query`.",
+        "first), or all.",
         "inputSchema": _closed_object(_OUTLINE_INPUT),
         "outputSchema": _object(
             {

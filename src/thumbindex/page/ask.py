@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import date
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,7 @@ def read_question(visit: Visit, path: str = "path") -> Query:
         text,
         also=visit.texts("also"),
         passage=visit.text("passage"),
+        verbatim=visit.text("verbatim") == "1",
         limit=visit.text("limit") or None,
         **filters,
     )
@@ -92,6 +94,7 @@ def address_values(query: Query) -> dict[str, Any]:
         "since": filters.since or "",
         "until": filters.until or "",
         "limit": query.limit or "",
+        "verbatim": "1" if query.verbatim else "",
     }
 
 
@@ -117,6 +120,7 @@ def query_options(visit: Visit, query: Query) -> list[str]:
     values += [("passage", query.passage)] if query.passage else []
     values += [("limit", str(query.limit))] if query.limit else []
     options = [part for name, value in values for part in (f"--{name}", value)]
+    options += ["--verbatim"] if query.verbatim else []
     return options + visit.options(query.filters.folder)
 
 
@@ -163,6 +167,7 @@ def ask_screen(visit: Visit) -> Screen:
         "chips": _filter_chips(query),
         "cards": [_card(passage, visit, grades) for passage in answer.passages],
         "here": screen_address("ask", **address_values(query)),
+        "as_typed": screen_address("ask", **address_values(replace(query, verbatim=True))),
         "foot": answer_footer(answer, progress),
         # on the Why screen, `path` is the note to explain, and `glob` the path filter
         "why": screen_address(

@@ -101,6 +101,8 @@ def run_pipeline(
     search, steps = start_search(query, tools), []
     observe("", search)
     for name, stage in STAGES if search.listed is None and search.found else ():
+        if query.verbatim and name in ("correct", "synonyms"):
+            continue
         if tools.settings.runs(name):
             started = clock()
             after = stage(search, tools)
