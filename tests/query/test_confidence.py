@@ -181,12 +181,14 @@ def test_code_without_match_is_refused(ask):
     assert (search.found, search.passages) == (False, ())
 
 
-def test_function_words_give_low_confidence_unless_they_are_a_name(ask):
-    who = document("who.md", "# The Who\n\nThe band of the same name, on the road.")
+def test_function_words_give_low_confidence_unless_a_note_is_called_so(ask):
+    who = document("who.md", "# The Who\n\nThe band of the same name.\n\n## Why\n\nOn the road.")
     answered = [
-        ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0] for text in ("the", "the who")
+        ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0]
+        for text in ("the", "why", "the who")
     ]
     assert [(answer.found, answer.confidence_level) for answer in answered] == [
+        (True, "low"),
         (True, "low"),
         (True, "high"),
     ]

@@ -26,9 +26,9 @@ import numpy as np
 from thumbindex.language import reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
 from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
+from thumbindex.query.match_names import has_only_function_words
 from thumbindex.query.retrieve import COSINE_DIGITS, QUERY_WEIGHT, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
-from thumbindex.query.understand import stop_weights
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
 """Lowest and highest confidence without vectors, if the section contains a word of the query."""
@@ -101,7 +101,7 @@ def confidence(search: Search, tools: Tools) -> Search:
     first = scorer.score(best[0]) if best and not is_named else 0.0
     certainty = 1.0 if is_named else first
     if not is_named and (
-        _names_missing_daily_note(search, tools) or _has_only_function_words(search, tools)
+        _names_missing_daily_note(search, tools) or has_only_function_words(search, tools)
     ):
         certainty = min(certainty, settings.low_below) / 2
     if best and best[0].document in search.date_matches:  # the query contains its day
@@ -147,17 +147,9 @@ def _drop_candidates(
 
 
 def _names_missing_daily_note(search: Search, tools: Tools) -> bool:
-    """Return whether the query is the name of a daily note that does not exist.
-
-    Notes of other days contain parts of the date, so they look like matches.
-    """
+    """Return whether the query names a missing daily note. Parts of its date match others."""
     day = _DAILY_NOTE.fullmatch(search.text.strip())
     return day is not None and not tools.snapshot.keyword.chunks_with_phrase(day[1])
-
-
-def _has_only_function_words(search: Search, tools: Tools) -> bool:
-    stops = stop_weights(search.text, tools.snapshot.keyword.languages)
-    return bool(search.terms) and all(stops.get(term.text) == 0 for term in search.terms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

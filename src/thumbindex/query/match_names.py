@@ -114,6 +114,12 @@ def match_names(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=(*first, *others))
 
 
+def has_only_function_words(search: Search, tools: Tools) -> bool:
+    """Return whether all words of a query are function words."""
+    stops = stop_weights(search.text, tools.snapshot.keyword.languages)
+    return bool(search.terms) and all(stops.get(term.text) == 0 for term in search.terms)
+
+
 def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[DocumentId, ReferenceMatch]:
     """Return the notes of a date.
 
@@ -346,7 +352,12 @@ def _find_by_names(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, R
 
 
 def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, ReferenceMatch]:
-    """Return the notes with the query as a heading, each with the first chunk under the heading."""
+    """Return the notes with the query as a heading, each with the first chunk under the heading.
+
+    A heading of function words alone, such as "Why", names nothing.
+    """
+    if has_only_function_words(search, tools):
+        return {}
     catalog = tools.snapshot.catalog
     texts = [
         reference.heading if not reference.name else reference.name
