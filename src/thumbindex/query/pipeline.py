@@ -27,7 +27,7 @@ from thumbindex.query.operators import (
 )
 from thumbindex.query.parents import chunks_as_passages, cut_to_limit, parents
 from thumbindex.query.rank import fuse, headings, normalize, recency, salience, take_first_list
-from thumbindex.query.reorder import contradict, diversify, rerank
+from thumbindex.query.reorder import all_words, contradict, diversify, rerank
 from thumbindex.query.retrieve import (
     aggregate,
     chunk_ids_of,
@@ -59,6 +59,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("salience", salience),
     ("fuse", fuse),
     ("headings", headings),
+    ("all_words", all_words),
     ("recency", recency),
     ("normalize", normalize),
     ("match_names", match_names),
