@@ -102,6 +102,11 @@ def test_quoted_words_match_as_they_are_written(vault: Open, query: str, paths: 
         assert answer.confidence_level == "low"
 
 
+def test_phrase_that_no_note_has_is_answered_by_its_words(vault: Open) -> None:
+    answer = vault(QUOTED).query('"runs test"')
+    assert "trial.md" in [passage.path for passage in answer.passages]
+
+
 @pytest.mark.parametrize(
     ("query", "excluded", "kept"),
     [

@@ -59,3 +59,9 @@ def test_document_name_is_navigational(text: str) -> None:
 )
 def test_plain_questions_are_exploratory(text: str) -> None:
     assert kind_of(text, bool(find_by_reference(text, NOTES))) is EXPLORATORY
+
+
+@pytest.mark.parametrize(("text", "kind"), [("prefixer", FACTUAL), ("gnomes", EXPLORATORY)])
+def test_bare_word_that_notes_have_is_factual(ask, text: str, kind: QueryKind) -> None:
+    notes = [document("a.md", "# Notes\n\nThe prefixer names notes.")]
+    assert ask(notes, text)[0].kind is kind

@@ -32,7 +32,6 @@ from thumbindex.query.parents import chunk_place
 from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.settings import QuerySettings
-from thumbindex.text import words
 
 MAX_CONCURRENT_QUERIES = 2
 """Maximum queries that a library runs at once; other queries wait.
@@ -91,26 +90,18 @@ def answer_query(
         unmet=search.unmet,
         undated=search.undated,
         listed=search.listed,
-        terms=tuple(term for phrasing in phrasings for term in _shown_terms(phrasing, search)),
+        terms=tuple(term for phrasing in phrasings for term in _shown_terms(phrasing)),
         nearest=tuple(chunk_place(chunk, tools.snapshot.catalog) for chunk in search.nearest),
     )
     return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
 
 
-def _shown_terms(phrasing: Phrasing, search: Search) -> Iterator[Term]:
-    """Yield the terms to mark in passages.
-
-    The words of a quoted phrase are marked one by one only if no passage contains the phrase.
-    """
-    unmet = {" ".join(words(condition.value)) for condition in search.unmet}
-    quoted = {word: term for term in phrasing.terms if term.phrase for word in term.text.split()}
+def _shown_terms(phrasing: Phrasing) -> Iterator[Term]:
+    """Yield the terms to mark in passages. The words of a quoted phrase are not marked singly."""
+    quoted = {word for term in phrasing.terms if term.phrase for word in term.text.split()}
     plain = {term.text for term in phrasing.terms if not term.phrase}
     yield from phrasing.terms
-    for term in phrasing.identifiers:
-        if term.text not in quoted or term.text in plain:
-            yield term
-        elif quoted[term.text].text in unmet:
-            yield replace(term, phrase=True)
+    yield from (term for term in phrasing.identifiers if term.text not in quoted - plain)
 
 
 def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:

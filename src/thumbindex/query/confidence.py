@@ -101,7 +101,9 @@ def confidence(search: Search, tools: Tools) -> Search:
     first = scorer.score(best[0]) if best and not is_named else 0.0
     certainty = 1.0 if is_named else first
     if not is_named and (
-        _names_missing_daily_note(search, tools) or has_only_function_words(search, tools)
+        _names_missing_daily_note(search, tools)
+        or has_only_function_words(search, tools)
+        or any(unmet.field == "words" for unmet in search.unmet)
     ):
         certainty = min(certainty, settings.low_below) / 2
     if best and best[0].document in search.date_matches:  # the query contains its day

@@ -17,7 +17,7 @@ from thumbindex.model import Candidate, FilterField, Filters, TypedFilter, Unmet
 from thumbindex.ports import PHRASE_FIELDS, Catalog, KeywordIndex, Selection, Snapshot
 from thumbindex.query.match_names import find_by_name
 from thumbindex.query.retrieve import KEYWORD_FIELDS
-from thumbindex.query.understand import is_identifier, tokens
+from thumbindex.query.understand import QUOTATION_MARK, is_identifier, tokens
 from thumbindex.symbols import typed_symbols
 from thumbindex.text import fold, tag_name, words
 
@@ -122,6 +122,8 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     ]
     required = phrases if selections and _intersect_all(selections) else []
     remaining = _remove_operators(text, filters) if filters else text
+    if phrases and not required:
+        remaining = QUOTATION_MARK.sub(" ", remaining)
     applied = dict.fromkeys(
         operator.condition
         for operator in sorted(
