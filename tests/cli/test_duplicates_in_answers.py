@@ -47,7 +47,7 @@ DENIED = {
         "Chaque nuit le serveur écrit une copie sur le second disque.",
         "écrit une copie",
         "n’écrit pas de copie",
-        "pas",
+        "ne pas",
     ),
 }
 """By language: a text, its denied phrase, the denial, and the word that an answer names."""

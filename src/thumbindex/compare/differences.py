@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
+from thumbindex.compare.contradictions import contradiction
 from thumbindex.compare.tokens import (
-    DATE,
     FUNCTION,
-    NEGATION,
     NEGATIONS,
-    NUMBER,
     WORD,
     Token,
     TokenizedText,
     fence_language,
+    language_of_text,
+    quoted,
     tokenize,
-    without_code,
 )
 from thumbindex.compare.trigrams import trigram_similarity
-from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk, PairJudgment
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
 
-_NEARLY_EQUAL = 0.8
-"""Texts can contradict each other only if they have at least this fraction of words in common."""
+_MAX_NAMED = 12
+"""Maximum additional words that a reason names."""
 
-_VALUES = frozenset((NUMBER, DATE))
 _PLAIN = frozenset((WORD, FUNCTION))
 
 
@@ -51,7 +47,7 @@ def language_difference(first: Chunk, second: Chunk) -> str | None:
     elif first.text == second.text:
         return None
     else:
-        mine, yours = _language(first.text), _language(second.text)
+        mine, yours = language_of_text(first.text), language_of_text(second.text)
     return f"{mine} vs. {yours}" if mine and yours and mine != yours else None
 
 
@@ -101,60 +97,11 @@ def difference(first: str, second: str) -> str:
     if is_same_wording(first, second):
         return ""
     surplus = _additional_words(tokenize(first), tokenize(second))
-    return contradiction(first, second) or text_difference(first, second) or surplus or ""
-
-
-@lru_cache(maxsize=1024)
-def contradiction(first: str, second: str) -> str:
-    """Return the numbers, versions, dates and negations that differ between two nearly equal texts.
-
-    Empty if the texts do not contradict each other.
-    """
-    first_tokens, second_tokens = tokenize(first), tokenize(second)
-    mine, yours = first_tokens.subjects, second_tokens.subjects
-    shared, joined = (mine & yours).total(), (mine | yours).total()
-    if not shared or shared < _NEARLY_EQUAL * joined or (mine - yours and yours - mine):
-        return ""
-    negations = NEGATIONS.get(_language(first) or _language(second) or "en", frozenset())
-    matcher = SequenceMatcher(
-        None, _token_texts(first_tokens.stems), _token_texts(second_tokens.stems), autojunk=False
-    )
-    values = dict.fromkeys(
-        _value_contradiction(first_tokens.stems[a:b], second_tokens.stems[c:d], negations)
-        for kind, a, b, c, d in matcher.get_opcodes()
-        if kind != "equal"
-    )
-    return ", ".join(value for value in values if value)
-
-
-def _value_contradiction(
-    mine: Sequence[Token], yours: Sequence[Token], negations: frozenset[str]
-) -> str | None:
-    """Return the different values of `mine` and `yours`, or a negation in only one of the two."""
-    value_lists = [[token for kind, token in side if kind in _VALUES] for side in (mine, yours)]
-    if all(value_lists):
-        return " vs. ".join(map(_quoted, value_lists))
-    negation_lists = [
-        [token for kind, token in side if kind == NEGATION and token in negations]
-        for side in (mine, yours)
-    ]
-    is_negation = all(kind in (NEGATION, FUNCTION) for kind, _ in (*mine, *yours))
-    if is_negation and bool(negation_lists[0]) != bool(negation_lists[1]):
-        return " vs. ".join(map(_quoted, negation_lists))
-    return None
-
-
-def _quoted(tokens: Sequence[str]) -> str:
-    return f"`{' '.join(tokens)}`" if tokens else "nothing"
-
-
-@lru_cache(maxsize=512)
-def _language(text: str) -> str:
-    return language_of(without_code(text))
+    return text_difference(first, second) or surplus or ""
 
 
 def _has_unknown_negations(*texts: str) -> bool:
-    return any(language and language not in NEGATIONS for language in map(_language, texts))
+    return any(language and language not in NEGATIONS for language in map(language_of_text, texts))
 
 
 def _token_texts(tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -190,7 +137,7 @@ def _exact_token_difference(first: TokenizedText, second: TokenizedText) -> str 
         return None
     matcher = SequenceMatcher(None, mine, yours, autojunk=False)
     _, a, b, c, d = next(opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal")
-    return f"{_quoted(mine[a:b][:1])} vs. {_quoted(yours[c:d][:1])}"
+    return f"{quoted(mine[a:b][:1])} vs. {quoted(yours[c:d][:1])}"
 
 
 def _word_difference(first: TokenizedText, second: TokenizedText) -> str | None:
@@ -218,19 +165,16 @@ def _additional_words(first: TokenizedText, second: TokenizedText) -> str | None
         return None
     counts = Counter(mine), Counter(yours)
     surplus = (counts[0] - counts[1]) + (counts[1] - counts[0])
-    extra = " ".join(dict.fromkeys(token for token in (*mine, *yours) if token in surplus))
-    return f"only one contains `{extra}`" if extra else "the same words in a different order"
+    extra = list(dict.fromkeys(token for token in (*mine, *yours) if token in surplus))
+    if len(extra) > _MAX_NAMED:
+        extra[_MAX_NAMED:] = ["…"]
+    return f"only one contains {quoted(extra)}" if extra else "the same words in a different order"
 
 
 # ------------------------------------------------------------------ judgment
 
-_NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
-
 _MIN_STANDALONE_WORDS = 8
 """Texts with fewer words, such as "Optional, 30 by default.", depend on their heading."""
-
-_MAX_FORM_WORDS = 6
-"""Each line of a form has fewer words than this ("Desk: 12", "Joined in 2019.")."""
 
 _MIN_OVERLAP = 0.5
 """If two texts have a smaller fraction of words in common, only the cosine decides."""
@@ -240,14 +184,6 @@ _MAX_SHORT_WORDS = 12
 
 In a short text, a single different word lowers the overlap too much.
 """
-
-
-def is_form(text: str) -> bool:
-    """Return whether all lines, items and rows of a text are short, as in a form.
-
-    A form does not name its subject, which is only named elsewhere in the note.
-    """
-    return all(_has_fewer_words(line, _MAX_FORM_WORDS) for line in _NEW_LINE.split(text))
 
 
 def _has_fewer_words(text: str, count: int) -> bool:
@@ -293,12 +229,7 @@ def _judge_unequal(
     measure = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
     guard = _kind_difference(first, second) or text_difference(first.text, second.text)
     if guard:
-        contradicted = (
-            ""
-            if _have_unrelated_headings(first, second)
-            else contradiction(first.text, second.text)
-        )
-        return PairJudgment("grey", f"{measure}, but {guard}", contradicted)
+        return PairJudgment("grey", f"{measure}, but {guard}", contradiction(first, second))
     if is_same_wording(first.text, second.text):
         return PairJudgment(
             "same" if similarity >= settings.merge_similarity else "grey",
@@ -320,14 +251,6 @@ def _heading_difference(first: Chunk, second: Chunk) -> str | None:
     if mine and yours and text_difference(mine, yours):
         return f"short texts under different headings: `{mine}` and `{yours}`"
     return None
-
-
-def _have_unrelated_headings(first: Chunk, second: Chunk) -> bool:
-    """Return whether the last headings of two chunks, ignoring titles, have no word in common."""
-    if len(first.heading_path) < 2 or len(second.heading_path) < 2:
-        return False
-    mine, yours = set(words(first.heading_path[-1])), set(words(second.heading_path[-1]))
-    return bool(mine and yours) and not mine & yours
 
 
 def _word_overlap(first: str, second: str) -> float:

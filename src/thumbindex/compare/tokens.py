@@ -6,14 +6,14 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
 
 from thumbindex.dates import find_dates
-from thumbindex.language import FUNCTION_WORDS
-from thumbindex.text import STOP_WORDS, fold, looks_like_code
+from thumbindex.language import FUNCTION_WORDS, language_of
+from thumbindex.text import CJK, STOP_WORDS, fold, looks_like_code
 from thumbindex.visible_text import strip_markup
 
 _NEGATION_WORDS = {
@@ -96,7 +96,7 @@ _UNITS = frozenset(
     "microsecond microseconds h hr hrs hour hours day days"
     " week weeks month months quarter quarters year years px em rem pt dpi hz khz mhz ghz mg g kg "
     "lb lbs oz mm cm m km in inch inches ft mile miles"
-    " v mv w kw mw ma percent usd eur gbp dollar dollars euro euros cent cents times x "
+    " v mv w kw mw ma % ° °c °f percent usd eur gbp dollar dollars euro euros cent cents times x "
     "am pm".split()
 )
 
@@ -137,9 +137,7 @@ _TYPOGRAPHY = {
     for variant in variants
 }
 
-_FENCE = re.compile(
-    r"(?ms)^([ \t>]*)(`{3,}+|~{3,}+)([^\n]*+)\n(.*?)(?:^[ \t>]*\2[`~]*+[ \t]*+$|\Z)"
-)
+FENCE = re.compile(r"(?ms)^([ \t>]*)(`{3,}+|~{3,}+)([^\n]*+)\n(.*?)(?:^[ \t>]*\2[`~]*+[ \t]*+$|\Z)")
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 
 _CELL, _STRUCK_OUT, _DONE, _ITEM = "¦", "⊘", "☑", "№"
@@ -157,6 +155,7 @@ _MARKUP = (
 )
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d])-[ \t]*\n[ \t>]*(?=[^\W\d_])")
 _ESCAPE = re.compile(r"\\(?=[_\W])")
+_AFTER_CJK = re.compile(rf"(?<=[{CJK}])(?=\d)")
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 _TOKEN = re.compile(
@@ -214,16 +213,27 @@ def tokenize(markdown: str) -> TokenizedText:
     text = unescape(unicodedata.normalize("NFC", markdown)).translate(_TYPOGRAPHY)
     text = _BROKEN_WORD.sub("-", text)
     blocks = tuple(
-        (fence_language(match[3]), _dedented(match[4])) for match in _FENCE.finditer(text)
+        (fence_language(match[3]), _dedented(match[4])) for match in FENCE.finditer(text)
     )
-    spans = tuple(_span_code(match[2]) for match in _SPAN.finditer(_FENCE.sub("", text)))
+    spans = tuple(_span_code(match[2]) for match in _SPAN.finditer(FENCE.sub("", text)))
     code = frozenset(token for span in spans for _, token in _tokens(span))
     return TokenizedText(tuple(_tokens(_visible_line(text))), spans, blocks, code)
 
 
 def without_code(markdown: str) -> str:
     """Return a text without code blocks and code spans."""
-    return _SPAN.sub(" ", _FENCE.sub("", markdown))
+    return _SPAN.sub(" ", FENCE.sub("", markdown))
+
+
+@lru_cache(maxsize=512)
+def language_of_text(markdown: str) -> str:
+    """Return the natural language of a text without its code; empty if unknown."""
+    return language_of(without_code(markdown))
+
+
+def quoted(tokens: Sequence[str]) -> str:
+    """Return the tokens as code, or `nothing`."""
+    return f"`{' '.join(tokens)}`" if tokens else "nothing"
 
 
 def fence_language(info: str) -> str:
@@ -252,14 +262,15 @@ def _visible_line(text: str) -> str:
 
 
 def _normalize_numbers(text: str) -> str:
-    """Rewrite dates in ISO format, and numbers without thousands separators."""
+    """Rewrite dates in ISO format, and numbers as separate words without thousands separators."""
     if not any(c.isdigit() for c in text):
         return text
     lowered = text.lower()
     if len(lowered) == len(text):  # otherwise, offsets differ
         for match, day in reversed(list(find_dates(lowered))):
             text = f"{text[: match.start()]}{day.isoformat()}{text[match.end() :]}"
-    return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
+    text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
+    return _AFTER_CJK.sub(" ", text)
 
 
 def _tokens(text: str) -> Iterable[Token]:

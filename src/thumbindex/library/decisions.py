@@ -34,7 +34,7 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.query.provenance import owner_of
-from thumbindex.query.reorder import are_in_series
+from thumbindex.query.reorder import MIN_SERIES, are_in_series
 from thumbindex.text import query_id, text_key
 
 _ID_DIGITS = 8
@@ -120,6 +120,15 @@ def _text_pairs(
         if a in digests and b in digests:
             low, high = sorted((digests[a], digests[b]))
             pairs.append(_TextPair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
+    contradicted = Counter(
+        digest for ends in {p.ends for p in pairs if p.differs} for digest in ends
+    )
+    pairs = [
+        replace(pair, differs="")
+        if max(contradicted[digest] for digest in pair.ends) >= MIN_SERIES
+        else pair
+        for pair in pairs
+    ]
     listed = {pair.ends for pair in pairs}
     rows: dict[str, set[int]] = {}
     for row, digest in digests.items():

@@ -237,7 +237,7 @@ class _Comparison:
                 earlier.append(row)
 
 
-_COMPARISON_VERSION = 7
+_COMPARISON_VERSION = 8
 """Version of the rules for duplicates. Increase it to compare all chunks again."""
 
 _DOCUMENT_BATCH = 1000

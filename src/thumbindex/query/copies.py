@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.differences import (
-    chunk_difference,
-    contradiction,
-    difference,
-    text_difference,
-)
+from thumbindex.compare.contradictions import contradiction
+from thumbindex.compare.differences import chunk_difference, difference, text_difference
 from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
 from thumbindex.conflict_copies import conflict_original
 from thumbindex.model import Candidate, Chunk, ChunkId, Document, DroppedChunk, day_of
@@ -527,7 +523,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
         contradicting = tuple(
             (version.id, differs)
             for version in versions
-            if (differs := contradiction(shown.chunk.text, version.chunk.text))
+            if (differs := contradiction(shown.chunk, version.chunk))
         )
         shown = replace(shown, other_versions=(*shown.other_versions, *contradicting))
         groups.append((positions, shown))

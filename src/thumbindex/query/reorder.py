@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.compare.differences import contradiction, difference, is_form
+from thumbindex.compare.contradictions import contradiction
+from thumbindex.compare.differences import difference
 from thumbindex.compare.tokens import cut_suffix
 from thumbindex.model import Candidate, Chunk, ChunkId, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
@@ -83,7 +84,7 @@ def _closeness(chunk: Chunk, stems: AbstractSet[str]) -> float:
     return len(stems) / shortest
 
 
-_MIN_SERIES = 4
+MIN_SERIES = 4
 """A text with at least this many contradictions is in a series, such as release notes."""
 
 
@@ -95,10 +96,10 @@ def contradict(search: Search, tools: Tools) -> Search:
         first, second = candidates[a], candidates[b]
         if _may_contradict(first, second, documents):
             for one, other in ((a, b), (b, a)):
-                differs = contradiction(candidates[one].chunk.text, candidates[other].chunk.text)
+                differs = contradiction(candidates[one].chunk, candidates[other].chunk)
                 if differs:
                     differences[one][other] = differs
-    series = {at for at, others in differences.items() if len(others) >= _MIN_SERIES}
+    series = {at for at, others in differences.items() if len(others) >= MIN_SERIES}
     for note, copy in conflict_pairs(candidates, documents):
         series -= {note, copy}
         for one, other in ((note, copy), (copy, note)):
@@ -117,14 +118,7 @@ def contradict(search: Search, tools: Tools) -> Search:
 def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
     """Return whether a difference between two chunks may be a contradiction."""
     document, other = documents[first.document], documents[second.document]
-    if document is other:
-        return first.chunk.heading_path == second.chunk.heading_path
-    if are_in_series(document.path, other.path):
-        return False
-    # the meaning of short lines ("Desk: 12") depends on the note's title
-    return document.title == other.title or not (
-        is_form(first.chunk.text) or is_form(second.chunk.text)
-    )
+    return document is not other and not are_in_series(document.path, other.path)
 
 
 _NUMBER = re.compile(r"\d+")
