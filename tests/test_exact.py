@@ -102,6 +102,16 @@ def test_quoted_words_match_as_they_are_written(vault: Open, query: str, paths: 
         assert answer.confidence_level == "low"
 
 
+def test_refusal_shows_only_notes_with_text_that_share_a_word(vault: Open) -> None:
+    notes = {f"{n}.md": f"# Recipe {n}\n\nStir the sauce {n} times." for n in range(9)}
+    library = vault({**notes, "Helicopter.md": "", "zoo.md": "# Zoo\n\nA zebra eats."})
+    question = "helicopter exam with a zebra near Bergen, licence fees, weather and insurance"
+    answer = library.query(question)
+    assert (answer.found, answer.confidence_level) == (False, "low")
+    assert [passage.path for passage in answer.passages] == ["zoo.md"]
+    assert answer.missing[:2] == ("exam", "near")
+
+
 def test_phrase_that_no_note_has_is_answered_by_its_words(vault: Open) -> None:
     answer = vault(QUOTED).query('"runs test"')
     assert "trial.md" in [passage.path for passage in answer.passages]

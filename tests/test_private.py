@@ -524,9 +524,12 @@ def test_refused_query_does_not_name_a_private_note_as_nearest(
     library.index()
     question = "zirconium quarterly licence exam of helicopters"
     before = library.query(question)
-    assert (before.found, [note.path for note in before.nearest]) == (False, ["hidden.md"])
+    assert (before.found, [note.path for note in before.passages]) == (False, ["hidden.md"])
+    assert "helicopters" not in before.missing
     write(vault / "hidden.md", BY_KEY)
-    assert "hidden.md" not in [note.path for note in library.query(question).nearest]
+    after = library.query(question)
+    assert "hidden.md" not in [note.path for note in after.passages]
+    assert after.missing == () or "helicopters" in after.missing
 
 
 class ActingEmbedder(FakeEmbedder):

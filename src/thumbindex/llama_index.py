@@ -49,7 +49,7 @@ class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]
             "also": rewordings[:MAX_REWORDINGS],
         }
         answer = self._library.query(query_bundle.query_str, **arguments)
-        return [as_node(passage) for passage in answer.passages]
+        return [as_node(passage) for passage in answer.passages if answer.found]
 
 
 def as_node(passage: Passage) -> NodeWithScore:

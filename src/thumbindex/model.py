@@ -680,7 +680,7 @@ class Answer:
     undated: int = 0  # undated notes that `since` or `until` excludes, if there are few passages
     listed: int | None = None  # number of matching notes, if the query has only filters
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
-    nearest: tuple[Place, ...] = ()  # the closest passages, if nothing answers the query
+    missing: tuple[str, ...] = ()  # words of a query without an answer that no note has
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from thumbindex.encode.embed import token_counter
 from thumbindex.errors import UsageError
 from thumbindex.mcp.query_reply import AnswerFrame, PassageFormat, fit_answer, reply_tokens
 from thumbindex.mcp.tools import check_arguments
-from thumbindex.model import Answer, Freshness, IndexState, Passage, Place, QueryKind, TypedFilter
+from thumbindex.model import Answer, Freshness, IndexState, Passage, QueryKind, TypedFilter
 
 COUNT = token_counter()
 
@@ -70,7 +70,7 @@ def test_long_frame_fits_the_smallest_budget() -> None:
         answer(["x"]),
         corrected="word " * 2000,
         filters=(TypedFilter("path", "語" * 5000),),
-        nearest=(Place("f", "y" * 4000, 1, 2),),
+        missing=("y" * 4000,),
         freshness=lost,
     )
     frame = AnswerFrame(long_answer, index_warning="missing " * 1000, explain=True)

@@ -135,10 +135,9 @@ async def test_nonsense_query_finds_nothing(server: Server) -> None:
     text, answer = await call(server, "query", query="xyzzyq plughw")
     assert (answer["found"], answer["results"]) == (False, [])
     assert text.startswith(
-        "Nothing found: no passage is close enough to this query. Tell the user so, or try other "
-        "words.\n"
+        "Nothing found: no note has `xyzzyq`, `plughw`. Tell the user so, or try other words.\n"
     )
-    assert "nearest" not in answer
+    assert answer["missing"] == ["xyzzyq", "plughw"]
 
 
 @pytest.mark.parametrize(

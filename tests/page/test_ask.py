@@ -52,7 +52,7 @@ def test_part_header_returns_only_the_answer(browser, tags_of):
 
 def test_unanswered_question_links_to_why(browser):
     page = browser.get("/?q=xylophone+quarterly+zebra").text
-    assert "No passage is close enough" in page
+    assert "Nothing found: no note has `xylophone`" in page
     assert "/why?q=xylophone" in page
 
 

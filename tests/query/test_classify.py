@@ -61,7 +61,9 @@ def test_plain_questions_are_exploratory(text: str) -> None:
     assert kind_of(text, bool(find_by_reference(text, NOTES))) is EXPLORATORY
 
 
-@pytest.mark.parametrize(("text", "kind"), [("prefixer", FACTUAL), ("gnomes", EXPLORATORY)])
-def test_bare_word_that_notes_have_is_factual(ask, text: str, kind: QueryKind) -> None:
-    notes = [document("a.md", "# Notes\n\nThe prefixer names notes.")]
-    assert ask(notes, text)[0].kind is kind
+def test_bare_word_that_notes_have_is_weighed_as_a_fact(ask) -> None:
+    notes = [document("a.md", "# Notes\n\nThe prefixer names notes, `as_code`.")]
+    weighed = {
+        text: ask(notes, text)[0].weight_factors for text in ("prefixer", "gnomes", "as_code")
+    }
+    assert weighed["prefixer"] == weighed["as_code"] != weighed["gnomes"]

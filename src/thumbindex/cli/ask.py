@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -189,7 +190,8 @@ def query(
             print_json(answer_payload(answer, explain))
         elif files:
             # `open N` opens the Nth path
-            answer = best_of_each_note(library.with_marks(answer))
+            nearest = answer if answer.found else replace(answer, passages=())
+            answer = best_of_each_note(library.with_marks(nearest))
             remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:

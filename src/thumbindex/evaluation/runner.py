@@ -180,9 +180,8 @@ def _ask(
     tokens = sum(library.count_tokens(passage.text) for passage in answer.passages)
 
     def rank(limit: int) -> tuple[Passage, ...]:
-        return ranking_library.query(
-            query.query, limit=limit, without=without, **query.rewording
-        ).passages
+        answer = ranking_library.query(query.query, limit=limit, without=without, **query.rewording)
+        return answer.passages if answer.found else ()
 
     passages = rank(limit)
     if len(passages) >= limit and len({passage.path for passage in passages}) < _MIN_DOCUMENTS:

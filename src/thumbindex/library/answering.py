@@ -28,7 +28,6 @@ from thumbindex.ports import (
     VectorIndex,
 )
 from thumbindex.query.explain import explain_passages
-from thumbindex.query.parents import chunk_place
 from thumbindex.query.pipeline import run_pipeline
 from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.settings import QuerySettings
@@ -73,14 +72,14 @@ def answer_query(
     text = _folder_relative(query.text, [reader.folder for reader in snapshots])
     unfiltered = without_folder_filter(replace(query, text=text))
     search, trace = run_pipeline(unfiltered, tools, time.perf_counter, observe)
-    passages = search.passages if search.found else ()
+    passages = search.passages
     passages = explain_passages(passages, observed, tools) if explain else passages
     phrasings = search.all_phrasings if search.listed is None else ()
     answer = Answer(
         query.text,
         None,
         search.kind,
-        bool(passages),
+        search.found and bool(passages),
         search.confidence,
         search.confidence_level,
         passages,
@@ -91,7 +90,6 @@ def answer_query(
         undated=search.undated,
         listed=search.listed,
         terms=tuple(term for phrasing in phrasings for term in _shown_terms(phrasing)),
-        nearest=tuple(chunk_place(chunk, tools.snapshot.catalog) for chunk in search.nearest),
     )
     return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
 

@@ -23,6 +23,7 @@ from thumbindex.corpus.read import content_digest, read_bytes
 from thumbindex.corpus.walk import file_state, stat_signature, walk_with_private
 from thumbindex.errors import StorageError
 from thumbindex.index.store import Store
+from thumbindex.language import FUNCTION_WORDS
 from thumbindex.library.comparison import current_parser_key, is_empty_folder
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import DiskReader, Reader
@@ -35,6 +36,7 @@ from thumbindex.model import (
     Passage,
     Place,
     Problem,
+    Term,
     TypedFilter,
     UnmetFilter,
     WhyReport,
@@ -44,8 +46,9 @@ from thumbindex.query.expansion import corrected_query
 from thumbindex.query.operators import unmet_filters
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
+from thumbindex.query.understand import tokens
 from thumbindex.settings import Config
-from thumbindex.text import words
+from thumbindex.text import fold, has_cjk, words
 
 if TYPE_CHECKING:
     from thumbindex import postgres
@@ -262,9 +265,7 @@ class PrivacyFilter:
             corrected=corrected_query(self._search, passages),
             passages=passages,
             unmet=self._unmet(answer.unmet),
-            nearest=tuple(
-                place for place in answer.nearest if (place.folder, place.path) not in hidden
-            ),
+            missing=() if self._search.found else self._missing_words(),
             listed=None if answer.listed is None else answer.listed - removed,
         )
         if hidden or not self._has_visible_terms():
@@ -273,6 +274,7 @@ class PrivacyFilter:
                 answer,
                 corrected=None,
                 terms=(),
+                missing=(),
                 trace=tuple(replace(step, dropped=()) for step in answer.trace),
                 passages=tuple(replace(passage, explanation=None) for passage in passages),
             )
@@ -300,7 +302,6 @@ class PrivacyFilter:
     def _mentioned_notes(self, answer: Answer) -> Iterator[NotePlace]:
         """Yield the notes of all candidates, and every note that an answer names."""
         yield from self._candidate_notes()
-        yield from ((place.folder, place.path) for place in answer.nearest)
         for passage in answer.passages:
             yield passage.folder, passage.path
             for place in (*passage.also_in, *passage.disagrees):
@@ -346,6 +347,27 @@ class PrivacyFilter:
             if not query_words.issuperset(words(text))
         )
         return all(self._has_visible_note(chunks) for chunks in selections if chunks)
+
+    def _missing_words(self) -> tuple[str, ...]:
+        """Return the content words of the query, as typed, that no visible note has."""
+        keyword = self._tools.snapshot.keyword
+        typed = {fold(token): token for token in tokens(self._search.text)}
+
+        def is_missing(term: Term) -> bool:
+            return not any(
+                self._has_visible_note(
+                    keyword.chunks_with_all_words(form.text, KEYWORD_FIELDS)
+                    | keyword.chunks_with_all_words(form.text, ("code",))
+                )
+                for form in (term, *term.forms)
+            )
+
+        return tuple(
+            typed.get(term.text, term.text)
+            for term in self._search.terms
+            if not (term.phrase or has_cjk(term.text) or term.text in FUNCTION_WORDS)
+            and is_missing(term)
+        )
 
     def _unmet(self, unmet: Sequence[UnmetFilter]) -> tuple[UnmetFilter, ...]:
         """Return the filters that match no visible note, with suggestions from visible notes only.

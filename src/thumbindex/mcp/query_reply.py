@@ -247,7 +247,7 @@ class AnswerFrame:
             "listed": answer.listed,
             "unmet": as_json(answer.unmet),
             "filters": as_json(answer.filters),
-            "nearest": as_json(answer.nearest),
+            "missing": as_json(answer.missing),
         }
         state = freshness_payload(answer.freshness)
         if self.progress:

@@ -72,7 +72,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
         "unmet": as_json(answer.unmet),
         "undated": answer.undated,
         "listed": answer.listed,
-        "nearest": as_json(answer.nearest),
+        "missing": as_json(answer.missing),
         "kind": str(answer.kind),
         "found": answer.found,
         "confidence": round(answer.confidence, _DIGITS),

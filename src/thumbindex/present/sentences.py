@@ -62,6 +62,9 @@ _MAX_PROBLEMS = 20
 SIMILAR_TITLE = "Most similar"
 """Heading of the list of notes with a similar meaning."""
 
+_MAX_MISSING = 3
+"""Maximum words of a query that are named because no note has them."""
+
 MAX_COPIES = 3
 """Maximum copies whose locations are listed."""
 
@@ -114,12 +117,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         restriction = ""
         if narrowed and not is_unmet:
             restriction = f" Only notes that match {conditions} were searched."
-        several = len({near.folder for near in answer.nearest}) > 1
-        places = [f"{near.path}:{near.start_line}" for near in answer.nearest]
-        if several:
-            places = [f"{near.folder}: {near.path}:{near.start_line}" for near in answer.nearest]
-        places_text = one_line(", ".join(places))
-        nearest = f" Nearest, but probably no answer: {places_text}." if places_text else ""
+        nearest = " The nearest passages probably do not answer it." if answer.passages else ""
         reason = "no passage is close enough to this query"
         if is_unmet:
             reason = f"no note matches {conditions or 'the filters'}"
@@ -127,6 +125,9 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
             reason = f"no note has {one_line(answer.query.strip())}"
         elif not words(answer.query) and (signs := " ".join(typed_symbols(answer.query))):
             reason = f"no note has `{signs}` in code or between spaces"
+        elif answer.missing:
+            missing = (f"`{one_line(word)}`" for word in answer.missing[:_MAX_MISSING])
+            reason = f"no note has {', '.join(missing)}"
         return f"Nothing found: {reason}.{restriction}{nearest}"
     warning = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return (

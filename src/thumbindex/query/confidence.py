@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from thumbindex.language import reads_language
+from thumbindex.language import FUNCTION_WORDS, reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
 from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
 from thumbindex.query.match_names import has_only_function_words
@@ -51,8 +51,8 @@ _DOCUMENTS_SCORED = 5
 `abstain_below`.
 """
 
-_NEAREST_SHOWN = 3
-"""Maximum documents that are shown as the closest if all candidates are dropped."""
+_NEAREST_SHOWN = 2
+"""Maximum documents that are shown if none is likely to answer the query."""
 
 SAMPLE_SIZE = 512
 """Number of evenly spaced chunks that are sampled to represent all notes."""
@@ -89,7 +89,8 @@ _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 def confidence(search: Search, tools: Tools) -> Search:
     """Set the confidence of the answer, and drop irrelevant candidates.
 
-    If none of the best documents is likely to answer the query, drop all candidates.
+    If none of the best documents is likely to answer the query, keep only the nearest candidates
+    that share a word with it.
     """
     settings = tools.settings.confidence
     best_by_document: dict[DocumentId, Candidate] = {}
@@ -117,12 +118,9 @@ def confidence(search: Search, tools: Tools) -> Search:
             f"confidence {shown:g} is below {settings.abstain_below:g}: "
             "nothing in the index answers this"
         )
-        near = tuple(each for each, score in zip(best, scores, strict=False) if score)
-        return replace(
-            _drop_candidates(search, search.candidates, reason, tools),
-            found=False,
-            nearest=near[:_NEAREST_SHOWN],
-        )
+        near = [candidate.id for candidate in best if scorer.shares_word(candidate)]
+        others = [each for each in search.candidates if each.id not in near[:_NEAREST_SHOWN]]
+        return _drop_candidates(replace(search, found=False), others, reason, tools)
     minimum = settings.minimum_relevance
     weak = [candidate for candidate in search.candidates if candidate.score < minimum]
     reason = f"score below the minimum relevance of {minimum:.2f}"
@@ -198,6 +196,13 @@ class _DocumentScorer:
         rewordings = query + [score for name, score in other_scores if name != _HYPOTHETICAL]
         phrasings = query + [score for _, score in other_scores]
         return min(sum(rewordings) / len(rewordings), sum(phrasings) / len(phrasings))
+
+    def shares_word(self, candidate: Candidate) -> bool:
+        """Return whether a candidate has text, and a content word of the query."""
+        return bool(candidate.chunk.text.strip()) and any(
+            term.text not in FUNCTION_WORDS and term.is_in([candidate.id])
+            for term in self._phrasings[0].terms
+        )
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
         """Score a candidate's document for one phrasing, by prominence and grounding."""

@@ -108,7 +108,6 @@ class Search:
     confidence: float = 0.0
     confidence_level: str = "low"
     found: bool = True
-    nearest: tuple[Candidate, ...] = ()  # the closest candidates, if nothing answers the query
 
     @property
     def all_phrasings(self) -> tuple[Phrasing, ...]:

@@ -199,10 +199,11 @@ _WEIGHT_FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
 def classify(search: Search, tools: Tools) -> Search:
     """Set the kind of the query, and the factors for the retrievers' weights."""
     kind = kind_of(search.text, named=bool(search.reference_matches))
+    # a bare word that notes have is looked up; the shown kind must not tell that a note has it
     word = search.terms[0].text if len(search.terms) == 1 else ""
-    if kind is QueryKind.EXPLORATORY and tools.snapshot.keyword.chunk_frequency(word):
-        kind = QueryKind.FACTUAL  # a bare word is looked up
-    return replace(search, kind=kind, weight_factors=_WEIGHT_FACTORS[kind])
+    is_looked_up = kind is QueryKind.EXPLORATORY and tools.snapshot.keyword.chunk_frequency(word)
+    factors = _WEIGHT_FACTORS[QueryKind.FACTUAL if is_looked_up else kind]
+    return replace(search, kind=kind, weight_factors=factors)
 
 
 def kind_of(text: str, named: bool) -> QueryKind:
