@@ -100,6 +100,15 @@ def test_line_number_is_that_of_the_first_line_shown(tmp_path: Path, run_in: Ask
     assert first in lines[int(line) - 3].split()
 
 
+def test_disagreement_names_the_other_place_at_any_width(tmp_path: Path, run_in: Ask) -> None:
+    folder = "rules for the keepers of all lighthouses on the northern coast"
+    for name, years in (("old", 20), ("new", 30)):
+        text = f"# Logs\n\nThe logs of the lighthouse are kept for {years} years in the tower.\n"
+        write(tmp_path / "notes" / folder / f"{name}.md", text)
+    printed = run_in(tmp_path / "notes", "query", "logs of the lighthouse").stdout
+    assert f"these two disagree: `20 year` vs. `30 year` in {folder}/new.md (line 3)\n" in printed
+
+
 def test_path_outside_the_current_directory_is_absolute(
     ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

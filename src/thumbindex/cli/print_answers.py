@@ -185,7 +185,7 @@ def _surrounding_rows(
     copies = copy_lines(passage, name, lambda line: cell_len(printable_line(line)) <= room)
     below = [
         *(Text(printable_line(line)) for line in copies),
-        *(_truncate(Text(printable_line(warning), WARNING), room) for warning in warnings),
+        *(Text(printable_line(warning), WARNING) for warning in warnings),
     ]
     below = [Text(_INDENT) + row for row in below]
     return _location_rows(passage, roots, width, line, f"({day})" if day else ""), below
