@@ -70,8 +70,8 @@ def test_note_that_was_not_found_has_its_rank(why):
     ) in report.reason
 
 
-def test_refused_answer_drops_every_note(why):
-    report = why("a.md", "sync zebras quagga okapi", confidence={"abstain_below": 0.9})
+def test_refused_answer_drops_all_but_the_nearest_notes(why):
+    report = why("c.md", "sync zebras quagga okapi", confidence={"abstain_below": 0.9})
     assert (report.outcome, report.stage, report.found) == ("dropped", "confidence", False)
     assert report.reason.endswith("is below 0.9: nothing in the index answers this")
 
