@@ -68,6 +68,8 @@ def test_unaccented_forms_of_a_word_have_one_stem(language: str, forms: str) -> 
         ("wie andere ich das passwort", [], {}),  # no text is German
         ("mit license", ["de"], {"mit": 0.25}),  # a single one may be a name
         ("how do i change the mit license", ["de"], {"how": 0.0, "do": 0.0, "i": 0.0, "the": 0.0}),
+        ("che cos'e un deadlock", ["it"], {"che": 0.0, "cos'e": 0.0, "un": 0.0}),
+        ("qu'est dell'acqua", ["fr", "it"], {"qu'est": 0.25}),
         ("pourquoi est ma page vide", ["de", "fr"], {"pourquoi": 0.0, "est": 0.0, "ma": 0.0}),
     ],
 )

@@ -106,6 +106,11 @@ FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_QUESTION_WORDS.va
 INFLECTED_LANGUAGES = frozenset(_QUESTION_WORDS)
 """Languages besides English that have a stemmer and question words."""
 
+_STOP_WORDS_OF = {
+    language: _FUNCTION_WORDS[language] | question_words
+    for language, question_words in _QUESTION_WORDS.items()
+}
+
 UNCERTAIN_WEIGHT = 0.25
 """Weight of probable function words, such as a character pair with part of a Chinese one."""
 
@@ -253,7 +258,7 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
         else []
     )
     language, most = _language_of_question(query_words, languages)
-    function_words = _stop_words_of(language).intersection(query_words)
+    function_words = [word for word in query_words if _is_function_word(word, language)]
     pair_weight = PARTICLE_WEIGHT if _SCRIPTS[0][1].search(text) else UNCERTAIN_WEIGHT
     weights = {
         **dict.fromkeys(pairs, pair_weight),
@@ -282,18 +287,22 @@ def _language_of_question(
     """
     english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in query_words)
     counts = (
-        (sum(word in _stop_words_of(code) for word in query_words), code) for code in languages
+        (sum(_is_function_word(word, code) for word in query_words), code) for code in languages
     )
     most, language = max(counts, default=(0, ""))
     return (language, most) if most > english else ("", 0)
 
 
-def _stop_words_of(language: str) -> frozenset[str]:
-    return (
-        _FUNCTION_WORDS[language] | _QUESTION_WORDS[language]
-        if language in INFLECTED_LANGUAGES
-        else frozenset()
-    )
+def _is_function_word(word: str, language: str) -> bool:
+    """Return whether a word, or each of two words that an apostrophe joins, is a function word.
+
+    The first may lack its last vowel: cos'è, qu'est.
+    """
+    listed = _STOP_WORDS_OF.get(language, frozenset())
+    first, apostrophe, second = word.partition("'")
+    if not apostrophe:
+        return word in listed
+    return second in listed and any(first + vowel in listed for vowel in ("", *"aeiou"))
 
 
 def probe_words(language: str) -> tuple[str, ...]:
