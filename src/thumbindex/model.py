@@ -381,7 +381,7 @@ class Query:
     """A query and its arguments."""
 
     text: str
-    limit: int = 5  # 0 for the setting `query.limit`
+    limit: int | None = None  # None: `query.limit` without weaker passages
     filters: Filters = field(default_factory=Filters)
     also: tuple[str, ...] = ()  # the caller's rewordings, searched too
     passage: str = ""  # a hypothetical answer, searched too; it never raises the confidence
@@ -421,7 +421,7 @@ class Query:
                     f"{name} has {len(phrasing):,} characters, more than {MAX_PHRASING_CHARS:,}: "
                     "shorten it to a sentence or two."
                 )
-        maximum = 0 if limit is None else read_limit(limit)
+        maximum = None if limit is None else read_limit(limit)
         return cls(text, maximum, Filters.of(**filters), also, passage, verbatim)
 
 
@@ -518,6 +518,14 @@ class Place:
     start_line: int
     end_line: int
 
+    def contains(self, place: Place) -> bool:
+        """Return whether all lines of `place` are in this range."""
+        return (
+            (place.folder, place.path) == (self.folder, self.path)
+            and self.start_line <= place.start_line
+            and place.end_line <= self.end_line
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Disagreement(Place):
@@ -608,6 +616,11 @@ class Passage:
         return one_line(f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})")
 
     @property
+    def place(self) -> Place:
+        """Return the location of the section."""
+        return Place(self.folder, self.path, self.start_line, self.end_line)
+
+    @property
     def heading(self) -> str:
         """Return the nearest heading; empty if only the title is above it."""
         return self.heading_path[-1] if len(self.heading_path) > 1 else ""
@@ -681,6 +694,7 @@ class Answer:
     listed: int | None = None  # number of matching notes, if the query has only filters
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
     missing: tuple[str, ...] = ()  # words of a query without an answer that no note has
+    weaker: int = 0  # number of passages left out as weaker, unless the query has a limit
 
 
 @dataclass(frozen=True, slots=True)

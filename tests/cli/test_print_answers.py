@@ -36,7 +36,7 @@ NOTES = {
     "-dash.md": "# Dash\n\nThe gull took the sandwich.\n",
     "hidden.md": "# Hidden\n\n<!-- a remark\nof two lines -->\n\nAn albatross slept on the mast.\n",
 }
-MARK, OFF = "\x1b[1;31m", "\x1b[0m"
+MARK, DIM, OFF = "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
 TERMINAL = {
     "FORCE_COLOR": "1",
     "TERM": "xterm-256color",
@@ -80,9 +80,10 @@ def test_short_answer_shows_path_line_and_matching_line(
 ) -> None:
     monkeypatch.chdir(notes)
     lines = ask("lantern lighting the stairs").stdout.splitlines()
-    assert lines[0].startswith("5 passages, confidence ")
+    assert lines[0].startswith("1 passage, confidence ")
     assert lines[2] == f"1. days{os.sep}log.md:8  Storm (2026-03-01)"
     assert "   - two lanterns were lighting the stairs" in lines[3:6]
+    assert "4 weaker ones: --limit 5" in lines
 
 
 def test_line_number_is_that_of_the_first_line_shown(tmp_path: Path, run_in: Ask) -> None:
@@ -142,8 +143,15 @@ def test_piped_answer_takes_forty_rows_without_escapes(ask: Ask) -> None:
 
 
 def test_terminal_marks_query_words_by_stem(ask: Ask) -> None:
-    printed = ask("lantern light stair", **TERMINAL).stdout
+    printed = ask("lantern lights the stair", **TERMINAL).stdout
     assert f"- two {MARK}lanterns{OFF} were {MARK}lighting{OFF} the {MARK}stairs{OFF}" in printed
+
+
+def test_passages_of_low_confidence_are_dim(ask: Ask) -> None:
+    printed = ask("the keeper took the ferry to the museum", **TERMINAL).stdout
+    assert "2 passages, confidence low" in printed
+    assert f"{DIM}1. {OFF}" in printed
+    assert f"{DIM}3 weaker ones: --limit 5" in printed
 
 
 def test_terminal_location_links_to_the_local_file(ask: Ask, notes: Path) -> None:

@@ -187,7 +187,9 @@ async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Ser
 async def test_answers_fit_their_budget(
     server: Server, library: Library, tokens: int, explain: bool
 ) -> None:
-    text, answer = await call(server, "query", query=EVERYTHING, max_tokens=tokens, explain=explain)
+    text, answer = await call(
+        server, "query", query=EVERYTHING, limit=3, max_tokens=tokens, explain=explain
+    )
     assert library.count_tokens(text) <= tokens
     assert library.count_tokens(json.dumps(answer, ensure_ascii=False)) <= tokens
     assert len(answer["results"]) + answer.get("left_out", 0) == 3

@@ -28,7 +28,7 @@ def passages_of(
 ) -> tuple[Passage, ...]:
     groups = group_by_section(candidates, sections, catalog)
     ordered = order_passages(groups, sections, {})
-    return make_passages(ordered, sections, catalog, len(candidates))
+    return make_passages(ordered, sections, catalog)
 
 
 def test_each_section_comes_once_at_rank_of_best_chunk() -> None:

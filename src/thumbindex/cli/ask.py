@@ -132,7 +132,11 @@ def query(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", metavar="N", min=1, max=MAX_PASSAGES, help="Maximum passages to return."
+            "--limit",
+            metavar="N",
+            min=1,
+            max=MAX_PASSAGES,
+            help="Return N passages. By default up to 5, without weaker ones.",
         ),
     ] = None,
     also: AlsoOption = None,

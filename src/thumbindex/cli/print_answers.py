@@ -50,6 +50,7 @@ from thumbindex.present.sentences import (
     missing_vectors_sentence,
     passage_context_lines,
     passage_flag_lines,
+    weaker_lines,
 )
 from thumbindex.text import escape_breaks, line_range, name_key
 
@@ -91,7 +92,8 @@ def print_answer(
     """
     console = stdout_console()
     width = min(console.width, _MAX_WIDTH) if console.is_terminal else _PIPED_WIDTH
-    _print_header(answer, narrowed)
+    _print_header(answer, narrowed, len(roots) > 1)
+    is_low = answer.confidence_level == "low"
     if full:
         for passage in answer.passages:
             _print_section(console, passage, roots, width)
@@ -104,7 +106,7 @@ def print_answer(
             first, texts = snippet(passage, width, rows)
             above, below = _surrounding_rows(passage, roots, width, first)
             for row in (*above, *texts, *below):
-                console.print(row, soft_wrap=True)
+                console.print(row, soft_wrap=True, style="dim" if is_low else None)
             if share > _LEAD_ROWS + 1 or passage is answer.passages[-1]:
                 console.print()
             _print_explanation(passage.explanation)
@@ -142,12 +144,11 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
 # ------------------------------------------------------------------ before and after the passages
 
 
-def _print_header(answer: Answer, narrowed: Sequence[str]) -> None:
+def _print_header(answer: Answer, narrowed: Sequence[str], several: bool) -> None:
     if answer.corrected:
         print_line(f"Searched for: {answer.corrected} (as typed: --verbatim)", "italic")
-    print_line(
-        confidence_sentence(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT
-    )
+    sure = confidence_sentence(answer, narrowed, several)
+    print_line(sure, SURE if answer.confidence_level == "high" else DOUBT)
     for line in filter_lines(answer.filters, answer.unmet, answer.undated):
         print_line(line, WARNING if answer.unmet or answer.undated else "")
     if not answer.index.documents:
@@ -157,6 +158,8 @@ def _print_header(answer: Answer, narrowed: Sequence[str]) -> None:
 
 def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: str) -> None:
     """Print what the answer may lack, and if `is_detailed`, how much was searched."""
+    for line in weaker_lines(answer, "--limit"):
+        print_line(line, "dim")
     if is_detailed and answer.found and answer.confidence_level == "low":
         print_line(
             "Scores only compare the passages of this answer. The confidence rates the answer."

@@ -90,6 +90,7 @@ def answer_query(
         undated=search.undated,
         listed=search.listed,
         terms=tuple(term for phrasing in phrasings for term in _shown_terms(phrasing)),
+        weaker=len(search.weaker),
     )
     return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
 

@@ -469,10 +469,10 @@ class Library:
         return replace(answer, freshness=freshness)
 
     def _build_query(self, text: str | Query, arguments: QueryArguments) -> Query:
-        """Build a query with a limit, and check that its folders exist. Raises UsageError."""
+        """Build a query, and check that its folders exist. Raises UsageError."""
         query = text if isinstance(text, Query) else Query.of(text, **arguments)
         self._select_readers(query.filters.folder)
-        return replace(query, limit=query.limit or self.config.query.limit)
+        return query
 
     @consistent_read
     def with_marks(self, answer: Answer) -> Answer:

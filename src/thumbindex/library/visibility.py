@@ -267,6 +267,7 @@ class PrivacyFilter:
             unmet=self._unmet(answer.unmet),
             missing=() if self._search.found else self._missing_words(),
             listed=None if answer.listed is None else answer.listed - removed,
+            weaker=sum((weak.folder, weak.path) not in hidden for weak in self._search.weaker),
         )
         if hidden or not self._has_visible_terms():
             # the trace and explanations contain paths and terms

@@ -43,6 +43,7 @@ from thumbindex.present.sentences import (
     passage_context_lines,
     passage_flag_lines,
     place_name,
+    weaker_lines,
     why_lines,
 )
 from thumbindex.text import format_address, line_range, one_line, plural
@@ -185,6 +186,7 @@ class AnswerFrame:
     index_warning: str = ""  # why files on disk may be missing from the index
     explain: bool = False
     has_model: bool = False
+    several: bool = False  # name the folder of the best passage
 
     def reply(
         self, shown: Sequence[ShownPassage], form: PassageFormat, room: int, size: CountTokens
@@ -200,6 +202,7 @@ class AnswerFrame:
             if left_out
             else []
         )
+        more += weaker_lines(self.answer, "`limit`")
         structured = self._structured(room, size)
         structured["results"] = [form.as_payload(item) for item in shown]
         if left_out:
@@ -218,7 +221,7 @@ class AnswerFrame:
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
         advice = "" if answer.found else " Tell the user so, or try other words."
         filters = filter_lines(answer.filters, answer.unmet, answer.undated)
-        first = f"{corrected}{confidence_sentence(answer, self.narrowed)}{advice}"
+        first = f"{corrected}{confidence_sentence(answer, self.narrowed, self.several)}{advice}"
         return [first, *filter(None, [self.index_warning]), *filters]
 
     def _foot(self) -> list[str]:
@@ -248,6 +251,7 @@ class AnswerFrame:
             "unmet": as_json(answer.unmet),
             "filters": as_json(answer.filters),
             "missing": as_json(answer.missing),
+            "weaker": answer.weaker,
         }
         state = freshness_payload(answer.freshness)
         if self.progress:
@@ -315,7 +319,9 @@ def reply_query(
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (
         _EXPLAIN_FACTOR if explain else 1
     )
-    frame = AnswerFrame(answer, tuple(progress()), narrowed, index_warning, explain, has_model)
+    frame = AnswerFrame(
+        answer, tuple(progress()), narrowed, index_warning, explain, has_model, several
+    )
     with_marks = cache(
         lambda: {passage.rank: passage for passage in library.with_marks(answer).passages}
     )

@@ -50,7 +50,7 @@ _QUERY_INPUT: _Schema = {
         "type": "integer",
         "minimum": 1,
         "maximum": MAX_PASSAGES,
-        "description": "Passages, default 5",
+        "description": "Passages, default up to 5",
     },
     "verbatim": {"type": "boolean", "description": "Keep spelling as typed"},
     "max_tokens": {

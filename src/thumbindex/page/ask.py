@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.model import (
+    Answer,
     Disagreement,
     Document,
     FilterArguments,
@@ -39,7 +40,7 @@ from thumbindex.present.sentences import (
     place_name,
 )
 from thumbindex.settings import MAX_QUERY_CHARS
-from thumbindex.text import line_range
+from thumbindex.text import line_range, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -70,7 +71,7 @@ def read_question(visit: Visit, path: str = "path") -> Query:
         "until": visit.text("until"),
     }
     if not text:
-        return Query("", 0, Filters.of(**filters))
+        return Query("", None, Filters.of(**filters))
     return Query.of(
         text,
         also=visit.texts("also"),
@@ -161,8 +162,11 @@ def ask_screen(visit: Visit) -> Screen:
         "notes": answer.index.documents,
         "names": () if visit.part == "answer" else notes_named_like(library, query.text),
         "sure": confidence_sentence(
-            answer, [f"{name} {value}" for name, value in query.filters.as_pairs()]
+            answer,
+            [f"{name} {value}" for name, value in query.filters.as_pairs()],
+            len(library.folders) > 1,
         ),
+        "weaker": _weaker_link(answer, query),
         "lines": lines,
         "chips": _filter_chips(query),
         "cards": [_card(passage, visit, grades) for passage in answer.passages],
@@ -227,6 +231,15 @@ def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
     if not text.strip() or not library.indexed:
         return ()
     return library.suggest_notes(text, _MAX_NAMES)
+
+
+def _weaker_link(answer: Answer, query: Query) -> tuple[str, str]:
+    """Return the address of the answer with its weaker passages, and how many there are."""
+    limit = len(answer.passages) + answer.weaker
+    return (
+        screen_address("ask", **address_values(query) | {"limit": limit}),
+        plural(answer.weaker, "weaker passage") if answer.weaker else "",
+    )
 
 
 # ------------------------------------------------------------------ a passage

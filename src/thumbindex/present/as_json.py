@@ -78,6 +78,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
         "confidence": round(answer.confidence, _DIGITS),
         "confidence_level": answer.confidence_level,
         "results": [passage_payload(passage) for passage in answer.passages],
+        "weaker": answer.weaker,
         **({"trace": as_json(answer.trace)} if explain else {}),
         "deduplication": deduplication_payload(answer.trace),
         "index": as_json(answer.index) | freshness_payload(answer.freshness),

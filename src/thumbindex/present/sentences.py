@@ -99,10 +99,11 @@ _PHASES = {
 }
 
 
-def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
+def confidence_sentence(answer: Answer, narrowed: Sequence[str] = (), several: bool = False) -> str:
     """Return the number of passages and the confidence, or that nothing was found.
 
-    `narrowed` are the filters given as options of the command.
+    `narrowed` are the filters given as options of the command. With `several` folders, the folder
+    of the best passage is named.
     """
     narrowed = (*narrowed, *(f"`{_filter_as_typed(condition)}`" for condition in answer.filters))
     if answer.listed:
@@ -130,10 +131,19 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
             reason = f"no note has {', '.join(missing)}"
         return f"Nothing found: {reason}.{restriction}{nearest}"
     warning = " - the passages may not answer this" if answer.confidence_level == "low" else ""
+    best_folder = f", best in {one_line(answer.passages[0].folder)}" if several else ""
     return (
         f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} "
-        f"({_rounded_down(answer.confidence):.2f}){warning}"
+        f"({_rounded_down(answer.confidence):.2f}){best_folder}{warning}"
     )
+
+
+def weaker_lines(answer: Answer, limit: str) -> list[str]:
+    """Return a line with the number of weaker passages, if any, and the `limit` that shows them."""
+    if not answer.weaker:
+        return []
+    ones = "one" if answer.weaker == 1 else "ones"
+    return [f"{answer.weaker} weaker {ones}: {limit} {len(answer.passages) + answer.weaker}"]
 
 
 def _rounded_down(share: float) -> float:

@@ -32,7 +32,7 @@ from thumbindex.model import (
 from thumbindex.ports import Catalog, KeywordWeights, Vector
 from thumbindex.query.expansion import corrected_query
 from thumbindex.query.operators import select_chunks
-from thumbindex.query.parents import chunk_place, chunk_places, is_inside, passage_place
+from thumbindex.query.parents import chunk_place, chunk_places
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
 from thumbindex.query.retrieve import field_weights, merge_identifiers, merge_terms, neighbors
@@ -67,10 +67,10 @@ def _passage_candidates(
     passage: Passage, candidates: Sequence[Candidate], catalog: Catalog
 ) -> list[Candidate]:
     """Return the candidates of a passage, the matched chunk first."""
-    lines = passage_place(passage)
+    lines = passage.place
     matched = replace(lines, start_line=passage.match_start_line, end_line=passage.match_end_line)
     places = {candidate.id: chunk_place(candidate, catalog) for candidate in candidates}
-    group = [each for each in candidates if is_inside(places[each.id], lines)]
+    group = [each for each in candidates if lines.contains(places[each.id])]
     return sorted(group, key=lambda each: places[each.id] != matched)
 
 
@@ -234,11 +234,7 @@ def _first_passage_with(
 ) -> Passage | None:
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     return next(
-        (
-            passage
-            for passage in passages
-            if any(is_inside(place, passage_place(passage)) for place in places)
-        ),
+        (passage for passage in passages if any(map(passage.place.contains, places))),
         None,
     )
 
@@ -312,7 +308,7 @@ def _outcome(
     if not history[0][1].keep_searchable(list(wanted)):
         return "filtered", "", _filter_reason(document, wanted, answer, tools), None
     outcome = _outcome_in_answer(wanted, history, answer, tools) or _outcome_dropped(
-        wanted, history, tools
+        wanted, history, answer, tools
     )
     return outcome or ("not_found", "", _retriever_reason(wanted, history, answer, tools), None)
 
@@ -391,13 +387,13 @@ def _outcome_in_answer(
 
 
 def _outcome_dropped(
-    wanted: AbstractSet[ChunkId], history: _History, tools: Tools
+    wanted: AbstractSet[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> _Outcome | None:
     """Return the outcome for chunks that a stage dropped, or None if no retriever found them."""
     for (_, before), (name, after) in reversed(list(pairwise(history))):
         candidates = [candidate.id for candidate in before.candidates if candidate.id in wanted]
         if name == "parents" and candidates:
-            return "dropped", name, _limit_reason(wanted, after), None
+            return "dropped", name, _limit_reason(wanted, answer, tools), None
         if candidates and not any(candidate.id in wanted for candidate in after.candidates):
             reasons = {
                 n: dropped.reason
@@ -410,14 +406,15 @@ def _outcome_dropped(
     return None
 
 
-def _limit_reason(wanted: AbstractSet[ChunkId], after: Search) -> str:
-    limit = after.query.limit
-    ranks = (n for n, group in enumerate(after.passage_chunks, 1) if not wanted.isdisjoint(group))
-    rank = next(ranks, None)
-    if rank is None or rank <= limit:
+def _limit_reason(wanted: AbstractSet[ChunkId], answer: Search, tools: Tools) -> str:
+    groups, shown = answer.passage_chunks, answer.passages
+    rank = next((n for n, group in enumerate(groups, 1) if not wanted.isdisjoint(group)), None)
+    if rank is None or _first_passage_with(groups[rank - 1], shown, tools):
         return "its text is part of another passage"
-    count = len(after.passage_chunks)
-    return f"it ranks {rank} of {count}, beyond the limit of {limit}: raise `limit` to see it"
+    return (
+        f"it ranks {rank} of {len(groups)}, and the answer has {plural(len(shown), 'passage')}: "
+        "raise `limit` to see it"
+    )
 
 
 def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:

@@ -102,7 +102,9 @@ def match_names(search: Search, tools: Tools) -> Search:
         for n in ordered
         if (chunk := _shown_chunk(n, matches[n], best.get(n), search, tools)) is not None
     }
-    shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
+    shown = dict(
+        list(shown.items())[: max(tools.settings.fuse.limit, 3 * tools.limit(search.query))]
+    )
     by_id = {candidate.id: candidate for candidate in search.candidates}
     chunks = tools.snapshot.catalog.chunks([n for n in shown if n not in by_id])
     of = tools.snapshot.catalog.document_of

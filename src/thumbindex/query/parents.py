@@ -21,6 +21,7 @@ from thumbindex.model import (
 from thumbindex.ports import Catalog
 from thumbindex.query.provenance import shared_provenance
 from thumbindex.query.reorder import group_partners
+from thumbindex.query.shorten import BACKGROUND_RANK
 from thumbindex.query.stage import Search, Tools
 
 _SectionKey = tuple[int, ...]
@@ -37,17 +38,17 @@ def parents(search: Search, tools: Tools) -> Search:
     ids = dict.fromkeys(
         n for candidate in search.candidates for n in (candidate.id, *candidate.also_in)
     )
-    return _with_passages(
-        search, tools.snapshot.catalog.sections(list(ids)), tools.snapshot.catalog
-    )
+    return _with_passages(search, tools.snapshot.catalog.sections(list(ids)), tools)
 
 
 def chunks_as_passages(search: Search, tools: Tools) -> Search:
     """Add a passage for each candidate, with the lines of its chunk instead of its section."""
-    return _with_passages(search, {}, tools.snapshot.catalog)
+    return _with_passages(search, {}, tools)
 
 
-def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog: Catalog) -> Search:
+def _with_passages(search: Search, sections: Mapping[ChunkId, Section], tools: Tools) -> Search:
+    """Add passages up to one beyond the limit, and at least up to the background."""
+    catalog, limit = tools.snapshot.catalog, tools.limit(search.query)
     keyword_list = search.lists.get("search_keyword")
     coverage = {hit.chunk: hit.coverage for hit in keyword_list.hits} if keyword_list else {}
     ordered = order_passages(
@@ -56,7 +57,7 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], catalog:
     return replace(
         search,
         passage_chunks=tuple(tuple(candidate.id for candidate in group) for group, _ in ordered),
-        passages=make_passages(ordered, sections, catalog, search.query.limit),
+        passages=make_passages(ordered[: max(limit + 1, BACKGROUND_RANK)], sections, catalog),
     )
 
 
@@ -119,17 +120,13 @@ def make_passages(
     ordered: Sequence[tuple[Sequence[Candidate], bool]],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
-    limit: int,
 ) -> tuple[Passage, ...]:
-    """Return the passages up to the limit, and contradicting passages that directly follow them.
+    """Return the passages of the groups.
 
     The score of a passage that is not full is at most the lowest score of the full passages.
     """
-    end = limit
-    while end < len(ordered) and any(candidate.disagrees for candidate in ordered[end][0]):
-        end += 1
     passages, lowest_full_score = [], 1.0
-    for rank, (group, is_full) in enumerate(ordered[:end], 1):
+    for rank, (group, is_full) in enumerate(ordered, 1):
         passage = _passage(rank, group, sections, catalog)
         if is_full:
             lowest_full_score = min(lowest_full_score, passage.score)
@@ -137,20 +134,6 @@ def make_passages(
             passage = replace(passage, score=min(passage.score, lowest_full_score))
         passages.append(passage)
     return tuple(passages)
-
-
-def cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
-    """Return the first `limit` passages.
-
-    If the limit splits a contradicting pair, keep both, and drop the passage before them.
-    """
-    first, last = tuple(passages[:limit]), limit - 1
-    is_split = limit < len(passages) and any(
-        is_inside(pair, passage_place(passages[limit])) for pair in passages[last].disagrees
-    )
-    if is_split and limit > 1 and not passages[last - 1].disagrees:
-        return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
-    return first
 
 
 def _has_body(text: str) -> bool:
@@ -181,7 +164,7 @@ def _passage(
     others = tuple(
         place
         for place in dict.fromkeys(chunk_places(copies, catalog))
-        if not is_inside(place, own_place)
+        if not own_place.contains(place)
     )
     documents = dict.fromkeys((best.document, *map(catalog.document_of, copies)))
     provenance = shared_provenance([catalog.documents[n] for n in documents])
@@ -189,7 +172,7 @@ def _passage(
     disagrees = [
         disagreement
         for disagreement in _disagreements(group, catalog)
-        if not is_inside(disagreement, own_place)
+        if not own_place.contains(disagreement)
     ]
     return Passage(
         rank=rank,
@@ -235,11 +218,6 @@ def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
     )
 
 
-def passage_place(passage: Passage) -> Place:
-    """Return the location of a passage."""
-    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
-
-
 def _disagreements(group: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
     """Return the disagreements between the candidates and other chunks that still exist."""
     disagreements = []
@@ -260,12 +238,3 @@ def _best_ranks(group: Sequence[Candidate]) -> dict[str, int]:
         for name, rank in candidate.sources.items():
             ranks[name] = min(rank, ranks.get(name, rank))
     return ranks
-
-
-def is_inside(place: Place, around: Place) -> bool:
-    """Return whether all lines of `place` are in `around`."""
-    return (
-        (place.folder, place.path) == (around.folder, around.path)
-        and around.start_line <= place.start_line
-        and place.end_line <= around.end_line
-    )

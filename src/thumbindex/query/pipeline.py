@@ -25,7 +25,7 @@ from thumbindex.query.operators import (
     parse_filters,
     select_chunks,
 )
-from thumbindex.query.parents import chunks_as_passages, cut_to_limit, parents
+from thumbindex.query.parents import chunks_as_passages, parents
 from thumbindex.query.rank import fuse, headings, normalize, recency, salience, take_first_list
 from thumbindex.query.reorder import all_words, contradict, diversify, rerank
 from thumbindex.query.retrieve import (
@@ -36,6 +36,7 @@ from thumbindex.query.retrieve import (
     search_keyword,
     search_vector,
 )
+from thumbindex.query.shorten import shorten
 from thumbindex.query.stage import Phrasing, Search, Stage, Tools
 from thumbindex.query.understand import (
     QUOTATION_MARK,
@@ -163,7 +164,7 @@ def _without_repeats(searchable: Selection | None, snapshot: Snapshot) -> Select
 
 def _list_newest(search: Search, tools: Tools) -> Search:
     """Answer a query that contains only filters: return the newest notes."""
-    catalog, limit = tools.snapshot.catalog, search.query.limit
+    catalog, limit = tools.snapshot.catalog, tools.limit(search.query)
     candidates, count = newest_candidates(search.searchable, limit, catalog)
     certainty = {"confidence": 1.0, "confidence_level": "high"} if count else {"found": False}
     kind = QueryKind.NAVIGATIONAL
@@ -187,15 +188,16 @@ def _parse_other_phrasings(query: Query, tools: Tools) -> tuple[Phrasing, ...]:
 
 
 def _finish(search: Search, tools: Tools) -> Search:
-    """Cut the passages to the limit. If `parents` did not run, make the passages first."""
+    """Select the passages of the answer. If `parents` did not run, make the passages first."""
     if search.listed is not None:
         search = parents(search, tools)
     elif not tools.settings.runs("parents"):
         search = chunks_as_passages(search, tools)
-    query, passages = search.query, cut_to_limit(search.passages, search.query.limit)
-    is_short = len(passages) < query.limit or not search.found
+    query, limit = search.query, tools.limit(search.query)
+    search = shorten(search, limit)
+    is_short = len(search.passages) + len(search.weaker) < limit or not search.found
     undated = count_undated(query.filters, search.typed_filters, tools.snapshot) if is_short else 0
-    return replace(search, passages=passages, undated=undated)
+    return replace(search, undated=undated)
 
 
 def _trace_step(stage: str, before: Search, after: Search, seconds: float) -> TraceStep:

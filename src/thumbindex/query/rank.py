@@ -96,7 +96,7 @@ def _candidate_limit(search: Search, tools: Tools) -> int:
 
     The number is limited because later stages compare all pairs of candidates.
     """
-    return max(tools.settings.fuse.limit, 3 * search.query.limit)
+    return max(tools.settings.fuse.limit, 3 * tools.limit(search.query))
 
 
 def limit_per_document(

@@ -104,6 +104,7 @@ class Search:
     # chunks of each passage, including passages beyond the limit; best first
     passage_chunks: tuple[tuple[ChunkId, ...], ...] = ()
     passages: tuple[Passage, ...] = ()  # best first
+    weaker: tuple[Passage, ...] = ()  # left out of `passages` as weaker
     dropped: tuple[DroppedChunk, ...] = ()  # by all stages so far
     confidence: float = 0.0
     confidence_level: str = "low"
@@ -131,6 +132,10 @@ class Tools:
     settings: QuerySettings = field(default_factory=QuerySettings)
     embedder: Embedder | None = None
     reranker: Reranker | None = None
+
+    def limit(self, query: Query) -> int:
+        """Return the maximum number of passages in the answer to a query."""
+        return query.limit or self.settings.limit
 
     def cosines(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
         """Return each chunk's cosine with a query, shape (chunks,).
