@@ -54,8 +54,13 @@ def test_version_with_exact_terms_of_query_is_shown(candidates, query: str, show
     assert merge_versions(candidates, *pages("5.1/x.md", "7.6/x.md"), query=query)[0][0] == shown
 
 
-def test_contradicting_versions_are_listed_with_differing_words(candidates) -> None:
-    snapshot = memory_snapshot(pages("5.1/x.md", "7.6/x.md"))
+@pytest.mark.parametrize("text", [PAGE, f"{PAGE} It comes with version {{version}}."])
+def test_contradicting_versions_are_listed_with_differing_words(candidates, text: str) -> None:
+    versions = {"5.1": 30, "7.6": 31}
+    snapshot = memory_snapshot(
+        document(f"{version}/x.md", text.format(days, version=version))
+        for version, days in versions.items()
+    )
     (merged,) = dedup_versions(
         Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
     ).candidates

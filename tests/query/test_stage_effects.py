@@ -96,8 +96,8 @@ def test_salience_ranks_important_chunk_first(ask, with_duplicates) -> None:
 
 def test_dedup_versions_shows_newest_version(ask) -> None:
     notes = [
-        document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.")
-        for n in ("5.1", "7.6")
+        document(f"{version}/sync.md", f"# Sync\n\nSync keeps vaults equal within {n} seconds.")
+        for version, n in (("5.1", 9), ("7.6", 5))
     ]
     on, off = (ask(notes, "sync vaults", off=name) for name in ("", "dedup_versions"))
     assert (paths(on), sorted(paths(off))) == (["7.6/sync.md"], ["5.1/sync.md", "7.6/sync.md"])

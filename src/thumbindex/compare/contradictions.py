@@ -29,14 +29,15 @@ from thumbindex.visible_text import strip_markup
 _MIN_SUBJECT_WORDS = 3
 """A statement with fewer words leaves its subject to the headings above it."""
 
+_PART = r"[^\s()<>\]\[%]"
 _NAME = re.compile(
-    r"(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"  # code
-    r"|\{\{.*?\}\}|\{%.*?%\}|<[^<>\n]*\d[^<>\n]*>"  # template calls and tags
-    r"|\b[A-Za-z][A-Za-z0-9+.-]*://[^\s<>()\]]+|\bwww\.[^\s<>()\]]+"
-    r"|[^\s()<>\]\[]*%[0-9A-Fa-f]{2}[^\s()<>\]\[]*"  # percent-encoding
-    r"|(?<=\[)[^\]\[\n]*\d[^\]\[\n]*(?=\](?:[(\[]|\]))"  # the text of a link
-    r"|#\d+\b",  # an issue
-    re.S,
+    r"(?<!`)(?P<ticks>`++)(?:[^`]++|(?!(?P=ticks)(?!`))`++)*+(?P=ticks)"  # code
+    r"|\{\{[^{}\n]{0,300}+\}\}|\{%[^{}%\n]{0,300}+%\}"  # template calls
+    r"|<[^<>\n\d]*+\d[^<>\n]*+>"  # tags
+    r"|\b[A-Za-z][A-Za-z0-9+.-]{0,30}+://[^\s<>()\]]++|\bwww\.[^\s<>()\]]++"
+    rf"|(?<!{_PART})(?<!%){_PART}*+(?:%(?![0-9A-Fa-f]{{2}}){_PART}*+)*+%(?:%|{_PART})++"  # 2%20b
+    r"|(?<=\[)[^\]\[\n\d]*+\d[^\]\[\n]*+(?=\](?:[(\[]|\]))"  # the text of a link
+    r"|#\d++\b"  # an issue
 )
 """A name: its numbers and negations state nothing."""
 
@@ -170,15 +171,18 @@ def _statement(sentence: str, negations: AbstractSet[Token]) -> _Statement:
     subject = {
         word for word in words(sentence) if word.isalpha() and fold(word) not in FUNCTION_WORDS
     }
-    # `if a page is found:` and `if no page is found:` are two cases
-    states = not _IS_INTRODUCTION.search(sentence)
+    form = tuple(
+        (kind, token.partition(" ")[2] if (kind, token) in values else token)
+        for kind, token in stems
+    )
+    content = tuple(token for kind, token in stems if kind not in (FUNCTION, NEGATION))
+    denials = tuple(token for kind, token in stems if (kind, token) in negations)
+    if _IS_INTRODUCTION.search(sentence):  # `if it is found:` and `if it is not found:`
+        content, denials = (), ()
     return _Statement(
-        tuple(
-            (kind, token.partition(" ")[2] if (kind, token) in values else token)
-            for kind, token in stems
-        ),
+        form,
         tuple(token.replace(",", ".") for _, token in values),
-        tuple(token for kind, token in stems if kind not in (FUNCTION, NEGATION)),
-        tuple(token for kind, token in stems if states and (kind, token) in negations),
+        content,
+        denials,
         len(subject) if is_statement else 0,
     )

@@ -102,9 +102,16 @@ _UNITS = frozenset(
 
 _DAYS_AND_MONTHS = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday january february april june july "
-    "august september october november december".split()
+    "august september october november december"
+    " montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar juni juli oktober "
+    "dezember lundi mardi mercredi jeudi vendredi samedi dimanche janvier fevrier avril juin "
+    "juillet septembre octobre novembre decembre lunes martes miercoles jueves viernes sabado "
+    "domingo enero febrero abril junio julio agosto septiembre octubre noviembre diciembre".split()
 )
-"""Weekdays, and months that are not also other words."""
+"""Weekdays, and months that are not also other words, without accents."""
+
+_MONTH_NAMES = frozenset(("May", "March"))
+"""Months that are other words in lower case or at the start of a sentence."""
 
 _FENCE_NAMES = (
     "javascript js node mjs cjs", "typescript ts", "python py python3",
@@ -313,7 +320,7 @@ def _word(token: str, in_sentence: bool) -> tuple[Token, ...]:
     negation = next((form for form in (bare.casefold(), folded) if form in _NEGATIONS), None)
     if negation:
         return ((NEGATION, negation),)
-    if folded in _DAYS_AND_MONTHS:
+    if folded in _DAYS_AND_MONTHS or (in_sentence and token in _MONTH_NAMES):
         return ((DATE, folded),)
     if looks_like_code(token) or not (token[0].isalnum() and token[-1].isalnum()):
         return ((CODE, bare),)

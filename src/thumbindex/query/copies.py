@@ -523,7 +523,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
         contradicting = tuple(
             (version.id, differs)
             for version in versions
-            if (differs := contradiction(shown.chunk, version.chunk))
+            if (differs := contradiction(_unversioned(shown, tools), _unversioned(version, tools)))
         )
         shown = replace(shown, other_versions=(*shown.other_versions, *contradicting))
         groups.append((positions, shown))
@@ -575,10 +575,22 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
         return True
     # the file names differ: each document may be about one release, so the texts must agree
     texts = (
-        candidate.chunk.text.replace(".".join(map(str, version_of(name))), "")
+        _without_version(candidate.chunk.text, name)
         for candidate, name in zip((first, second), names, strict=True)
     )
     return not second.name_kind and text_difference(*texts) is None
+
+
+def _unversioned(candidate: Candidate, tools: Tools) -> Chunk:
+    """Return a candidate's chunk without headings and the version of its own document."""
+    path = _full_path(tools.snapshot.catalog.documents[candidate.document])
+    text = _without_version(candidate.chunk.text, path)
+    return replace(candidate.chunk, text=text, heading_path=())
+
+
+def _without_version(text: str, path: str) -> str:
+    version = re.escape(".".join(map(str, version_of(path))))
+    return re.sub(rf"(?<![\w.])[vV]?{version}(?!\w|\.\d)", "", text) if version else text
 
 
 def _full_path(document: Document) -> str:
