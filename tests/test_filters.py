@@ -304,9 +304,10 @@ def test_mcp_answer_has_dates_of_passages(
     library: Library,
 ) -> None:
     reply = reply_query(library, {"query": "budget of the garden"})
-    assert {result["path"]: result["date"] for result in reply.structured["results"]}[
-        "Areas/plan.md"
-    ] == "2026-03-01"
+    days = {result["citation"]: result["date"] for result in reply.structured["results"]}
+    assert [day for citation, day in days.items() if citation.startswith("Areas/plan.md")] == [
+        "2026-03-01"
+    ]
     assert "\n(dated 2026-03-01)\n" in reply.text
     entries = reply_outline(library, {"tag": ["project"]}).structured["entries"]
     assert [entry["date"] for entry in entries] == ["2026-03-01", "2020-01-01"]

@@ -517,8 +517,8 @@ class ServeSettings:
     """The MCP server."""
 
     max_tokens: int = setting(
-        2000,
-        "maximum tokens of an answer's text, and of its structured content, counted with the "
+        1600,
+        "maximum tokens of an answer's text and structured content together, counted with the "
         "tokenizer of all-MiniLM-L6-v2",
         minimum=MIN_BUDGET_TOKENS,
     )

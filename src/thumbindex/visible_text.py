@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from html import unescape
 from html.entities import html5
 
@@ -171,6 +172,66 @@ def unescape_markdown(markdown: str) -> str:
     literals = list[str]()
     text = _hide_literals(markdown, literals, as_written=True)
     return _show_literals(_TAG_IN_TOKENS.sub("", text), literals)
+
+
+# ------------------------------------------------------------------ unseen markup
+
+Markup = tuple[int, int, str]
+"""Start and stop of markup that is not seen, and the text that is shown for it, mostly none."""
+
+_CACHED_TEXTS = 64
+_OPAQUE = "\1"
+_BLOCK_ELEMENT = (
+    "(?:address|article|aside|audio|blockquote|br|button|center|col|colgroup|dd|details|div|dl|dt"
+    "|figcaption|figure|footer|h[1-6]|header|hr|iframe|img|input|label|li|nav|ol|p|picture|pre"
+    "|section|source|span|summary|svg|table|tbody|td|th|thead|tr|ul|video)"
+)
+_IMAGE_FILE = r"\.(?i:png|jpe?g|gif|svg|webp|avif|bmp|mp[34]|m4a|wav|webm|ogg|mov|pdf)"
+_UNSEEN = (  # pattern; its groups are seen, the rest is not
+    re.compile(rf"!\[[^\]\[]*\]\(\s*+{LINK_DESTINATION}\s*+\)(?:\{{[^{{}}\n]*\}})?"),
+    re.compile(rf"!\[\[[^\]\[|\n]*{_IMAGE_FILE}[^\]\[\n]*\]\]"),
+    re.compile(r"^ {0,3}\[(?!\^)[^\]\[\n]+\]:[ \t]*+\S[^\n]*", re.M),  # a definition of a link
+    re.compile(rf"\[([^\]\[]*)\]\(\s*+{LINK_DESTINATION}\s*+\)"),
+    re.compile(r"!?\[\[[^\]\[|\n]*\|([^\]\[\n]*)\]\]"),
+    re.compile(r"!?\[\[([^\]\[|\n]*)\]\]"),
+    re.compile(r"!?\[([^\]\[]+)\]\[[^\]\[]*\]"),
+    re.compile(r"<([A-Za-z][\w+.-]{1,31}:[^\s<>]*+|[\w.+-]++@[\w.-]++)>"),
+    re.compile(rf"</?(?i:{_INLINE_ELEMENT}|{_BLOCK_ELEMENT})(?=[\s/>])[^<>]{{0,300}}>"),
+    re.compile(r"\{\{[<%][^{}]{0,300}[%>]\}\}"),  # a shortcode
+    re.compile(r"(?:\*\*|__|==)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))"),
+)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def hidden_markup(markdown: str) -> Sequence[Markup]:
+    """Return the spans of markup that readers do not see, in order. They do not overlap.
+
+    Links are seen as their text. Images, definitions of links, tags and shortcodes are not seen.
+    Code, headings, lists, tables and deleted text stay as written.
+    """
+    hidden: list[Markup] = []
+
+    def opaque(match: re.Match[str]) -> str:
+        if match.groupdict().get("escaped") is not None:
+            hidden.append((match.start(), match.start() + 1, ""))
+        return _OPAQUE * len(match[0]) if match.lastindex else match[0]
+
+    def hide(match: re.Match[str]) -> str:
+        start, stop = match.span(1) if match.lastindex else (match.end(), match.end())
+        replacement = " " if match[0][:3].lower() == "<br" else ""
+        hidden.append((match.start(), start, replacement))
+        hidden.append((stop, match.end(), ""))
+        shown = match[1] if match.lastindex else ""
+        return f"{_OPAQUE * (start - match.start())}{shown}{_OPAQUE * (match.end() - stop)}"
+
+    text = _CODE_BLOCK.sub(lambda block: "\n" + _OPAQUE * (len(block[0]) - 1), f"\n{markdown}")[1:]
+    text = _CODE_SPAN_OR_ESCAPE.sub(opaque, text)
+    for pattern in _UNSEEN:
+        text = pattern.sub(hide, text)
+    for entity in _ENTITY.finditer(text):
+        if (decoded := _decoded(entity)) != entity[0]:
+            hidden.append((*entity.span(), decoded))
+    return sorted(span for span in hidden if span[0] < span[1])
 
 
 # ------------------------------------------------------------------ text for models

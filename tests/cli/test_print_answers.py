@@ -81,7 +81,7 @@ def test_short_answer_shows_path_line_and_matching_line(
     monkeypatch.chdir(notes)
     lines = ask("lantern lighting the stairs").stdout.splitlines()
     assert lines[0].startswith("1 passage, confidence ")
-    assert lines[2] == f"1. days{os.sep}log.md:8  Storm (2026-03-01)"
+    assert lines[2] == f"1. days{os.sep}log.md:9  Storm (2026-03-01)"
     assert "   - two lanterns were lighting the stairs" in lines[3:6]
     assert "4 weaker ones: --limit 5" in lines
 
@@ -115,7 +115,7 @@ def test_path_outside_the_current_directory_is_absolute(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert (
-        f"1. {notes / 'days' / 'log.md'}:8\n   Storm (2026-03-01)\n"
+        f"1. {notes / 'days' / 'log.md'}:9\n   Storm (2026-03-01)\n"
         in ask("lantern lighting the stairs").stdout
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 from thumbindex.corpus.parse import parse_document
 from thumbindex.mcp.budget import ShownPassage, compact_json, fit_passages, passage_id
 from thumbindex.model import Explanation, Passage
-from thumbindex.present.best_lines import matched_lines
+from thumbindex.present.excerpts import matched_lines
 from thumbindex.settings import CorpusSettings
 
 
@@ -56,12 +56,12 @@ def cut(section: Passage, characters: int) -> Passage:
     return shown.passage
 
 
-def test_short_sections_are_shown_whole_and_long_ones_as_their_match() -> None:
+def test_short_sections_are_shown_whole_and_long_ones_from_their_match_on() -> None:
     shown = fit(
-        [passage(100, match=(50, 51)), passage(10, match=(5, 6), rank=2, path="b.md")], 1000
+        [passage(100, match=(50, 51)), passage(10, match=(5, 6), rank=2, path="b.md")], 1600
     )
     assert [(item.passage.start_line, item.passage.end_line) for item in shown] == [
-        (50, 51),
+        (50, 60),
         (1, 10),
     ]
     assert [item.section for item in shown] == [(1, 100), (1, 10)]
@@ -124,7 +124,7 @@ def test_only_line_feeds_end_lines() -> None:
     section = parsed(
         "# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle"
     )
-    shown = cut(section, 40)
+    shown = cut(section, 100)
     assert (
         shown.text.split("\n")[shown.match_start_line - shown.start_line],
         shown.match_start_line,

@@ -28,9 +28,7 @@ async def test_resource_links_depend_on_the_protocol_version(
     monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", version)
     async with Client(server, mode="legacy") as client:
         assert client.protocol_version == version
-        result = await client.call_tool(
-            "query", {"query": "which note wins when two devices edit", "limit": 1}
-        )
+        result = await client.call_tool("read", {"path": "sync.md"})
     links = [part.uri for part in result.content if isinstance(part, types.ResourceLink)]
     assert links == ([] if version < "2025-06-18" else ["thumbindex://vault/sync.md"])
 

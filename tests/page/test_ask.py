@@ -95,7 +95,7 @@ def test_lines_of_a_passage_appear_once_in_order(vault_copy, browse, tags_of):
         "# Long\n\n"
         + "".join(f"Row {n} of words.\n" for n in range(20))
         + "The zebra drinks.\n"
-        + "".join(f"Line {n} of words.\n" for n in range(20))
+        + "".join(f"Line {n} of words.\n" for n in range(50))
     )
     text = tags_of(browse(vault_copy({"long.md": long})).get("/?q=zebra+drinks").text).text
     places = [

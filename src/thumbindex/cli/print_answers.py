@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,14 +24,15 @@ from thumbindex.cli.terminal import (
     table,
 )
 from thumbindex.model import Answer, Explanation, Passage, Place, TraceStep
-from thumbindex.present.best_lines import (
+from thumbindex.present.excerpts import (
     Line,
     ShownLines,
     all_lines,
-    best_line,
-    best_lines,
+    answer_line,
+    choose_lines,
+    goes_on,
     is_decoration,
-    lines_between,
+    share_of_room,
 )
 from thumbindex.present.exit_codes import print_error
 from thumbindex.present.sentences import (
@@ -60,8 +60,11 @@ MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
 MAX_ROWS = 40
 """Maximum rows of an answer with five passages, so that it fits on the screen."""
 
-_ROWS_AROUND, _LEAD_ROWS, _PASSAGE_ROWS = 6, 2, 3
-"""Rows around all passages, rows above the text of each passage, and maximum rows of the text."""
+_ROWS_AROUND, _LEAD_ROWS = 6, 2
+"""Rows around all passages, and around the text of each passage."""
+
+_LEAST_ROWS, _MOST_ROWS = 3, 14
+"""Rows of text that each passage may have, and that no passage exceeds."""
 
 _PIPED_WIDTH, _MAX_WIDTH = 80, 120
 """Columns of text in a pipe, and maximum columns on a terminal: longer rows are hard to read."""
@@ -69,12 +72,6 @@ _PIPED_WIDTH, _MAX_WIDTH = 80, 120
 _INDENT = "   "
 
 _MAX_DROPPED = 5
-
-_BLOCK_START = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
-"""A line that is empty or starts a block, such as `- item`."""
-
-_BLOCK_END = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
-"""A line that is empty or ends a block, such as a heading, table row or hard line break."""
 
 
 def print_answer(
@@ -100,14 +97,18 @@ def print_answer(
             _print_explanation(passage.explanation)
     else:
         room = min(MAX_ROWS, console.height) if console.is_terminal else MAX_ROWS
-        share = (room - _ROWS_AROUND) // max(1, len(answer.passages))
-        rows = max(1, min(_PASSAGE_ROWS, share - _LEAD_ROWS))
-        for passage in answer.passages:
-            first, texts = snippet(passage, width, rows)
-            above, below = _surrounding_rows(passage, roots, width, first)
+        count = len(answer.passages)
+        room -= _ROWS_AROUND + _LEAD_ROWS * count
+        least = max(1, min(_LEAST_ROWS, room // max(1, count)))
+        for at, passage in enumerate(answer.passages, 1):
+            is_sure = at == 1 and answer.confidence_level == "high"
+            share = min(_MOST_ROWS, share_of_room(room, count - at, least, is_sure))
+            line, texts = snippet(passage, width, share)
+            room -= len(texts)
+            above, below = _surrounding_rows(passage, roots, width, line)
             for row in (*above, *texts, *below):
                 console.print(row, soft_wrap=True, style="dim" if is_low else None)
-            if share > _LEAD_ROWS + 1 or passage is answer.passages[-1]:
+            if least > 1 or at == count:
                 console.print()
             _print_explanation(passage.explanation)
     if explain:
@@ -216,35 +217,23 @@ def _location_rows(
     return (place, Text(_INDENT) + _truncate(forms[0], width - len(_INDENT)))
 
 
-def location_line(passage: Passage) -> int:
-    """Return the line number of a passage's best line in its note."""
-    best = best_line(passage)
-    return lines_between(passage, best, best).start_line
-
-
 def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
-    """Return the line number where the shown part of a passage starts, and the rows of the part."""
+    """Return the line number of the line that answers, and the rows of the lines shown."""
     room, console = width - len(_INDENT), stdout_console()
-    lines = best_lines(passage, lambda shown: len(_rows(shown, console, room)) <= rows)
-    return lines.start_line, [Text(_INDENT) + row for row in _rows(lines, console, room)]
+    shown = choose_lines(passage, rows, lambda lines: len(_rows(lines, console, room)))
+    return answer_line(shown), [Text(_INDENT) + row for row in _rows(shown, console, room)]
 
 
-def _rows(lines: ShownLines, console: Console, width: int) -> list[Text]:
-    """Wrap lines into rows; the lines of a paragraph are joined."""
-    above = lines.passage.text[: lines.start].split("\n")[: lines.first]
-    is_code = sum(map(_is_fence, above)) % 2 == 1
+def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
+    """Wrap lines into rows. The lines of a paragraph are joined if they are long."""
     blocks, before = list[Text](), ""
-    for line in map(_line_text, lines.lines):
-        is_fence = _is_fence(line.plain)
-        is_block = (
-            is_code or is_fence or _BLOCK_START.match(line.plain) or _BLOCK_END.search(before)
-        )
-        if is_block or not blocks:
-            blocks.append(line)
+    is_code = sum(map(_is_fence, shown.passage.text[: shown.start].split("\n"))) % 2 == 1
+    for line in map(_line_text, shown.lines):
+        if blocks and not is_code and goes_on(before, line.plain):
+            blocks[-1] = blocks[-1] + Text(" ") + line[len(line.plain) - len(line.plain.lstrip()) :]
         else:
-            indent = len(line.plain) - len(line.plain.lstrip())
-            blocks[-1] = blocks[-1] + Text(" ") + line[indent:]
-        is_code ^= is_fence
+            blocks.append(line)
+        is_code ^= _is_fence(line.plain)
         before = line.plain
     rows = [
         row
@@ -288,7 +277,7 @@ def _print_section(
         passage,
         roots,
         width,
-        location_line(passage),
+        answer_line(all_lines(passage)),
         f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})",
     ):
         console.print(head, soft_wrap=True)
@@ -301,7 +290,7 @@ def _print_section(
         )
     ]
     for indent, line in (
-        *(("", _line_text(line)) for line in all_lines(passage).lines),
+        *(("", _line_text(line)) for line in all_lines(passage).source_lines),
         *((_INDENT, remark) for remark in remarks),
     ):
         rows = list(line.wrap(console, width - len(indent))) if console.is_terminal else []

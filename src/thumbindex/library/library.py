@@ -64,7 +64,6 @@ from thumbindex.library.note_lookup import NoteLookup, complete_names
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
     NoteText,
-    estimate_note_tokens,
     list_notes,
     outline_entry,
     outline_headings,
@@ -91,7 +90,6 @@ from thumbindex.model import (
     NoteList,
     NotePage,
     OutlineEntry,
-    Passage,
     PrivateNote,
     Progress,
     Query,
@@ -657,10 +655,6 @@ class Library:
         return read_notes(self.opened)
 
     @consistent_read
-    def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
-        """Estimate how many tokens the whole note of each passage has, by folder and path."""
-        return estimate_note_tokens(passages, self._readers, self.count_tokens)
-
     def warm_up(self, folder: Sequence[str] = ()) -> None:
         """Open the current snapshots of some or all folders ahead of the next query."""
         for reader in self._select_readers(folder):

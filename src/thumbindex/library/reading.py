@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -32,7 +32,6 @@ from thumbindex.model import (
     ListedNote,
     NoteList,
     OutlineEntry,
-    Passage,
     Problem,
     day_of,
     iso_day,
@@ -48,28 +47,6 @@ _LONG_LINE = 2_000
 
 _DIGITS = 2
 """Significant digits to which an estimated number of tokens is rounded."""
-
-
-def estimate_note_tokens(
-    passages: Sequence[Passage], readers: Sequence[Reader], count: Callable[[str], int]
-) -> dict[tuple[str, str], int]:
-    """Estimate from file sizes how many tokens the whole note of each passage has."""
-    sizes: dict[tuple[str, str], int] = {}
-    for reader in readers:
-        if reader.indexed:
-            name = reader.folder.name
-            paths = {passage.path for passage in passages if passage.folder == name}
-            sizes |= {(name, path): size for path, size in reader.store.sizes(paths).items()}
-    # reversed: the best passage of a note overwrites the others
-    samples = {
-        (passage.folder, passage.path): passage.text[:_SAMPLE] for passage in reversed(passages)
-    }
-    estimates = {}
-    for place, size in sizes.items():
-        sample = len(samples[place].encode("utf-8", "replace"))
-        tokens = round(size * (count(samples[place]) / sample)) if sample else 0
-        estimates[place] = round(tokens, min(0, _DIGITS - len(str(tokens))))
-    return estimates
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Fit an answer into a token budget.
 
-Passages are kept in rank order: whole, as their best lines, or as a citation alone. Rows are kept
-in order until the budget is used up. Parts of structured content are kept by priority.
+Passages are kept in rank order: whole, as the lines that answer, or as a citation alone. Rows are
+kept in order until the budget is used up. Parts of structured content are kept by priority.
 """
 
 from __future__ import annotations
@@ -11,25 +11,31 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from thumbindex.model import Passage
-from thumbindex.present.best_lines import (
+from thumbindex.present.excerpts import (
     ELLIPSIS,
     ShownLines,
-    all_lines,
-    best_lines,
+    below_headings,
+    choose_lines,
     is_complete,
     matched_lines,
-    matched_part,
+    share_of_room,
 )
 from thumbindex.text import character_start, text_digest
 
 MIN_TEXT_TOKENS = 40
 """If the budget has fewer tokens left than this, a text is left out instead of being cut."""
 
+_LEAST_TOKENS = 2 * MIN_TEXT_TOKENS
+"""Tokens reserved for a passage's text, which is sent twice: as text and as structured content."""
+
 _MAX_TOKEN_CHARS = 6
 """Assumed maximum characters per token."""
+
+_CHARS_PER_TOKEN = 4
 
 _COUNTED_CHARS = 4_000
 """The tokens of a longer text are estimated from this many characters at its beginning."""
@@ -70,33 +76,38 @@ def fit_passages(
     size: CountTokens,
     seen: Collection[str] = (),
     marked: Callable[[Passage], Passage] = lambda passage: passage,
+    is_sure: bool = False,
 ) -> tuple[ShownPassage, ...]:
     """Return the passages that fit into `tokens`, best first.
 
-    `cost` counts the tokens of a formatted passage, and `size` the tokens of a text. `seen` holds
-    the ids of passages that the caller already has. `marked` marks the query's words in a passage;
-    it is called only for passages that must be cut.
+    If `is_sure` is True, the first passage takes as much of the room as it needs. `cost` counts the
+    tokens of a formatted passage, and `size` the tokens of a text. `seen` holds the ids of passages
+    that the caller already has. `marked` marks the query's words in a passage; it is called only
+    for passages that must be cut.
     """
-    line_size = line_counter(size)
-    fitting = list[tuple[Passage, ShownPassage, int]]()  # with the tokens reserved for text
+    line_size = _sent_twice(size)
+    fitting = list[tuple[Passage, ShownPassage]]()
     for passage in passages:
-        for bare, reserved in _fallback_forms(passage, seen, line_size):
+        for bare, reserved in _fallback_forms(passage, seen):
             if cost(bare) + reserved <= tokens:
-                fitting.append((passage, bare, reserved))
+                fitting.append((passage, bare))
                 tokens -= cost(bare) + reserved
                 break
         else:
             break
+    behind = sum(bare.form == "text" for _, bare in fitting)
+    tokens += _LEAST_TOKENS * behind
     shown = list[ShownPassage]()
-    for passage, bare, reserved in fitting:
-        if bare.form == "text":
-            tokens += reserved
-            lines = _fitting_lines(passage, tokens, line_size, marked)
-            tokens -= _tokens_of(lines, line_size)
-            explained = replace(passage, explanation=bare.passage.explanation)
-            shown.append(_shown_passage(explained, lines, size))
-        else:
+    for passage, bare in fitting:
+        if bare.form != "text":
             shown.append(bare)
+            continue
+        behind -= 1
+        share = share_of_room(tokens, behind, _LEAST_TOKENS, is_sure and not shown)
+        lines = _fitting_lines(passage, share, line_size, marked)
+        tokens -= _tokens_of(lines, line_size)
+        explained = replace(passage, explanation=bare.passage.explanation)
+        shown.append(_shown_passage(explained, lines, size))
     return tuple(shown)
 
 
@@ -109,19 +120,17 @@ def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: b
     return f"{digest}:{lines[0] + 1}-{lines[1] + 1}{'~' if broken else ''}" if lines else digest
 
 
-def _fallback_forms(
-    passage: Passage, seen: Collection[str], line_size: CountTokens
-) -> Sequence[tuple[ShownPassage, int]]:
+def _fallback_forms(passage: Passage, seen: Collection[str]) -> Sequence[tuple[ShownPassage, int]]:
     """Return the ways to show a passage, fullest first, each with tokens to reserve for text."""
     bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
     if _has_seen(seen, passage):
         return [(ShownPassage(bare, passage_id(passage), section, form="seen"), 0)]
     matched = matched_lines(passage)
     cut_id = passage_id(passage, (matched[0], matched[-1]), broken=True)
-    cut = ShownPassage(bare, cut_id, section, max(1, _estimate_tokens(passage.text, line_size)))
-    reserved = min(MIN_TEXT_TOKENS, _tokens_of(matched_part(passage), line_size))
+    cut = ShownPassage(bare, cut_id, section, max(1, len(passage.text) // _CHARS_PER_TOKEN))
     unexplained = replace(cut, passage=replace(bare, explanation=None))
-    return [(cut, reserved), (unexplained, reserved), (replace(cut, form="citation"), 0)]
+    forms: list[tuple[ShownPassage, int]] = [(cut, _LEAST_TOKENS), (unexplained, _LEAST_TOKENS)]
+    return [*forms, (replace(cut, form="citation"), 0)]
 
 
 def _has_seen(seen: Collection[str], passage: Passage) -> bool:
@@ -139,11 +148,11 @@ def _fitting_lines(
     passage: Passage, room: int, line_size: CountTokens, marked: Callable[[Passage], Passage]
 ) -> ShownLines:
     """Return the lines to show in `room` tokens."""
-    for lines in (all_lines(passage), matched_part(passage)):
-        # skip counting if the text is far too long
-        if len(lines.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(lines, line_size) <= room:
-            return lines
-    return best_lines(marked(passage), lambda lines: _tokens_of(lines, line_size) <= room)
+    whole = below_headings(passage)
+    # skip counting if the text is far too long
+    if len(passage.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(whole, line_size) <= room:
+        return whole
+    return choose_lines(marked(passage), room, lambda lines: _tokens_of(lines, line_size))
 
 
 def _tokens_of(chosen: ShownLines, line_size: CountTokens) -> int:
@@ -152,9 +161,10 @@ def _tokens_of(chosen: ShownLines, line_size: CountTokens) -> int:
 
 def _shown_passage(passage: Passage, chosen: ShownLines, size: CountTokens) -> ShownPassage:
     section, text = (passage.start_line, passage.end_line), chosen.text
-    if text == passage.text:
-        return ShownPassage(passage, passage_id(passage), section)
-    cut, lines = replace(passage, text=text), (chosen.first, chosen.last)
+    cut = replace(passage, text=text)
+    if chosen.is_whole:
+        return ShownPassage(cut, passage_id(passage), section)
+    lines = (chosen.first, chosen.last)
     if is_complete(passage):
         start = passage.start_line
         cut = replace(cut, start_line=start + lines[0], end_line=start + lines[1])
@@ -242,6 +252,12 @@ def line_counter(size: CountTokens) -> CountTokens:
         return counts[line]
 
     return line_size
+
+
+def _sent_twice(size: CountTokens) -> CountTokens:
+    """Return a function that counts the tokens of a line in text and in JSON together."""
+    in_json = line_counter(size)
+    return cache(lambda line: size(line) + in_json(line))
 
 
 def compact_json(payload: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,9 @@ from thumbindex.mcp.budget import (
     fit_passages,
     fit_rows,
 )
-from thumbindex.mcp.resources import resource_link
 from thumbindex.model import Answer, Passage, Progress, Query
 from thumbindex.present.as_json import (
     as_json,
-    dedup_payload,
     deduplication_payload,
     freshness_payload,
     passage_payload,
@@ -40,13 +38,14 @@ from thumbindex.present.sentences import (
     filter_lines,
     freshness_sentence,
     missing_folders_sentence,
+    missing_model_sentence,
     passage_context_lines,
     passage_flag_lines,
     place_name,
     weaker_lines,
     why_lines,
 )
-from thumbindex.text import format_address, line_range, one_line, plural
+from thumbindex.text import line_range, one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -83,28 +82,18 @@ class PassageFormat:
 
     several: bool = False  # name each passage's folder
     explain: bool = False
-    # approximate tokens of each whole note, by folder and path
-    note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)
     link: Callable[[Passage], str] = lambda _: ""  # a link that opens the note in an editor
 
     def cost(self, shown: ShownPassage, size: CountTokens) -> int:
-        """Count a passage's tokens as text with a link and as JSON; return the larger number."""
-        passage = shown.passage
-        link = (
-            size(compact_json(resource_link(passage.folder, passage.path)))
-            if shown.form == "text"
-            else 0
-        )
-        return 1 + max(size(self.as_text(shown)) + link, size(compact_json(self.as_payload(shown))))
+        """Count a passage's tokens as text and as JSON together."""
+        return 1 + size(self.as_text(shown)) + size(compact_json(self.as_payload(shown)))
 
     def as_text(self, shown: ShownPassage) -> str:
         """Return a passage as Markdown; its citation is the heading."""
         passage = shown.passage
-        folder = f"{passage.folder}: " if self.several else ""
-        head = f"## {passage.rank}. {one_line(folder + passage.citation)}"
+        head = f"## {passage.rank}. {self._citation(passage)}"
         if shown.form == "seen":
             return f"{head}\n(already seen: {shown.id})"
-        first, last = shown.section
         if shown.form == "citation":
             remarks = [
                 *passage_flag_lines(passage),
@@ -112,46 +101,32 @@ class PassageFormat:
                 f"text left out ({plural(shown.left_out, 'token')}): call `read` to see it",
             ]
             return "\n".join([head, *(f"({one_line(line)})" for line in remarks)])
-        cut = (
-            f"excerpt of {line_range(first, last)}, {shown.left_out:,} tokens left out; "
-            if shown.left_out
-            else ""
-        )
+        rest = ""
+        if shown.left_out:
+            rest = f"; excerpt of {line_range(*shown.section)}: {shown.left_out:,} tokens more"
         link = f"; {url}" if (url := self.link(passage)) else ""
-        cost = f"id {shown.id}; {cut}whole note: about {self._note_tokens(passage):,} tokens{link}"
         explanation = explanation_lines(passage.explanation) if passage.explanation else []
         context = passage_context_lines(passage, partial(place_name, several=self.several))
-        lines = (*passage_flag_lines(passage), *context, *explanation, cost)
+        flags = passage_flag_lines(passage)
+        lines = (*flags, *context, *explanation, f"id {shown.id}{rest}{link}")
         return "\n".join([head, fenced(passage.text), *(f"({one_line(line)})" for line in lines)])
 
     def as_payload(self, shown: ShownPassage) -> dict[str, Any]:
         """Return a passage as structured content."""
         passage = shown.passage
-        source: dict[str, Any] = {
-            "citation": passage.citation,
-            "id": shown.id,
-            "address": format_address(passage.folder, passage.path, passage.heading, shown.digest),
-            "folder": passage.folder,
-            "path": passage.path,
-        }
-        lines = {"start_line": passage.start_line, "end_line": passage.end_line}
+        payload: dict[str, Any] = {"id": shown.id, "citation": self._citation(passage)}
         if shown.form == "seen":
-            return {**source, **lines, "seen": True}
+            return {**payload, "seen": True}
         first, last = shown.section
-        rest = {"start_line": first, "end_line": last, "tokens": shown.left_out}
-        if shown.form == "citation":
-            del source["address"]
-            return {**source, "rest": rest} | self._warnings(passage)
-        cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
-        if link := self.link(passage):
-            cost["link"] = link
         if shown.left_out:
-            cost["rest"] = rest
+            payload["rest"] = {"start_line": first, "end_line": last, "tokens": shown.left_out}
+        if shown.form == "citation":
+            return payload | self._warnings(passage)
+        if link := self.link(passage):
+            payload["link"] = link
         if self.explain:
-            return {**source, **passage_payload(passage), **cost}
-        payload = {**source, **lines, "text": passage.text, **cost}
-        if passage.cluster_size > 1:
-            payload["dedup"] = dedup_payload(passage)
+            return {**passage_payload(passage), **payload}
+        payload["text"] = passage.text
         payload |= self._warnings(passage)
         if passage.also_in:
             payload["also_in"] = as_json(passage.also_in[:MAX_COPIES])
@@ -165,15 +140,16 @@ class PassageFormat:
             payload["date"] = day
         return payload
 
+    def _citation(self, passage: Passage) -> str:
+        folder = f"{passage.folder}: " if self.several else ""
+        return one_line(folder + passage.citation)
+
     def _warnings(self, passage: Passage) -> dict[str, Any]:
         warnings = {
             "flagged": passage_flag_lines(passage),
             "disagrees": as_json(passage.disagrees),
         }
         return {name: value for name, value in warnings.items() if value}
-
-    def _note_tokens(self, passage: Passage) -> int:
-        return self.note_tokens.get((passage.folder, passage.path), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +183,8 @@ class AnswerFrame:
         structured["results"] = [form.as_payload(item) for item in shown]
         if left_out:
             structured["left_out"] = left_out
-        notes = dict.fromkeys(
-            (item.passage.folder, item.passage.path) for item in shown if item.form == "text"
-        )
-        return Reply(
-            "\n\n".join(["\n".join(head), *map(form.as_text, shown), *more, *foot]),
-            structured,
-            tuple(resource_link(folder, path) for folder, path in notes),
-        )
+        text = "\n\n".join(["\n".join(head), *map(form.as_text, shown), *more, *foot])
+        return Reply(text, structured)
 
     def _head(self) -> list[str]:
         answer = self.answer
@@ -231,20 +201,28 @@ class AnswerFrame:
         ]
         explanation = ["\n".join([*steps, dedup_sentence(trace)])] if self.explain else []
         model: ModelState = "loaded" if self.has_model else "loading"
-        return [*explanation, answer_footer(self.answer, self.progress, model)]
+        answer, progress = self.answer, self.progress
+        is_limited = answer.index.pending or missing_model_sentence(answer, model)
+        if self.explain or progress or answer.freshness or is_limited:
+            return [*explanation, answer_footer(answer, progress, model)]
+        return explanation
 
     def _structured(self, room: int, size: CountTokens) -> dict[str, Any]:
         """Return the structured content except the results, as much as fits in `room` tokens."""
         answer = self.answer
         required: dict[str, Any] = {
             "found": answer.found,
-            "confidence": round(answer.confidence, 4),
+            "confidence": round(answer.confidence, 2),
             "confidence_level": answer.confidence_level,
-            "kind": str(answer.kind),
             "results": [],
-            "index": as_json(answer.index),
         }
-        details = {
+        index = freshness_payload(answer.freshness)
+        if answer.index.pending or self.explain:
+            index |= as_json(answer.index)
+        if self.progress:
+            index["progress"] = as_json(self.progress)
+        optional: dict[str, Any] = {
+            "index": index,
             "corrected": answer.corrected,
             "undated": answer.undated,
             "listed": answer.listed,
@@ -253,20 +231,14 @@ class AnswerFrame:
             "missing": as_json(answer.missing),
             "weaker": answer.weaker,
         }
-        state = freshness_payload(answer.freshness)
-        if self.progress:
-            state["progress"] = as_json(self.progress)
-        explanation: dict[str, Any] = {}
         if self.explain:
-            explanation["deduplication"] = deduplication_payload(answer.trace)
-            explanation["trace"] = [
+            optional["kind"] = str(answer.kind)
+            optional["deduplication"] = deduplication_payload(answer.trace)
+            optional["trace"] = [
                 as_json(replace(step, dropped=step.dropped[:_MAX_DROPPED])) for step in answer.trace
             ]
-        details = {name: value for name, value in details.items() if value}
-        optional = {**state, **details, **explanation}
-        parts = fit_parts(optional, room - size(compact_json(required)), size)
-        index = {name: parts.pop(name) for name in state if name in parts}
-        return required | {"index": required["index"] | index} | parts
+        optional = {name: value for name, value in optional.items() if value}
+        return required | fit_parts(optional, room - size(compact_json(required)), size)
 
 
 def reply_query(
@@ -313,7 +285,6 @@ def reply_query(
     form = PassageFormat(
         several,
         explain,
-        library.note_tokens(answer.passages),
         lambda passage: passage_link(passage, roots[passage.folder], links),
     )
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (
@@ -345,10 +316,13 @@ def fit_answer(
 ) -> Reply:
     """Return an answer of at most `tokens` tokens."""
     size, passages = cache(size), frame.answer.passages
-    frame_room = tokens // 2
+    is_sure = frame.answer.confidence_level == "high"
+    frame_room = tokens // 4
     room = tokens - reply_tokens(frame.reply((), form, frame_room, size), size)
     while room > 0:
-        shown = fit_passages(passages, room, lambda item: form.cost(item, size), size, seen, marked)
+        shown = fit_passages(
+            passages, room, lambda item: form.cost(item, size), size, seen, marked, is_sure
+        )
         reply = frame.reply(shown, form, frame_room, size)
         excess = reply_tokens(reply, size) - tokens
         if excess <= 0:
@@ -358,11 +332,8 @@ def fit_answer(
 
 
 def reply_tokens(reply: Reply, size: CountTokens) -> int:
-    """Count a reply's tokens as text with links and as JSON; return the larger number."""
-    return max(
-        size(reply.text) + sum(size(compact_json(link)) for link in reply.links),
-        size(compact_json(reply.structured)),
-    )
+    """Count a reply's tokens as text and as JSON together."""
+    return size(reply.text) + size(compact_json(reply.structured))
 
 
 def _reply_why(library: Library, query: Query, arguments: Mapping[str, Any]) -> Reply:
@@ -372,7 +343,7 @@ def _reply_why(library: Library, query: Query, arguments: Mapping[str, Any]) -> 
     lines = [*map(one_line, why_lines(report, len(library.folders) > 1))]
     if not library.has_model:
         lines.append("Only keywords were searched this time: the model is still loading.")
-    room = tokens - _WHY_OVERHEAD
+    room = tokens // 2 - _WHY_OVERHEAD
     first = fit_line(lines[0], room, size)
     shown = [first, *fit_rows(lines[1:], room - size(first), size)]
     if left_out := len(lines) - len(shown):
@@ -383,7 +354,7 @@ def _reply_why(library: Library, query: Query, arguments: Mapping[str, Any]) -> 
         why["left_out"] = missing
     return Reply(
         "\n".join(shown),
-        {"found": report.found, "results": [], "index": {}, "why": why},
+        {"found": report.found, "results": [], "why": why},
     )
 
 

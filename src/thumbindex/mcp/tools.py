@@ -130,7 +130,7 @@ def _list(properties: _Schema, *required: str) -> _Schema:
     return {"type": "array", "items": _object(properties, *required)}
 
 
-_RESULT: _Schema = {"citation": _STRING, "id": _STRING, "path": _STRING, "text": _STRING}
+_RESULT: _Schema = {"id": _STRING, "citation": _STRING, "text": _STRING}
 
 _COPIES: _Schema = {
     "also_in": _ARRAY,
@@ -153,11 +153,9 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "confidence": {"type": "number"},
                 "confidence_level": {"enum": ["high", "low"]},
                 "results": _list({**_RESULT, **_COPIES}, "citation"),
-                "index": {"type": "object"},
             },
             "found",
             "results",
-            "index",
         ),
     },
     {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from operator import itemgetter
@@ -17,7 +17,6 @@ from thumbindex.model import (
     Filters,
     ListedNote,
     OutlineEntry,
-    Passage,
     Place,
     Query,
     day_of,
@@ -26,8 +25,8 @@ from thumbindex.model import (
 from thumbindex.page.judge import grades_of, judgments_of
 from thumbindex.page.visit import Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import answer_payload, as_json
-from thumbindex.present.best_lines import all_lines, best_lines
 from thumbindex.present.editor_links import available_links
+from thumbindex.present.excerpts import ShownLines, choose_lines, share_of_room
 from thumbindex.present.sentences import (
     answer_footer,
     confidence_sentence,
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
 _MAX_NAMES = 8
 """Maximum notes suggested by name."""
 
-_MAX_LINES = 12
-"""Maximum lines of a passage shown at first. The other lines are folded."""
+_ROWS, _LEAST_ROWS, _ROW_CHARS = 36, 6, 100
+"""Rows of text that an answer shows at first, the least of a passage, and characters of a row."""
 
 _MAX_RECENT = 8
 """Maximum recent notes shown before a question is asked."""
@@ -169,7 +168,7 @@ def ask_screen(visit: Visit) -> Screen:
         "weaker": _weaker_link(answer, query),
         "lines": lines,
         "chips": _filter_chips(query),
-        "cards": [_card(passage, visit, grades) for passage in answer.passages],
+        "cards": list(_cards(answer, visit, grades)),
         "here": screen_address("ask", **address_values(query)),
         "as_typed": screen_address("ask", **address_values(replace(query, verbatim=True))),
         "foot": answer_footer(answer, progress),
@@ -245,11 +244,28 @@ def _weaker_link(answer: Answer, query: Query) -> tuple[str, str]:
 # ------------------------------------------------------------------ a passage
 
 
+def _cards(
+    answer: Answer, visit: Visit, grades: Mapping[tuple[str, str, str], int]
+) -> Iterator[Mapping[str, Any]]:
+    room = _ROWS
+    for behind, passage in zip(reversed(range(len(answer.passages))), answer.passages, strict=True):
+        is_sure = passage.rank == 1 and answer.confidence_level == "high"
+        share = share_of_room(room, behind, _LEAST_ROWS, is_sure)
+        shown = choose_lines(passage, share, _count_rows)
+        room -= _count_rows(shown)
+        yield _card(shown, visit, grades)
+
+
+def _count_rows(shown: ShownLines) -> int:
+    return sum(1 + len(line.text) // _ROW_CHARS for line in shown.lines)
+
+
 def _card(
-    passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], int]
+    shown: ShownLines, visit: Visit, grades: Mapping[tuple[str, str, str], int]
 ) -> Mapping[str, Any]:
-    lines = all_lines(passage).lines
-    shown = best_lines(passage, lambda part: part.last - part.first < _MAX_LINES)
+    passage = shown.passage
+    before = ShownLines(passage, 0, max(0, shown.start - 1))
+    after = ShownLines(passage, min(shown.stop + 1, len(passage.text)), len(passage.text))
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start_line, passage.match_end_line)
     file = root / passage.path
@@ -259,9 +275,9 @@ def _card(
         "passage": passage,
         "href": note_address(passage.folder, passage.path, span),
         "headings": passage.heading_path[1:],
-        "before": lines[: shown.first],
+        "before": before.lines if shown.start else (),
         "lines": shown.lines,
-        "after": lines[shown.last + 1 :],
+        "after": after.lines if shown.stop < len(passage.text) else (),
         "range": line_range(*span),
         "flags": passage_flag_lines(passage),
         "facts": passage_metadata(passage),

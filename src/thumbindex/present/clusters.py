@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from thumbindex.model import Cluster
-from thumbindex.present.best_lines import MarkedText
+from thumbindex.present.excerpts import MarkedText
 
 _TOKENS = re.compile(r"\s+|\w+|[^\w\s]+")
 

@@ -1,0 +1,495 @@
+"""Choose the lines of a passage to show: the lines that answer, and as many more as fit."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from thumbindex.model import Passage
+from thumbindex.visible_text import Markup, hidden_markup
+
+MarkedText = tuple[str, bool]
+"""A part of a text, and whether it is marked."""
+
+ELLIPSIS = "…"
+
+_LEAD = 80
+"""Maximum characters shown before a match in an overlong sentence."""
+
+_MATCHES_TRIED = 100
+"""In an overlong sentence, only this many matches are considered when choosing its part."""
+
+_CONTEXT_SHARE = 2
+"""Lines above the answer are shown if they and the answer take at most half of the room."""
+
+_MATCH_FACTOR = 2
+"""Factor for the query's words in the chunk that was found."""
+
+_WORD_START = 5
+"""Words count as one if this many letters at their beginning are equal: sync, synced."""
+
+_WRAPPED_WIDTH = 60
+"""A line of prose with at least this many characters may go on in the next line."""
+
+_MIN_SENTENCE = 30
+"""A sentence with fewer characters is shown together with the next one."""
+
+_DECORATION = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
+_FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_HEADINGS = re.compile(r"(?:[ \t]*+\n| {0,3}#{1,6}(?:[ \t][^\n]*+)?(?:\n|$))*+")
+_ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+_BLOCK_START = re.compile(
+    rf"{_ITEM.pattern}|{_HEADING.pattern}|[ \t>]*(?:[|<!]|\[[^\]]*\]:|\{{[{{%])"
+)
+_BLOCK_END = re.compile(rf"{_HEADING.pattern}|\s*[|<]|.*(?:[:：]|\s\s|\\)$")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]*_]*\s+(?=[^\sa-z])|[。！？]\s*")
+_COLON = re.compile(r"[:：][*_\s]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a passage without its unseen markup, with the query's words marked."""
+
+    number: int | None  # in the note; None if comments were left out of the passage
+    pieces: tuple[MarkedText, ...]
+
+    @property
+    def text(self) -> str:
+        """The text of the line."""
+        return "".join(text for text, _ in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLines:
+    """The part of a passage that is shown."""
+
+    passage: Passage
+    start: int  # in characters
+    stop: int
+
+    @property
+    def first(self) -> int:
+        """The index of the first line in the passage, from 0."""
+        return self.passage.text.count("\n", 0, self.start)
+
+    @property
+    def last(self) -> int:
+        """The index of the last line in the passage, from 0."""
+        return self.passage.text.count("\n", 0, self.stop)
+
+    @property
+    def start_line(self) -> int:
+        """The line number, in the note, of the first line shown.
+
+        If the passage lacks lines of the note, the line number of the first matching line.
+        """
+        if is_complete(self.passage):
+            return self.passage.start_line + self.first
+        return self.passage.match_start_line
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the whole passage is shown, except headings above it."""
+        text = self.passage.text
+        return self.start <= _headings_end(text) and self.stop == len(text)
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether a line is cut."""
+        return self._begins_inside or self._ends_inside
+
+    @property
+    def text(self) -> str:
+        """The text that is shown, with an ellipsis at each cut."""
+        return "\n".join(line.text for line in self.lines)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The lines that are shown, with an ellipsis at each cut.
+
+        Links are shown as their text. A line of unseen markup, such as an image, is left out.
+        """
+        hidden = hidden_markup(self.passage.text)
+        written = self.passage.text[self.start : self.stop].split("\n")
+        lines = [
+            line
+            for line, source in zip(self._lines(hidden), written, strict=True)
+            if line.text.strip() or not source.strip()
+        ]
+        if lines and self._begins_inside:
+            lines[0] = Line(lines[0].number, ((ELLIPSIS, False), *lines[0].pieces))
+        if lines and self._ends_inside:
+            lines[-1] = Line(lines[-1].number, (*lines[-1].pieces, (ELLIPSIS, False)))
+        return tuple(lines)
+
+    @property
+    def source_lines(self) -> tuple[Line, ...]:
+        """The lines that are shown, as written."""
+        return tuple(self._lines(()))
+
+    def _lines(self, hidden: Sequence[Markup]) -> Iterator[Line]:
+        first = self.passage.start_line + self.first if is_complete(self.passage) else None
+        start = self.start
+        for number, line in enumerate(self.passage.text[self.start : self.stop].split("\n")):
+            pieces = _visible_pieces(self.passage, hidden, start, start + len(line))
+            yield Line(None if first is None else first + number, pieces)
+            start += len(line) + 1
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The query's words that are shown."""
+        return frozenset(
+            self.passage.text[start:stop].casefold()
+            for start, stop in self.passage.marks
+            if self.start <= start and stop <= self.stop
+        )
+
+    @property
+    def _begins_inside(self) -> bool:
+        return bool(self.passage.text[: self.start].rpartition("\n")[2].strip())
+
+    @property
+    def _ends_inside(self) -> bool:
+        return bool(self.passage.text[self.stop :].partition("\n")[0].strip())
+
+
+Size = Callable[[ShownLines], int]
+"""Function that returns the size of a text as shown: rows, characters or tokens."""
+
+
+def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
+    """Return the lines that answer, and as many of the following lines as fit.
+
+    If the whole passage fits, it is returned without the headings above it. Otherwise, the result
+    begins at the best sentence, list item or row, or at the line that introduces it. It ends with a
+    sentence, item or row, at the latest before the next heading.
+    """
+    whole = below_headings(passage)
+    if size(whole) <= room:
+        return whole
+    units = _units(passage.text)
+    best = _best_unit(passage, units)
+
+    def shown(first: int, last: int) -> ShownLines:
+        return ShownLines(passage, units[first].start, units[last].stop)
+
+    if size(shown(best, best)) > room:
+        return _part_of_unit(passage, units[best], lambda part: size(part) <= room)
+    headings = [n for n, unit in enumerate(units) if unit.kind == "heading" and n != best]
+    top = max((n + 1 for n in headings if n < best), default=0)
+    end = min((n for n in headings if n > best), default=len(units)) - 1
+    first = best
+    for n in _introductions(units, top, best):
+        if _CONTEXT_SHARE * size(shown(n, best)) <= room:
+            first = n
+    last = best + _largest_fitting(end - best, lambda n: size(shown(first, best + n)) <= room)
+    if last == end:  # nothing is left below
+        share = room // _CONTEXT_SHARE
+        first -= _largest_fitting(first - top, lambda n: size(shown(first - n, last)) <= share)
+        while first < best and units[first].kind == "decoration":
+            first += 1
+    while last > best and _needs_more(units, last):
+        last -= 1
+    chosen = shown(first, last)
+    if last == best < end and (_needs_more(units, best) or 2 * size(chosen) <= room):
+        return _begin_next(chosen, units[best + 1 : end + 1], lambda part: size(part) <= room)
+    return chosen
+
+
+def _introductions(units: Sequence[_Unit], top: int, best: int) -> Iterator[int]:
+    """Yield the units that introduce the unit `best`, the nearest first.
+
+    They are the earlier sentences of a paragraph, the items around a nested item, the beginning of
+    a code block, and a line above that ends with a colon.
+    """
+    first = best
+    for n in range(best - 1, top - 1, -1):
+        unit, inner = units[n], units[first]
+        if unit.kind == "decoration":
+            continue
+        is_next = all(between.kind == "decoration" for between in units[n + 1 : first])
+        is_around = unit.kind == "item" and unit.indent < inner.indent
+        if (
+            unit.block == inner.block
+            or is_around
+            or (unit.has_colon and (is_next or inner.kind == "item"))
+        ):
+            first = n
+            yield n
+        elif unit.kind != "item" or inner.kind != "item":
+            return
+
+
+def _needs_more(units: Sequence[_Unit], last: int) -> bool:
+    """Return whether an excerpt should not end with the unit `last`."""
+    unit, below = units[last], units[last + 1 : last + 2]
+    is_parent = unit.kind == "item" and any(unit.indent < other.indent for other in below)
+    return unit.kind in ("heading", "decoration") or unit.has_colon or is_parent
+
+
+def _begin_next(
+    chosen: ShownLines, below: Sequence[_Unit], fits: Callable[[ShownLines], bool]
+) -> ShownLines:
+    """Add as many words of the next unit with text as fit."""
+    following = next((unit for unit in below if unit.kind != "decoration"), None)
+    if following is None:
+        return chosen
+
+    def with_part(length: int) -> ShownLines:
+        return ShownLines(chosen.passage, chosen.start, following.start + length)
+
+    length = _largest_fitting(following.stop - following.start, lambda n: fits(with_part(n)))
+    words = chosen.passage.text.rfind(" ", following.start, following.start + length)
+    return with_part(words - following.start) if words > 0 else chosen
+
+
+def share_of_room(room: int, behind: int, least: int, is_sure: bool = False) -> int:
+    """Return how much of the room a passage may take, if `behind` passages follow it.
+
+    A passage that surely answers leaves only `least` for each of them. Another one, or a passage
+    that others follow, takes about half of what is left.
+    """
+    spare = max(0, room - least * (behind + 1))
+    return least + (spare if is_sure or not behind else spare // 2)
+
+
+def all_lines(passage: Passage) -> ShownLines:
+    """Return the whole passage."""
+    return ShownLines(passage, 0, len(passage.text))
+
+
+def below_headings(passage: Passage) -> ShownLines:
+    """Return the whole passage without the headings above it, which its heading path names."""
+    return ShownLines(passage, _headings_end(passage.text), len(passage.text))
+
+
+def _headings_end(text: str) -> int:
+    """Return where the headings at the beginning of a text end; 0 if there is nothing else."""
+    headings = _HEADINGS.match(text)
+    return headings.end() if headings and headings.end() < len(text) else 0
+
+
+def answer_line(shown: ShownLines) -> int:
+    """Return the line number, in the note, where the best shown sentence, item or row begins."""
+    units = _units(shown.passage.text)
+    best = units[_best_unit(shown.passage, units)].start
+    is_shown = shown.start <= best < shown.stop
+    return replace(shown, start=best).start_line if is_shown else shown.start_line
+
+
+def is_complete(passage: Passage) -> bool:
+    """Return whether a passage's text has all lines from `start_line` to `end_line`."""
+    return passage.end_line - passage.start_line == passage.text.count("\n")
+
+
+def is_decoration(line: str) -> bool:
+    """Return whether a line is empty, a rule, or the fence of a block."""
+    return _DECORATION.fullmatch(line) is not None
+
+
+def matched_lines(passage: Passage) -> range:
+    """Return the indexes of a passage's matched lines, from 0; all lines if they are unknown."""
+    last, at = passage.text.count("\n"), _match_start(passage)
+    start, stop = 0, last
+    if is_complete(passage):
+        start = passage.match_start_line - passage.start_line
+        stop = passage.match_end_line - passage.start_line
+    elif at >= 0:
+        start = passage.text.count("\n", 0, at)
+        stop = start + passage.match.count("\n")
+    return range(max(0, min(start, last)), max(0, min(stop, last)) + 1)
+
+
+def _match_start(passage: Passage) -> int:
+    """Return the offset of the matching chunk's text in the passage, or -1."""
+    return passage.text.find(passage.match) if passage.match else -1
+
+
+def _matched_span(passage: Passage) -> tuple[int, int]:
+    """Return the offsets of the chunk that was found, or of its lines."""
+    if (at := _match_start(passage)) >= 0:
+        return at, at + len(passage.match)
+    matched = matched_lines(passage)
+    starts = [0, *(match.end() for match in re.finditer("\n", passage.text))]
+    return starts[matched.start], [*starts, len(passage.text) + 1][matched.stop]
+
+
+def goes_on(line: str, following: str) -> bool:
+    """Return whether a paragraph goes on from one line to the next.
+
+    A short line does not: in notes, its line break is meant.
+    """
+    return (
+        len(line) >= _WRAPPED_WIDTH
+        and not _BLOCK_END.match(line)
+        and not _BLOCK_START.match(following)
+        and not is_decoration(following)
+    )
+
+
+# ------------------------------------------------------------------ sentences, items and rows
+
+_Kind = Literal["text", "item", "code", "heading", "decoration"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A sentence, list item, table row, line of code or heading of a passage."""
+
+    kind: _Kind
+    block: int  # number of its paragraph, item or code block
+    start: int  # in characters
+    stop: int
+    indent: int = 0
+    has_colon: bool = False  # the text ends with a colon
+
+
+def _units(text: str) -> list[_Unit]:
+    """Cut a text into units. A sentence may go on in the next line."""
+    units: list[_Unit] = []
+    for block, lines in enumerate(_blocks(text)):
+        kind, start, stop = lines[0][0], lines[0][1], lines[-1][2]
+        if kind not in ("text", "item"):
+            units += [_Unit(kind, block, start, stop) for kind, start, stop in lines]
+            continue
+        source = text[start:stop]
+        indent = len(source) - len(source.lstrip(" \t>")) + (kind == "item")
+        ends = [
+            start + match.end()
+            for match in _SENTENCE_END.finditer(source)
+            if _MIN_SENTENCE <= match.end() < len(source)
+        ]
+        for at, (first, last) in enumerate(pairwise([start, *ends, stop])):
+            last = first + len(text[first:last].rstrip())
+            has_colon = _COLON.search(text, first, last) is not None
+            units.append(_Unit("text" if at else kind, block, first, last, indent, has_colon))
+    return units
+
+
+def _blocks(text: str) -> Iterator[list[tuple[_Kind, int, int]]]:
+    """Yield the lines of each block, as kind, start and stop.
+
+    A block is a paragraph, an item, a row, a heading, or a code block with its fences.
+    """
+    block: list[tuple[_Kind, int, int]] = []
+    fence, above, start = "", "", 0
+    for line in text.split("\n"):
+        mark, in_code = _FENCE.match(line), bool(fence)
+        kind: _Kind = "text"
+        if in_code:
+            kind = "code"
+            if mark and mark[1].startswith(fence) and not line.strip(" \t>`~"):
+                kind, fence = "decoration", ""
+        elif is_decoration(line):
+            kind, fence = "decoration", mark[1] if mark else ""
+        elif _HEADING.match(line):
+            kind = "heading"
+        elif _ITEM.match(line):
+            kind = "item"
+        is_prose = kind == "text" and bool(block) and block[-1][0] in ("text", "item")
+        if block and not in_code and not (is_prose and goes_on(above, line)):
+            yield block
+            block = []
+        block.append((kind, start, start + len(line)))
+        above, start = line, start + len(line) + 1
+    yield block
+
+
+def _best_unit(passage: Passage, units: Sequence[_Unit]) -> int:
+    """Return the index of the unit with most of the query's words.
+
+    A word counts more if fewer units have it, and in the chunk that was found. If no unit has a
+    word, return the first unit that was found.
+    """
+    starts = [unit.start for unit in units]
+    words: list[set[str]] = [set() for _ in units]
+    for start, stop in passage.marks:
+        word = passage.text[start:stop].casefold()[:_WORD_START]
+        words[max(0, bisect_right(starts, start) - 1)].add(word)
+    frequency = Counter(word for unit_words in words for word in unit_words)
+    first, stop = _matched_span(passage)
+
+    def weight(n: int) -> tuple[float, bool]:
+        is_matched = units[n].start < stop and first < units[n].stop
+        total = sum(math.log(1 + len(units) / frequency[word]) for word in words[n])
+        return (_MATCH_FACTOR if is_matched else 1) * total, is_matched
+
+    with_text = [n for n, unit in enumerate(units) if unit.kind not in ("heading", "decoration")]
+    return max(with_text or range(len(units)), key=weight)
+
+
+def _part_of_unit(passage: Passage, unit: _Unit, fits: Callable[[ShownLines], bool]) -> ShownLines:
+    """Return the part of a unit that fits and contains the most words of the query."""
+
+    def part(start: int) -> ShownLines:
+        length = _largest_fitting(
+            unit.stop - start, lambda n: fits(ShownLines(passage, start, start + n))
+        )
+        return ShownLines(passage, start, start + max(1, length))
+
+    marks = [start for start, _ in passage.marks if unit.start <= start < unit.stop]
+    matched, _ = _matched_span(passage)
+    first = part(matched if unit.start <= matched < unit.stop else unit.start)
+    length = first.stop - first.start
+    lead = min(_LEAD, length // 4)
+    starts = [_part_start(passage.text, unit.start, at, lead) for at in marks[:_MATCHES_TRIED]]
+    parts = [first, *(ShownLines(passage, at, min(at + length, unit.stop)) for at in starts)]
+    return part(max(parts, key=lambda shown: len(shown.words)).start)
+
+
+def _part_start(text: str, unit_start: int, at: int, lead: int) -> int:
+    """Return the start of a word at most `lead` characters before the offset `at`."""
+    start = max(unit_start, at - lead)
+    return start if start == unit_start else text.find(" ", start, at) + 1 or start
+
+
+def _largest_fitting(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` that fits, or 0 if none does.
+
+    Numbers more than twice as large as the result are not tried.
+    """
+    tried = 1
+    while tried < most and fits(tried):
+        tried *= 2
+    numbers = range(1, min(tried, most) + 1)
+    return bisect_left(numbers, True, key=lambda number: not fits(number))
+
+
+# ------------------------------------------------------------------ visible text
+
+
+def _visible_pieces(
+    passage: Passage, hidden: Sequence[Markup], start: int, stop: int
+) -> tuple[MarkedText, ...]:
+    """Return a line's text without its unseen markup, with the query's words marked."""
+    pieces: list[MarkedText] = []
+    for begin, end, shown in _visible_spans(hidden, start, stop):
+        if shown:
+            pieces.append((shown, False))
+        at = begin
+        for mark_start, mark_stop in passage.marks:
+            low, high = max(at, mark_start), min(end, mark_stop)
+            if low < high:
+                pieces += [(passage.text[at:low], False), (passage.text[low:high], True)]
+                at = high
+        pieces.append((passage.text[at:end], False))
+    return tuple(piece for piece in pieces if piece[0])
+
+
+def _visible_spans(
+    hidden: Sequence[Markup], start: int, stop: int
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans between hidden markup, each with the text that replaces the markup before."""
+    shown = ""
+    for begin, end, replacement in hidden:
+        if begin < stop and end > start:
+            yield start, max(start, begin), shown
+            start, shown = min(end, stop), replacement
+    yield start, stop, shown
