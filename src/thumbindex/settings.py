@@ -327,7 +327,7 @@ class ConfidenceSettings:
     """The confidence of an answer, and the limits for "nothing found" and for low confidence."""
 
     abstain_below: float = setting(
-        0.1, "below this confidence, nothing is found", minimum=0, maximum=1
+        0.18, "below this confidence, nothing is found", minimum=0, maximum=1
     )
     low_below: float = setting(
         0.55, "below this confidence, the confidence level is `low`", minimum=0, maximum=1

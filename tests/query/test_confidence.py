@@ -22,7 +22,7 @@ from thumbindex.query.confidence import (
 from thumbindex.query.pipeline import start_search
 from thumbindex.query.stage import Tools
 
-PAGE = np.array([0.8, 0.4, 0.2], dtype=np.float32)
+PAGE = np.array([1.0, 0.5, 0.25])
 
 
 def term(idf: float, *chunks: int) -> tuple[float, Mask]:
@@ -40,13 +40,14 @@ def test_cosine_stands_out_less_among_near_texts():
     ("words", "expected"),
     [
         ([term(2.0, 0, 1)], 1.0),  # in the nearest chunk of the page
-        ([term(2.0, 1)], 0.5),  # in a chunk with half the cosine
+        ([term(2.0, 1)], 0.5),  # in a chunk half as near
         ([term(2.0)], 0.0),  # in no chunk
-        ([term(1.0, 0), term(3.0)], 0.1),  # 1² of 1² + 3²
+        ([term(1.0, 0), term(3.0)], 0.25),
+        ([term(1.0, 0)] * 4 + [term(1.0)] * 4, 0.5**0.5),  # a long query may miss words
         ([], 0.0),
     ],
 )
-def test_grounding_is_relative_cosine_of_chunks_with_the_word(words, expected):
+def test_grounding_is_nearness_of_chunks_with_the_word(words, expected):
     assert grounding(PAGE, words) == pytest.approx(expected)
 
 
@@ -81,6 +82,26 @@ def test_missing_word_lowers_confidence(ask):
     answered, _ = ask(notes, "pay for sync with a card", embedder=FakeEmbedder(512))
     missed, _ = ask(notes, "pay for sync with bitcoin", embedder=FakeEmbedder(512))
     assert answered.confidence > missed.confidence + 0.2
+
+
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
+def test_unknown_word_with_the_letters_of_a_function_word_counts_as_one(ask, embedder):
+    typed, mistyped, other = (
+        ask([*RECIPES, PLUMS], f"{word} to stew plums", embedder=embedder)[0].confidence
+        for word in ("how", "hwo", "vym")
+    )
+    assert abs(typed - mistyped) < 0.1 < typed - other
+
+
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
+def test_dotted_key_is_found_where_its_last_parts_stand_together(ask, embedder):
+    nested = document("nested.md", "# Settings\n\n```yaml\nserver:\n  tls:\n    port: 8\n```\n")
+    apart = document("apart.md", "# Settings\n\nA server has tls.\n\n# Ports\n\nEach has a port.")
+    found, missed = (
+        ask([*RECIPES, note], "server.tls.port", embedder=embedder)[0] for note in (nested, apart)
+    )
+    assert found.confidence_level == "high"
+    assert found.confidence > missed.confidence + 0.1
 
 
 RECIPES = [

@@ -5,7 +5,7 @@ The confidence combines two signals, because neither is reliable alone:
 - Prominence: the highest cosine of the document's chunks is far above the cosines of other
   documents' chunks.
 - Grounding: the chunks of the document that are nearest to the query contain the query's words.
-  Rare words count most.
+  Rare words count most. A long query may miss more of its words than a short one.
 
 The confidence does not depend on the scores from fusion.
 """
@@ -22,6 +22,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thumbindex.language import FUNCTION_WORDS, reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
@@ -29,21 +30,30 @@ from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner
 from thumbindex.query.match_names import has_only_function_words
 from thumbindex.query.retrieve import COSINE_DIGITS, QUERY_WEIGHT, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
+from thumbindex.text import STOP_WORDS
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
-"""Lowest and highest confidence without vectors, if the section contains a word of the query."""
+"""Lowest and highest confidence without vectors, if the document contains a word of the query."""
 
 _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
 """Weights of prominence and grounding in the confidence."""
 
-_MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 6.5
+_MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 9.5
 """Between these numbers of standard deviations above the mean cosine, the prominence rises from 0
 to 1.
 """
 
-_ON_TOPIC_FACTOR = 1.5
-"""A document is on topic if its cosine is `_ON_TOPIC_FACTOR * _MAX_DEVIATIONS` standard deviations
-above the mean.
+_ELSEWHERE = 0.5
+"""Weight of a word in the document, but not in its best chunk, if there are no cosines."""
+
+_SHORT_QUERY = 4
+"""A section that answers a query of at most this many terms contains most of them. Longer queries
+contain words that the section lacks.
+"""
+
+_FUNCTION_WORD_LETTERS = frozenset("".join(sorted(word)) for word in STOP_WORDS)
+"""Function words with their letters in order. An unknown word of the same letters is a typo: `hwo`,
+`teh`. The stage `correct` does not correct such short words.
 """
 
 _DOCUMENTS_SCORED = 5
@@ -82,6 +92,9 @@ value, the document is off topic. Above the second value, the document is on top
 
 _HYPOTHETICAL = "passage"
 """Name of the phrasing for the hypothetical answer, which never raises the confidence."""
+
+_DOTTED_KEY = re.compile(r"(?:[^\W\d]\w*\.)+[^\W\d]\w*")
+"""A setting such as `server.tls.port`. Files nest its parts, or name a table by the first ones."""
 
 _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
@@ -160,9 +173,6 @@ class _QueryTerm:
     idf: float
     chunks: Selection
 
-    def is_in(self, chunks: Sequence[ChunkId]) -> bool:
-        return bool(self.chunks.among(chunks).any())
-
     def has_digits(self) -> bool:
         return any(character.isdigit() for character in self.text)
 
@@ -200,46 +210,46 @@ class _DocumentScorer:
     def shares_word(self, candidate: Candidate) -> bool:
         """Return whether a candidate has text, and a content word of the query."""
         return bool(candidate.chunk.text.strip()) and any(
-            term.text not in FUNCTION_WORDS and term.is_in([candidate.id])
+            term.text not in FUNCTION_WORDS and bool(term.chunks.among([candidate.id]).any())
             for term in self._phrasings[0].terms
         )
 
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
         """Score a candidate's document for one phrasing, by prominence and grounding."""
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
-        by_words = self._score_by_words(phrasing, best)
+        chunks = chunk_ids_of(best.document, self._tools)
+        masks = [(term.idf, term.chunks.among(chunks)) for term in phrasing.terms]
+        at = chunks.index(best.id)
+        nearness = np.full(len(chunks), _ELSEWHERE)
+        nearness[at] = 1.0
+        share = grounding(nearness, masks)
+        span = MAX_KEYWORD_CONFIDENCE - _MIN_KEYWORD_CONFIDENCE
+        by_words = _MIN_KEYWORD_CONFIDENCE + span * share if share else 0.0
         if embedder is None or phrasing.vector is None:
             return by_words
         if not reads_language(catalog.documents[best.document].language, embedder.knows):
             return by_words
-        chunks = chunk_ids_of(best.document, self._tools)
         cosines = np.round(self._tools.cosines(chunks, phrasing.vector), COSINE_DIGITS)
-        if math.isnan(cosines[chunks.index(best.id)]):
+        if math.isnan(cosines[at]):
             return by_words
         nearest = float(np.nanmax(cosines))
         prominence = self._sample.prominence(phrasing.vector, nearest, chunks) * phrasing.known
-        masks = [(term.idf, term.chunks.among(chunks)) for term in phrasing.terms]
-        score = _VECTOR_WEIGHT * prominence + _GROUNDING_WEIGHT * grounding(cosines, masks)
-        # the more codes the phrasing has, the more the section's words count
+        # a chunk without a vector counts as the nearest
+        nearness = np.nan_to_num(cosines, nan=nearest) / nearest if nearest > 0 else 0 * nearness
+        score = _VECTOR_WEIGHT * prominence + _GROUNDING_WEIGHT * grounding(nearness, masks)
+        # the more codes the phrasing has, the more its words count
         return score + phrasing.codes * (by_words - score) if phrasing.codes else score
-
-    def _score_by_words(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
-        section = [
-            candidate.id
-            for candidate in self._search.candidates
-            if candidate.document == best.document and candidate.chunk.section == best.chunk.section
-        ]
-        share = _idf_share(phrasing.terms, [term.is_in(section) for term in phrasing.terms])
-        span = MAX_KEYWORD_CONFIDENCE - _MIN_KEYWORD_CONFIDENCE
-        return _MIN_KEYWORD_CONFIDENCE + span * share if share else 0.0
 
     @cached_property
     def _phrasings(self) -> Sequence[_WeighedPhrasing]:
         knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
         phrasings = []
         for phrasing in self._search.all_phrasings:
-            terms = query_terms(phrasing, self._tools, self._selections)
-            known = [bool(term.chunks) or knows(term.text) for term in terms]
+            every = query_terms(phrasing, self._tools, self._selections)
+            unknown = {term.text for term in every if not (term.chunks or knows(term.text))}
+            typos = {text for text in unknown if "".join(sorted(text)) in _FUNCTION_WORD_LETTERS}
+            terms = [term for term in every if term.text not in typos] or every
+            known = [term.text not in unknown for term in terms]
             codes = [term.has_digits() and not knows(term.text) for term in terms]
             shares = _idf_share(terms, known), _idf_share(terms, codes)
             phrasings.append(_WeighedPhrasing(phrasing.name, phrasing.vector, terms, *shares))
@@ -274,11 +284,9 @@ class _Sample:
         others = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
         far, near = self._range
         above = standard_deviations(cosine, others)
-        on_topic = max(
-            _ramp((cosine - far) / (near - far), _OFF_TOPIC, _ON_TOPIC),
-            _ramp(above, _MAX_DEVIATIONS, _ON_TOPIC_FACTOR * _MAX_DEVIATIONS),
-        )
-        return _ramp(above, _MIN_DEVIATIONS, _MAX_DEVIATIONS) * on_topic
+        prominence = _ramp(above, _MIN_DEVIATIONS, _MAX_DEVIATIONS)
+        on_topic = _ramp((cosine - far) / (near - far), _OFF_TOPIC, _ON_TOPIC)
+        return prominence * max(on_topic, prominence)
 
 
 def _draw_sample(
@@ -382,28 +390,33 @@ def query_terms(
         )
         for text, term in sorted(words.items())
     ]
+
+    def chunks_with_identifier(term: Term) -> Selection:
+        chunks = chunks_with_any_form(term, verbatim=True)
+        if _DOTTED_KEY.fullmatch(term.text):
+            table, key = term.text.split(".")[-2:]
+            chunks |= chunks_with(table, verbatim=True) & chunks_with(key, verbatim=True)
+        return chunks
+
     selections += [
-        (term.text, chunks_with_any_form(term, verbatim=True))
+        (term.text, chunks_with_identifier(term))
         for term in phrasing.identifiers
         if term.weight > 1 and term.text not in words
     ]
     return tuple(_QueryTerm(text, _idf(len(chunks), total), chunks) for text, chunks in selections)
 
 
-def grounding(cosines: Vector, terms: Sequence[tuple[float, Mask]]) -> float:
+def grounding(nearness: NDArray[np.floating], terms: Sequence[tuple[float, Mask]]) -> float:
     """Return how close to the query the chunks with the query's words are, from 0 to 1.
 
-    If the nearest chunk of a document contains all words, the result is 1. `cosines` has the cosine
-    of each of the document's chunks with the query. `terms` has each term's idf, and a mask of the
-    chunks that contain the term. The weight of a term is its squared idf. A chunk without a vector
-    counts as the nearest.
+    `nearness` is 1 for the nearest of a document's chunks. `terms` has each term's idf, and a mask
+    of the chunks that contain the term. If the nearest chunk contains all terms, the result is 1.
     """
-    best, total = float(np.nanmax(cosines)), sum(idf**2 for idf, _ in terms)
-    if best <= 0 or not total:
+    total = sum(idf for idf, _ in terms)
+    if not total:
         return 0.0
-    near = np.nan_to_num(cosines, nan=best)
-    nearest = [(idf, float(near[mask].max(initial=0.0))) for idf, mask in terms]
-    return sum(idf**2 * cosine / best for idf, cosine in nearest) / total
+    share = sum(idf * float(nearness[mask].max(initial=0.0)) for idf, mask in terms) / total
+    return float(share ** min(1.0, _SHORT_QUERY / len(terms)))
 
 
 def _idf(frequency: int, total: int) -> float:
