@@ -42,6 +42,7 @@ from thumbindex.present.sentences import (
     passage_context_lines,
     passage_flag_lines,
     place_name,
+    rounded_down,
     weaker_lines,
     why_lines,
 )
@@ -212,7 +213,7 @@ class AnswerFrame:
         answer = self.answer
         required: dict[str, Any] = {
             "found": answer.found,
-            "confidence": round(answer.confidence, 2),
+            "confidence": rounded_down(answer.confidence),
             "confidence_level": answer.confidence_level,
             "results": [],
         }

@@ -114,15 +114,17 @@ class ShownLines:
     def lines(self) -> tuple[Line, ...]:
         """The lines that are shown, with an ellipsis at each cut.
 
-        Links are shown as their text. A line of unseen markup, such as an image, is left out.
+        Links are shown as their text. Empty lines and those of unseen markup, such as an image, are
+        left out, but one between two others stays.
         """
-        hidden = hidden_markup(self.passage.text)
+        lines: list[Line] = []
         written = self.passage.text[self.start : self.stop].split("\n")
-        lines = [
-            line
-            for line, source in zip(self._lines(hidden), written, strict=True)
-            if line.text.strip() or not source.strip()
-        ]
+        shown = self._lines(hidden_markup(self.passage.text))
+        for line, source in zip(shown, written, strict=True):
+            if line.text.strip():
+                lines.append(line)
+            elif lines and lines[-1].text and not source.strip():
+                lines.append(replace(line, pieces=()))
         if lines and self._begins_inside:
             lines[0] = Line(lines[0].number, ((ELLIPSIS, False), *lines[0].pieces))
         if lines and self._ends_inside:

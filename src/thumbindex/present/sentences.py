@@ -134,7 +134,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = (), several: b
     best_folder = f", best in {one_line(answer.passages[0].folder)}" if several else ""
     return (
         f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} "
-        f"({_rounded_down(answer.confidence):.2f}){best_folder}{warning}"
+        f"({rounded_down(answer.confidence):.2f}){best_folder}{warning}"
     )
 
 
@@ -146,7 +146,7 @@ def weaker_lines(answer: Answer, limit: str) -> list[str]:
     return [f"{answer.weaker} weaker {ones}: {limit} {len(answer.passages) + answer.weaker}"]
 
 
-def _rounded_down(share: float) -> float:
+def rounded_down(share: float) -> float:
     """Round a share down to two decimals, so that rounding never lifts it to a threshold."""
     return math.floor(round(100 * share, 6)) / 100
 

@@ -200,7 +200,8 @@ def classify(search: Search, tools: Tools) -> Search:
     """Set the kind of the query, and the factors for the retrievers' weights."""
     kind = kind_of(search.text, named=bool(search.reference_matches))
     # a bare word that notes have is looked up; the shown kind must not tell that a note has it
-    word = search.terms[0].text if len(search.terms) == 1 else ""
+    is_bare = len(search.terms) == 1 and not search.other_phrasings
+    word = search.terms[0].text if is_bare else ""
     is_looked_up = kind is QueryKind.EXPLORATORY and tools.snapshot.keyword.chunk_frequency(word)
     factors = _WEIGHT_FACTORS[QueryKind.FACTUAL if is_looked_up else kind]
     return replace(search, kind=kind, weight_factors=factors)
