@@ -408,6 +408,9 @@ class NoDuplicates(Duplicates):
     def repeats(self) -> None:
         """Return None: no chunk repeats another."""
 
+    def shared(self) -> None:
+        """Return None: no text stands in many documents."""
+
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         return np.full(len(chunks), 0.5)
 

@@ -236,7 +236,8 @@ class ParsedDocument:
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
     private: bool = False
-    keys: tuple[bytes, ...] = ()  # key of each chunk's vector, a text digest; empty until computed
+    # each chunk's digests: of the embedded text, and of its words; empty until computed
+    keys: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -746,7 +747,7 @@ shown: in the answer.
 copy: a passage in the answer lists the note in `also_in`.
 dropped: found by a retriever, then removed by a later stage.
 not_found: found by no retriever.
-filtered: not searched, because of a filter, or because it only repeats other parts of the note.
+filtered: not searched, because of a filter, or because its text is also elsewhere.
 not_indexed: not in the index.
 """
 

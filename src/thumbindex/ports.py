@@ -339,7 +339,13 @@ class Duplicates(Protocol):
     """The duplicate chunks that indexing found, and the user's decisions about them."""
 
     def repeats(self) -> Selection | None:
-        """Return the chunks that repeat another chunk of their document; None if no chunk does."""
+        """Return the chunks that are not searched, because they repeat another one; None if none.
+
+        They repeat a chunk of their document, or the first of the chunks in `shared` with its text.
+        """
+
+    def shared(self) -> Selection | None:
+        """Return the chunks whose whole text stands in many documents; None if there are none."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return the salience of chunks, including the boost of a kept chunk for its repeats."""

@@ -245,8 +245,13 @@ The limit is a third of the smallest window.
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
     """Return the text to embed for a chunk: `Title > H2 > H3`, a blank line, its visible text."""
+    return with_heading(heading_path, strip_markup(text))
+
+
+def with_heading(heading_path: tuple[str, ...], visible: str) -> str:
+    """Return the text to embed for a chunk with this visible text."""
     heading = shorten_heading(" > ".join(heading_path))
-    return _separate_symbols(f"{heading}\n\n{strip_markup(text)}".strip())
+    return _separate_symbols(f"{heading}\n\n{visible}".strip())
 
 
 # arrows, technical and other symbols, emoji and their variation selectors

@@ -49,7 +49,7 @@ def write(folder: Path) -> None:
                 (rows[3], rows[5], 0.98, "same", "equal", ""),
                 (rows[2], rows[4], 0.9, "grey", "", ""),
             ]
-            digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
+            digests = [(row, bytes.fromhex(digest[n])) for n, row in enumerate(rows)]
             writer.store.duplicates.add_pairs(pairs)
             writer.store.duplicates.save_findings(
                 DuplicateFindings(

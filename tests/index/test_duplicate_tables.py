@@ -61,7 +61,7 @@ def test_pairs_are_deleted_with_either_chunk(store, note):
 
 
 def test_ingestion_is_counted_by_type(store, note):
-    findings = DuplicateFindings("", [(2, b"", b""), (3, b"", b"")], [(3, 2, 0)], [(2, 0.15, 0.65)])
+    findings = DuplicateFindings("", [(2, b""), (3, b"")], [(3, 2, 0)], [(2, 0.15, 0.65)])
     with store.transaction():
         store.duplicates.save_findings(findings)
     assert store.duplicates.ingestion() == (IngestionCounts("", 4, 1, 1, 0.15, 0.15),)

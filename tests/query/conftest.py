@@ -34,11 +34,15 @@ class FakeDuplicates(NoDuplicates):
         self,
         size: int,
         repeats: Sequence[int] = (),
+        shared: Sequence[int] = (),
         copies: Mapping[int, tuple[int, ...]] | None = None,
         saliences: Mapping[int, float] | None = None,
         verdicts: Mapping[tuple[int, int], Verdict] | None = None,
     ) -> None:
-        self._repeated = Selection(np.isin(np.arange(size), repeats), np.arange(size))
+        self._repeated, self._shared = (
+            Selection(np.isin(np.arange(size), chunks), np.arange(size))
+            for chunks in (repeats, shared)
+        )
         self._copies, self._saliences, self._verdicts = (
             copies or {},
             saliences or {},
@@ -47,6 +51,9 @@ class FakeDuplicates(NoDuplicates):
 
     def repeats(self) -> Selection | None:  # type: ignore[override]
         return self._repeated or None
+
+    def shared(self) -> Selection | None:  # type: ignore[override]
+        return self._shared or None
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         return np.array([self._saliences.get(n, 0.5) for n in chunks], dtype=np.float64)

@@ -138,7 +138,7 @@ def test_repeat_has_reason(why, with_duplicates):
     )
     assert (report.outcome, report.reason) == (
         "filtered",
-        "it only repeats other parts of the note, and those are searched instead",
+        "its text is also elsewhere, and only one copy is searched",
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from thumbindex.errors import StorageError
 from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.duplicate_tables import MIN_SHARING
 from thumbindex.index.store import Store
 from thumbindex.model import ChunkId, Decision, Verdict
 from thumbindex.ports import Duplicates, IntArray, Salience, Selection
@@ -58,7 +60,10 @@ class DuplicateRecords:
     """The duplicates recorded in a store. Chunks are identified by row id."""
 
     generation: str  # of the last change
+    words: str  # generation of the last change to texts
     repeats: IntArray  # shape (repeats, 2): row, keeper's row
+    # shape (chunks, 2): row, and a number for the words that the row shares with many others
+    shared: IntArray
     boosted: IntArray
     salience: Salience  # of the boosted rows, including their boosts
     same: IntArray  # shape (pairs, 2)
@@ -69,15 +74,19 @@ class DuplicateRecords:
 
 def read_duplicates(store: Store, last: DuplicateRecords | None) -> DuplicateRecords:
     """Read the duplicates of a store, or return `last` if they have not changed."""
-    generation = store.meta("duplicates")
+    generation, words = store.meta("duplicates"), store.meta("words")
     if last is not None and last.generation == generation:
-        return last
+        if last.words == words:
+            return last
+        return replace(last, words=words, shared=_numbered(store.duplicates.shared()))
     boosts, pairs = store.duplicates.boosts(), store.duplicates.merged_pairs()
     decisions = _decisions(store)
     digests = {digest for decision in decisions for digest in (decision.first, decision.second)}
     return DuplicateRecords(
         generation,
+        words,
         pairs_of_rows([pair[:2] for pair in store.duplicates.repeats()]),
+        _numbered(store.duplicates.shared()),
         np.array(list(boosts), dtype=np.int64),
         np.array([with_boost for _, with_boost in boosts.values()], dtype=np.float64),
         pairs_of_rows([pair[:2] for pair in pairs]),
@@ -85,6 +94,11 @@ def read_duplicates(store: Store, last: DuplicateRecords | None) -> DuplicateRec
         decisions,
         store.duplicates.rows_with_texts(sorted(digests)),
     )
+
+
+def _numbered(shared: Sequence[tuple[int, bytes]]) -> IntArray:
+    numbers = {digest: n for n, digest in enumerate(dict.fromkeys(d for _, d in shared))}
+    return pairs_of_rows([(row, numbers[digest]) for row, digest in shared])
 
 
 def pairs_of_rows(pairs: Sequence[tuple[int, int]]) -> IntArray:
@@ -160,9 +174,33 @@ class StoreDuplicates(Duplicates):
     def repeats(self) -> Selection | None:
         return self._repeated
 
+    def shared(self) -> Selection | None:
+        return self._shared[0]
+
     @cached_property
     def _repeated(self) -> Selection | None:
-        return self.catalog.only(self._repeats[:, 0].tolist()) if len(self._repeats) else None
+        repeats = [*self._repeats[:, 0].tolist(), *self._shared[1]]
+        return self.catalog.only(repeats) if repeats else None
+
+    @cached_property
+    def _shared(self) -> tuple[Selection | None, Sequence[int]]:
+        """The chunks whose words many documents have, and those of them that are not searched.
+
+        The first chunk with each text is searched, and so are documents that have no other text.
+        """
+        at = self.catalog.chunks_of_rows(self.records.shared[:, 0])
+        valid = (at >= 0) & ~np.isin(at, self._repeats[:, 0])
+        order = np.argsort(at[valid])
+        chunks, texts = at[valid][order], self.records.shared[valid, 1][order]
+        documents, sizes = self.catalog.document_ids[chunks], self.catalog.sizes
+        counts = np.bincount(np.unique(np.stack([texts, documents], axis=1), axis=0)[:, 0])
+        is_shared = (counts >= max(MIN_SHARING, math.sqrt(len(sizes))))[texts]
+        if not is_shared.any():
+            return None, ()
+        others = sizes - np.bincount(documents[is_shared], minlength=len(sizes))
+        is_copy = is_shared & (others[documents] > 0)
+        is_copy[np.unique(texts, return_index=True)[1]] = False
+        return self.catalog.only(chunks[is_shared].tolist()), chunks[is_copy].tolist()
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         return self._salience[np.array(chunks, dtype=np.int64)]

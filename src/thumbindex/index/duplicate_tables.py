@@ -17,10 +17,8 @@ from thumbindex.model import Decision, IngestionCounts
 DuplicatePair = tuple[int, int, float, str, str, str]
 """The row ids of two chunks (ascending), and their cosine, zone, rule and differing words."""
 
-WORDS_DIGEST_BYTES = 8
-"""Only this many bytes of a digest of words are stored. Collisions are harmless, because the texts
-are compared as well.
-"""
+MIN_SHARING = 8
+"""Fewer documents with the same chunk are copies of each other, such as versions of a page."""
 
 DECISIONS_FILE = "decisions.json"
 """Name of the decisions file. It is outside the builds, because it cannot be rebuilt."""
@@ -82,8 +80,7 @@ class DuplicateFindings:
     """The result of comparing some chunks with all others."""
 
     progress: str  # digest of the settings, and the last compared row id
-    # row id, digest of the exact text, digest of the words
-    digests: Sequence[tuple[int, bytes, bytes]] = ()
+    digests: Sequence[tuple[int, bytes]] = ()  # row id, digest of the text
     repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's row id, 1 if identical
     boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
     pairs: Sequence[DuplicatePair] = ()
@@ -135,6 +132,12 @@ class DuplicateTables:
         rows = self._db.fetch("SELECT chunk, boost, salience FROM boosts ORDER BY chunk")
         return {chunk: (boost, salience) for chunk, boost, salience in rows}
 
+    def shared(self) -> list[tuple[int, bytes]]:
+        """Return the row id and the digest of the words of each chunk with many copies."""
+        many = "SELECT words FROM chunks WHERE words <> x'' GROUP BY words HAVING count(*) >= ?"
+        sql = f"SELECT id, words FROM chunks WHERE words IN ({many}) ORDER BY id"
+        return self._db.fetch(sql, (MIN_SHARING,))
+
     def repeats_among(self, rows: Sequence[int]) -> set[int]:
         """Return the chunks in `rows` that repeat another chunk of their document."""
         return {
@@ -152,19 +155,21 @@ class DuplicateTables:
             )
         }
 
-    def rows_with_words(self, plain: bytes, document: int, limit: int) -> list[int]:
-        """Return the row ids of the `limit` newest chunks whose words have the digest `plain`.
+    def words_of(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the digest of each chunk's words; empty if it has none."""
+        return dict(self._db.fetch_in("SELECT id, words FROM chunks WHERE id IN ({})", rows))
+
+    def rows_with_words(self, words: bytes, document: int, limit: int) -> list[int]:
+        """Return the row ids of the `limit` newest compared chunks whose words have a digest.
 
         Repeats and the chunks of `document` are omitted.
         """
         sql = (
-            "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk "
-            "WHERE d.plain = ? AND c.document <> ? "
-            "AND d.chunk NOT IN (SELECT chunk FROM repeats) ORDER BY d.chunk DESC LIMIT ?"
+            "SELECT c.id FROM chunks c JOIN digests d ON d.chunk = c.id "
+            "WHERE c.words = ? AND c.document <> ? "
+            "AND c.id NOT IN (SELECT chunk FROM repeats) ORDER BY c.id DESC LIMIT ?"
         )
-        return [
-            row for (row,) in self._db.fetch(sql, (plain[:WORDS_DIGEST_BYTES], document, limit))
-        ]
+        return [row for (row,) in self._db.fetch(sql, (words, document, limit))]
 
     def texts_of(self, paths: Sequence[str]) -> set[str]:
         """Return the digests of all chunk texts of some documents."""
@@ -180,16 +185,12 @@ class DuplicateTables:
         `decided` contains the digests of texts about which the user has made a decision. If a new
         chunk has one of these texts, readers reload the duplicates.
         """
-        rows = [row for row, *_ in findings.digests]
+        rows = [row for row, _ in findings.digests]
         present = {
             row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows)
         }
-        digests = [
-            (row, exact, plain[:WORDS_DIGEST_BYTES])
-            for row, exact, plain in findings.digests
-            if row in present
-        ]
-        self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
+        digests = [each for each in findings.digests if each[0] in present]
+        self._db.execute_many("INSERT INTO digests VALUES (?, ?)", digests)
         self._db.execute_many(
             "INSERT INTO repeats VALUES (?, ?, ?)",
             [row for row in findings.repeats if row[0] in present],
@@ -208,7 +209,7 @@ class DuplicateTables:
             findings.repeats
             or findings.boosts
             or findings.pairs
-            or any(exact.hex() in decided for _, exact, _ in findings.digests)
+            or any(exact.hex() in decided for _, exact in findings.digests)
         ):
             self.record_change()
 

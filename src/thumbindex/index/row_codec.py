@@ -17,16 +17,26 @@ from thumbindex.model import (
     FileState,
     ParsedDocument,
 )
-from thumbindex.text import text_key
-from thumbindex.visible_text import embedded_text
+from thumbindex.text import text_key, words
+from thumbindex.visible_text import strip_markup, with_heading
+
+WORDS_DIGEST_BYTES = 8
+"""Length of a digest of words. Collisions are harmless, because the texts are compared as well."""
 
 
-def text_keys(parsed: ParsedDocument) -> tuple[bytes, ...]:
-    """Return the vector key of every chunk.
+def text_keys(parsed: ParsedDocument) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the vector key of every chunk, and a digest of its words.
 
     Call this before locking the store, because it is half of the work of storing a document.
     """
-    return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
+    return tuple(map(_chunk_keys, parsed.chunks))
+
+
+def _chunk_keys(chunk: Chunk) -> tuple[bytes, bytes]:
+    visible = strip_markup(chunk.text)
+    tokens = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible)
+    digest = text_key("\0".join((chunk.kind, chunk.language, *tokens))) if tokens else b""
+    return text_key(with_heading(chunk.heading_path, visible)), digest[:WORDS_DIGEST_BYTES]
 
 
 def text_checksum(text: str) -> int:

@@ -30,8 +30,10 @@ CREATE TABLE IF NOT EXISTS chunks (
     salience REAL NOT NULL, language TEXT NOT NULL,
     key BLOB NOT NULL, -- digest of the embedded text
     checksum INTEGER NOT NULL, -- of heading path, text and key
+    words BLOB NOT NULL, -- digest of words, kind and language; empty without words
     UNIQUE (document, ordinal)
 );
+CREATE INDEX IF NOT EXISTS chunks_by_words ON chunks (words);
 
 CREATE TABLE IF NOT EXISTS links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
@@ -59,10 +61,8 @@ CREATE INDEX IF NOT EXISTS problems_by_path ON problems (path);
 -- Duplicates, derived from texts and vectors. The user's decisions are in a separate file.
 CREATE TABLE IF NOT EXISTS digests ( -- of compared chunks
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
-    exact BLOB NOT NULL, -- of the text
-    plain BLOB NOT NULL -- of words, kind and language, shortened: chunks with the same digest are compared, even if their vectors differ
+    exact BLOB NOT NULL -- of the text
 );
-CREATE INDEX IF NOT EXISTS digests_by_plain ON digests (plain);
 
 CREATE TABLE IF NOT EXISTS repeats ( -- chunks that repeat another chunk of their document
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,

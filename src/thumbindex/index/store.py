@@ -83,7 +83,7 @@ class Store(SqliteFile):
     """One folder's SQLite file. Also opens the file of vectors, which all folders share."""
 
     schema = "schema.sql"
-    version = 18
+    version = 19
     """Version of the schema, text analysis and segment format."""
 
     def __init__(
@@ -196,8 +196,8 @@ class Store(SqliteFile):
         self._insert_texts(
             [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
             [
-                (row + n, row, *chunk_values(chunk), key)
-                for n, (chunk, key) in enumerate(zip(parsed.chunks, keys, strict=True), 1)
+                (row + n, row, *chunk_values(chunk), *digests)
+                for n, (chunk, digests) in enumerate(zip(parsed.chunks, keys, strict=True), 1)
             ],
         )
         self.set_meta("last_row", str(row + len(parsed.chunks)))
@@ -224,11 +224,12 @@ class Store(SqliteFile):
                     None if is_of_section else row[5],  # heading path, if it differs
                     *row[6:8],
                     *text_span(row[8], texts.get(row[3], "")),
-                    *row[9:],
+                    *row[9:12],
                     chunk_checksum(row),
+                    row[12],
                 )
             )
-        self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 15)})", rows)
+        self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 16)})", rows)
 
     def update_file_state(self, state: FileState, modified: float) -> None:
         """Update the file state of a document whose text has not changed."""

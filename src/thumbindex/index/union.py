@@ -322,7 +322,12 @@ class UnionDuplicates(Duplicates):
         self._parts, self._catalog = parts, catalog
 
     def repeats(self) -> Selection | None:
-        selections = [part.repeats() for part in self._parts]
+        return self._joined([part.repeats() for part in self._parts])
+
+    def shared(self) -> Selection | None:
+        return self._joined([part.shared() for part in self._parts])
+
+    def _joined(self, selections: Sequence[Selection | None]) -> Selection | None:
         if all(selection is None for selection in selections):
             return None
         return self._catalog.joined(

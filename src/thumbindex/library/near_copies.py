@@ -32,11 +32,10 @@ from thumbindex.library.repeats import (
     ingestion_warnings,
     ingestion_words,
 )
-from thumbindex.model import BlockKind, Chunk, IngestionCounts
+from thumbindex.model import Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IndexSettings
-from thumbindex.text import text_key, words
-from thumbindex.visible_text import strip_markup
+from thumbindex.text import text_key
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,7 +116,7 @@ class _Comparison:
             chunks.update(self.store.chunks(part))
             yield
         document_of = {row: document for row, document in rows.items() if row in chunks}
-        plain = {row: _plain_digest(chunks[row]) for row in document_of}
+        plain = self.store.duplicates.words_of(list(document_of))
         repeats, boosts = list[Repeat](), list[Boost]()
         if self.settings.ingest.enabled:
             vectors = chunk_vectors(self.store, list(document_of))
@@ -135,7 +134,7 @@ class _Comparison:
             repeated = {row for row, *_ in repeats}
             searched = {row: document_of[row] for row in document_of if row not in repeated}
             pairs = yield from self._duplicates(searched, chunks, plain)
-        digests = [(row, text_key(chunks[row].text), plain[row]) for row in document_of]
+        digests = [(row, text_key(chunks[row].text)) for row in document_of]
         return DuplicateFindings(mark, digests, repeats, boosts, pairs)
 
     def _duplicates(
@@ -340,9 +339,3 @@ def _document_batches(rows: _ChunkDocuments) -> Iterator[_ChunkDocuments]:
         group[row] = document
     if group:
         yield group
-
-
-def _plain_digest(chunk: Chunk) -> bytes:
-    """Return a digest of a chunk's kind, language and words; empty if the chunk has no words."""
-    tokens = chunk.text.split() if chunk.kind is BlockKind.CODE else words(strip_markup(chunk.text))
-    return text_key("\0".join((chunk.kind, chunk.language, *tokens))) if tokens else b""

@@ -494,6 +494,7 @@ def _duplicates(opened: OpenIndex, store: Store) -> bytes:
     return json.dumps(
         {
             "repeats": records.repeats.tolist(),
+            "shared": records.shared.tolist(),
             "boosted": list(boosted),
             "texts": list(records.texts.items()),
             "alike": store.duplicates.pairs(),

@@ -91,7 +91,9 @@ def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> Du
     same_pairs = [pair for pair in published["alike"] if pair[3] == "same"]
     return DuplicateRecords(
         generation,
+        "",
         pairs_of_rows(published["repeats"]),
+        pairs_of_rows(published["shared"]),
         np.array([row for row, _ in published["boosted"]], dtype=np.int64),
         np.array([salience for _, salience in published["boosted"]], dtype=np.float64),
         pairs_of_rows([pair[:2] for pair in same_pairs]),

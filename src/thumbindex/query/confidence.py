@@ -114,8 +114,11 @@ def confidence(search: Search, tools: Tools) -> Search:
     is_named = any(candidate.name_kind for candidate in search.candidates)
     first = scorer.score(best[0]) if best and not is_named else 0.0
     certainty = 1.0 if is_named else first
+    shared = tools.snapshot.duplicates.shared()
+    is_shared = bool(shared is not None and best and shared.among([best[0].id])[0])
     if not is_named and (
-        _names_missing_daily_note(search, tools)
+        is_shared
+        or _names_missing_daily_note(search, tools)
         or has_only_function_words(search, tools)
         or any(unmet.field == "words" for unmet in search.unmet)
     ):
@@ -217,7 +220,7 @@ class _DocumentScorer:
     def _score_by(self, phrasing: _WeighedPhrasing, best: Candidate) -> float:
         """Score a candidate's document for one phrasing, by prominence and grounding."""
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
-        chunks = chunk_ids_of(best.document, self._tools)
+        chunks = self._search.keep_searchable(chunk_ids_of(best.document, self._tools))
         masks = [(term.idf, term.chunks.among(chunks)) for term in phrasing.terms]
         at = chunks.index(best.id)
         nearness = np.full(len(chunks), _ELSEWHERE)

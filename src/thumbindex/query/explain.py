@@ -319,7 +319,7 @@ def _outcome(
 def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
-    """Return why the chunks were not searched: because of a filter, or because they are repeats."""
+    """Return why the chunks were not searched: because of a filter, or because they are copies."""
     filters, tags = answer.query.filters, f"the note's tags: {', '.join(document.tags) or 'none'}"
     path, day = (
         f"the note's path: {document.path}",
@@ -340,7 +340,7 @@ def _filter_reason(
     for selection, reason in selections:
         if selection is not None and not selection.among(list(wanted)).any():
             return reason
-    return "it only repeats other parts of the note, and those are searched instead"
+    return "its text is also elsewhere, and only one copy is searched"
 
 
 def _join(value: object) -> str:

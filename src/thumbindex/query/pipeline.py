@@ -27,7 +27,7 @@ from thumbindex.query.operators import (
 )
 from thumbindex.query.parents import chunks_as_passages, parents
 from thumbindex.query.rank import fuse, headings, normalize, recency, salience, take_first_list
-from thumbindex.query.reorder import all_words, contradict, diversify, rerank
+from thumbindex.query.reorder import all_words, contradict, diversify, rerank, shared
 from thumbindex.query.retrieve import (
     aggregate,
     chunk_ids_of,
@@ -63,6 +63,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("all_words", all_words),
     ("recency", recency),
     ("normalize", normalize),
+    ("shared", shared),
     ("match_names", match_names),
     ("confidence", confidence),
     ("dedup_versions", dedup_versions),

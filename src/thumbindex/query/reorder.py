@@ -84,6 +84,23 @@ def _closeness(chunk: Chunk, stems: AbstractSet[str]) -> float:
     return len(stems) / shortest
 
 
+def shared(search: Search, tools: Tools) -> Search:
+    """Put text that many notes share last, unless no other chunk has as many of the query's words.
+
+    Navigation and footers say nothing about their note.
+    """
+    selection = tools.snapshot.duplicates.shared()
+    if selection is None:
+        return search
+    found = search.lists.get("search_keyword")
+    coverage = {hit.chunk: hit.coverage for hit in found.hits} if found else {}
+    shares = [coverage.get(candidate.id, 0.0) for candidate in search.candidates]
+    is_shared = selection.among([candidate.id for candidate in search.candidates]).tolist()
+    most = max((share for share, at in zip(shares, is_shared, strict=True) if not at), default=-1.0)
+    order = sorted(range(len(shares)), key=lambda at: is_shared[at] and shares[at] <= most)
+    return replace(search, candidates=apply_order(search.candidates, order))
+
+
 MIN_SERIES = 4
 """A text with at least this many contradictions is in a series, such as release notes."""
 

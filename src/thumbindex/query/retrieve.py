@@ -275,7 +275,9 @@ def score_documents_by_vectors(
     }
     chunk_ids = [n for chunks in chunks_by_document.values() for n in chunks]
     cosines = np.round(tools.cosines(chunk_ids, query), COSINE_DIGITS)
-    remaining = iter(cosines.tolist())
+    shared = tools.snapshot.duplicates.shared()
+    own = cosines if shared is None else np.where(shared.among(chunk_ids), np.nan, cosines)
+    remaining = iter(own.tolist())
     for document, chunks in chunks_by_document.items():
         best = top_cosines(chunks, list(islice(remaining, len(chunks))), len(_BEST_CHUNK_WEIGHTS))
         if best:

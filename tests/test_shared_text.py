@@ -1,0 +1,63 @@
+"""Text that many notes share, such as footers, does not come before a note's own text."""
+
+from pathlib import Path
+
+import pytest
+
+from folders import open_library, write_notes
+from thumbindex import Library
+
+TOPICS = "apples pears plums quinces figs dates limes grapes melons olives".split()
+
+
+def footer(name: str) -> str:
+    edit = f"https://example.org/edit/{name}.md"
+    return f"# This note\n\nSync this note with git: [edit it]({edit}) or [copy it]({edit}?raw)."
+
+
+def vault(tmp_path: Path, *, words_only: bool = True, **more: str) -> Library:
+    notes = {
+        f"{topic}.md": f"# {topic}\n\nThe {topic} are picked in autumn, and stored in the cellar."
+        f" {'They keep until the spring. ' * 20}\n\n{footer(topic)}\n"
+        for topic in TOPICS
+    }
+    notes["backup.md"] = (
+        "# Backup\n\nA script syncs the vault with git each night.\n"
+        f"{'It runs on the old laptop. ' * 20}\n\n{footer('backup')}\n"
+    )
+    notes |= {f"{name}.md": text for name, text in more.items()}
+    library = open_library(write_notes(tmp_path / "notes", notes))
+    library.index(words_only=words_only)
+    return library
+
+
+@pytest.mark.parametrize("words_only", [True, False])
+def test_own_text_comes_before_shared_text(tmp_path, words_only: bool) -> None:
+    with vault(tmp_path, words_only=words_only) as library:
+        passages = library.query("sync the vault with git").passages
+    assert passages[0].path == "backup.md"
+    assert passages[0].match.startswith("A script syncs")
+
+
+def test_shared_text_is_found_once_and_with_low_confidence(tmp_path) -> None:
+    with vault(tmp_path) as library:
+        answer = library.query("edit or copy it")
+    matches = [passage for passage in answer.passages if "edit it" in passage.match]
+    assert (len(matches), answer.confidence_level) == (1, "low")
+
+
+def test_edited_note_shares_its_footer_at_once(tmp_path) -> None:
+    with vault(tmp_path) as library:
+        folder = Path(library.folders[0][1])
+        (folder / "kiwis.md").write_text(f"# Kiwis\n\nKiwis are green.\n\n{footer('kiwis')}\n")
+        library.index(words_only=True)
+        answer = library.query("edit or copy it")
+    assert [passage.path for passage in answer.passages if "edit it" in passage.match] == [
+        "apples.md"
+    ]
+
+
+def test_note_with_only_shared_text_is_found(tmp_path) -> None:
+    with vault(tmp_path, stub=footer("stub")) as library:
+        answer = library.query("sync this note", limit=20)
+    assert "stub.md" in {passage.path for passage in answer.passages}
