@@ -158,9 +158,7 @@ def query(
     wait_fresh: Annotated[
         float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)
     ] = 0.0,
-    full: Annotated[
-        bool, typer.Option("--full", help="Print whole sections instead of the matching lines.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print whole sections as written.")] = False,
     files: Annotated[
         bool,
         typer.Option(
@@ -171,7 +169,7 @@ def query(
 ) -> int:
     """Find the passages that answer a question.
 
-    Shows each passage's path:line and the matching lines.
+    Shows each passage's path:line and the lines that answer.
     """
     request = Query.of(
         " ".join(words),

@@ -83,7 +83,7 @@ def print_answer(
     has_model: bool = True,
     indexing: str = "thumbindex index",
 ) -> None:
-    """Print the passages, best first: their matching lines, or with `full` the whole sections.
+    """Print the passages, best first: the lines that answer, or with `full` the whole sections.
 
     `roots` maps folder names to paths; `indexing` is the command that computes missing vectors.
     """

@@ -125,6 +125,8 @@ class ShownLines:
                 lines.append(line)
             elif lines and lines[-1].text and not source.strip():
                 lines.append(replace(line, pieces=()))
+        if lines and not lines[-1].text:
+            lines.pop()
         if lines and self._begins_inside:
             lines[0] = Line(lines[0].number, ((ELLIPSIS, False), *lines[0].pieces))
         if lines and self._ends_inside:
