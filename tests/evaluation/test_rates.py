@@ -56,7 +56,7 @@ def test_error_rates_are_low_with_keywords_only(library: Library) -> None:
 def test_error_rates_are_low_with_vectors(library: Library) -> None:
     library.index()
     near, off, low = rates(measure(library), library.config.query.confidence.low_below)
-    assert (near <= 0.1, off <= 0.04, low <= 0.27) == (True, True, True), (near, off, low)
+    assert (near <= 0.07, off <= 0.04, low <= 0.27) == (True, True, True), (near, off, low)
 
 
 @pytest.mark.parametrize("name", ["near_misses.client.jsonl", "off_topic.client.jsonl"])
@@ -68,4 +68,4 @@ def test_rewordings_rarely_raise_confidence_of_unanswerable_queries(
         measure(library, "client", Path(__file__).with_name(name)),
         library.config.query.confidence.low_below,
     )
-    assert (near <= 0.09, off <= 0.04, low <= 0.1) == (True, True, True), (near, off, low)
+    assert (near <= 0.03, off <= 0.04, low <= 0.12) == (True, True, True), (near, off, low)
