@@ -6,6 +6,7 @@ from thumbindex.corpus.chunk import cut_blocks
 from thumbindex.corpus.cuts import cut_at_words, cut_sentences
 from thumbindex.corpus.markdown import parse_markdown
 from thumbindex.corpus.source import SourceText, line_starts
+from thumbindex.settings import ChunkSettings
 
 
 def source_of(text: str) -> SourceText:
@@ -14,7 +15,8 @@ def source_of(text: str) -> SourceText:
 
 def pieces(text: str, maximum: int) -> list[str]:
     source = source_of(text)
-    fragments = cut_blocks(source, parse_markdown(text).regions[0].body, maximum)
+    settings = ChunkSettings(child_min=maximum // 2, child_max=maximum)
+    fragments = cut_blocks(source, parse_markdown(text).regions[0].body, settings)
     return [
         (f"{p.prefix}\n" if p.prefix else "") + source.text_between(p.start, p.end)
         for p in fragments

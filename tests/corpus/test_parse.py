@@ -77,16 +77,60 @@ def test_title_occurs_once_in_a_heading_path() -> None:
     assert texts("---\ntitle: Other\n---\n# T\na")[0][0] == ("Other", "T")
 
 
-def test_heading_without_text_is_its_own_chunk() -> None:
+def test_heading_without_text_joins_the_next_chunk() -> None:
     chunks = [
         (chunk.kind, chunk.text, chunk.heading_path)
         for chunk in parse("# T\n## A\n## B\n### C\ntext\n## D").chunks
     ]
     assert chunks == [
-        (BlockKind.HEADING, "## A", ("T", "A")),
-        (BlockKind.PROSE, "text", ("T", "B", "C")),
+        (BlockKind.PROSE, "## A\n## B\n### C\ntext", ("T", "B", "C")),
         (BlockKind.HEADING, "## D", ("T", "D")),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks"),
+    [
+        pytest.param(
+            "- Matrix\n  - slow fights, and nobody cares about them\n  - seen at home\n"
+            "- Spider-Man\n  - three heroes meet at last\n  - seen with a friend\n",
+            [
+                "- Matrix\n  - slow fights, and nobody cares about them",
+                "  - seen at home",
+                "- Spider-Man\n  - three heroes meet at last",
+                "  - seen with a friend",
+            ],
+            id="the first line of an item, and what is nested in it",
+        ),
+        pytest.param(
+            "It works with almost any model, also at home. To start:\n\n1. open settings\n2. go",
+            [
+                "It works with almost any model, also at home.",
+                "To start:\n\n1. open settings\n2. go",
+            ],
+            id="a sentence that ends in a colon, and a list",
+        ),
+        pytest.param(
+            "先写一段普通的文字，让它足够长，可以自成一块，不与别的合并，直到这里结束。步骤：\n\n"
+            "```\nrun --with the --longest option\n```",
+            [
+                "先写一段普通的文字，让它足够长，可以自成一块，不与别的合并，直到这里结束。",
+                "步骤：\n\n```\nrun --with the --longest option\n```",
+            ],
+            id="a full-width colon, and code",
+        ),
+        pytest.param(
+            "Some text that is nearly a chunk.\n\n**Steps**\n\nOpen settings, then wait a while.",
+            [
+                "Some text that is nearly a chunk.",
+                "**Steps**\n\nOpen settings, then wait a while.",
+            ],
+            id="a bold line, and what is below it",
+        ),
+    ],
+)
+def test_chunk_keeps_together(text: str, chunks: list[str]) -> None:
+    assert [chunk.text for chunk in parse(text, settings=SMALL).chunks] == chunks
 
 
 @pytest.mark.parametrize("text", ["", "---\ntitle: a note\n---\n", "<!-- only a comment -->"])
@@ -201,5 +245,5 @@ def test_chunks_contain_every_body_word_once(text: str) -> None:
     chunk_text = "\n".join(
         chunk.text for chunk in parsed.chunks if chunk.kind is not BlockKind.HEADING
     )
-    chunk_words = re.sub(r"(?m)^```(py)?$", "", chunk_text)
+    chunk_words = re.sub(r"(?m)^(#+ .*|\*\*\*|```(py)?)$", "", chunk_text)
     assert re.sub(r"\W", "", chunk_words) == re.sub(r"\W", "", body)

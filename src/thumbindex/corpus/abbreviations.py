@@ -47,7 +47,7 @@ def _texts(title: str, source: SourceText, markdown: ParsedMarkdown) -> Iterator
 
 
 def _leaves(block: Block) -> Iterator[Block]:
-    if block.split_mode is SplitMode.CONTAINER:
+    if block.split_mode in (SplitMode.CONTAINER, SplitMode.ITEM):
         for child in block.children:
             yield from _leaves(child)
     elif block.kind is not BlockKind.CODE:

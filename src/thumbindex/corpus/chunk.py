@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, groupby, pairwise
 
-from thumbindex.corpus.cuts import cut_at_words, cut_sentences
+from thumbindex.corpus.cuts import cut_at_words, cut_sentences, last_sentence
+from thumbindex.corpus.long_blocks import Fragment, cut_at, cut_lines, cut_table
 from thumbindex.corpus.markdown import Block, ParsedMarkdown, Region, SplitMode
 from thumbindex.corpus.source import SourceText
 from thumbindex.model import BlockKind, Chunk, Section
@@ -114,25 +115,6 @@ def _base_salience(
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
-    """A piece of the source, before small pieces are merged into chunks.
-
-    `prefix` is the table header to repeat before the piece, or empty.
-    """
-
-    start: int
-    end: int
-    kind: BlockKind
-    language: str = ""
-    prefix: str = ""
-
-    @property
-    def size(self) -> int:
-        """Number of characters, including the prefix."""
-        return self.end - self.start + (len(self.prefix) + 1 if self.prefix else 0)
-
-
-@dataclass(frozen=True, slots=True)
 class DraftChunk:
     """A chunk that is not assigned to a section yet."""
 
@@ -142,7 +124,7 @@ class DraftChunk:
     position: int  # of the chunk under its heading, from 0
 
 
-_TARGET = re.compile(r"\]\(|\]\[|\[\[")
+_TARGET = re.compile(r"\s*(?:\]\(|\]\[|!?\[\[)")
 
 
 def _draft_chunks(
@@ -150,33 +132,42 @@ def _draft_chunks(
 ) -> list[DraftChunk]:
     """Cut a document into chunks, in order.
 
-    A heading that has neither text nor subheadings becomes a chunk of its own.
+    A heading that has neither text nor subheadings joins the next chunk.
     """
     drafts: list[DraftChunk] = []
     heading_stack: list[Region] = []
     heading_start: int | None = None
+    empty: Fragment | None = None  # headings without text, from the first to the last
     for region, following in zip(markdown.regions, (*markdown.regions[1:], None), strict=True):
         heading_stack = [*(r for r in heading_stack if r.level < region.level), region]
         if heading_start is None and region.level:
             heading_start = source.starts[region.start]
-        fragments: list[Fragment] = []
-        if region.body.start < region.body.end:
-            pieces = list(cut_blocks(source, region.body, settings.child_max))
-            # a target of a link that was left out stays between two chunks
-            after_targets = [
-                n
-                for n, (before, after) in enumerate(pairwise(pieces), 1)
-                if _TARGET.search(source.text, before.end, after.start)
-            ]
-            for first, last in pairwise([0, *after_targets, len(pieces)]):
-                fragments += merge_fragments(pieces[first:last], settings)
-        if (
-            not fragments
+        pieces = cut_blocks(source, region.body, settings, empty.start if empty else None)
+        if pieces and empty:
+            pieces, empty = [empty, *pieces], None
+        elif (
+            not pieces
             and region.level
             and (following is None or following.level <= region.level)
+            and (span := source.trim(region.start, region.body.start))
         ):
-            fragments = list(_heading_fragments(source, region, settings.child_max))
+            start = empty.start if empty else span[0]
+            empty = Fragment(start, span[1], BlockKind.HEADING, is_lead=True)
+            if following is None or empty.size > settings.child_max - settings.child_min:
+                parts = cut_at_words(source.text, start, span[1], settings.child_max)
+                pieces, empty = cut_at(replace(empty, is_lead=False), parts), None
         headings = tuple(r.heading for r in heading_stack if r.heading)
+        # a target of a link that was left out stays between two chunks
+        after_targets = [
+            n
+            for n, (before, after) in enumerate(pairwise(pieces), 1)
+            if _TARGET.match(source.text, before.end, after.start)
+        ]
+        fragments = [
+            fragment
+            for first, last in pairwise([0, *after_targets, len(pieces)])
+            for fragment in merge_fragments(pieces[first:last], settings)
+        ]
         for position, fragment in enumerate(fragments):
             start = fragment.start if heading_start is None else heading_start
             drafts.append(DraftChunk(fragment, start, headings, position))
@@ -184,136 +175,89 @@ def _draft_chunks(
     return drafts
 
 
-def _heading_fragments(source: SourceText, region: Region, maximum: int) -> Iterator[Fragment]:
-    span = source.trim(region.start, region.body.start)
-    if span:
-        heading = Fragment(*span, BlockKind.HEADING)
-        yield from _parts(heading, cut_at_words(source.text, *span, maximum))
-
-
 # ------------------------------------------------------------------ blocks
 
-_CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
+_LEAD = re.compile(r"[^\s:][:：][*_]*\Z|^[ \t>]*\*\*[^*\n]+\*\*\Z", re.M)
 
 
-def cut_blocks(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
+def cut_blocks(
+    source: SourceText,
+    block: Block,
+    settings: ChunkSettings,
+    lead: int | None = None,
+    depth: int = 0,
+) -> list[Fragment]:
     """Cut the child blocks of `block`, and the lines between them, into fragments.
 
-    The lines between child blocks are link definitions or blocks nested too deeply to be parsed.
+    The first fragment leaves room for the leads before it, which begin at the offset `lead`.
+    """
+    fragments: list[Fragment] = []
+    has_own_line = block.split_mode is SplitMode.ITEM and len(block.children) > 1
+    for number, child in enumerate(_with_gaps(source, block)):
+        pieces = _cut(source, child, settings, lead, depth)
+        if not pieces:
+            continue
+        last = pieces[-1]
+        if child.split_mode is SplitMode.PROSE and _LEAD.search(source.text, last.start, last.end):
+            start = last_sentence(source.text, last.start, last.end)
+            if rest := source.text[last.start : start].rstrip():
+                pieces[-1] = replace(last, end=last.start + len(rest))
+                last = replace(last, start=start)
+                pieces.append(last)
+        if (has_own_line and number == 0) or _LEAD.search(source.text, last.start, last.end):
+            pieces[-1] = replace(last, is_lead=True)
+            longest = settings.child_max - settings.child_min
+            if lead is None or len(pieces) > 1 or last.end - lead > longest:
+                lead = last.start
+        else:
+            lead = None
+        fragments += pieces
+    return fragments
+
+
+def _with_gaps(source: SourceText, block: Block) -> Iterator[Block]:
+    """Yield the child blocks, and a block for the lines between two of them.
+
+    These lines are link definitions or blocks nested too deeply to be parsed.
     """
     line = block.start
-    for child in block.children:
-        yield from _cut_gap(source, block, line, child.start, maximum)
-        yield from _cut(source, replace(child, start=max(line, child.start)), maximum)
+    for child in (*block.children, Block(SplitMode.RULE, block.kind, block.end, block.end)):
+        span = source.trim(line, child.start) if line < child.start else None
+        if span and source.text[slice(*span)].strip("> \t\n"):  # skips empty lines of a quote
+            yield Block(SplitMode.LINES, block.kind, line, child.start)
+        yield replace(child, start=max(line, child.start))
         line = max(line, child.end)
-    yield from _cut_gap(source, block, line, block.end, maximum)
 
 
-def _cut(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
+def _cut(
+    source: SourceText, block: Block, settings: ChunkSettings, lead: int | None, depth: int
+) -> list[Fragment]:
     if block.start >= block.end or block.split_mode is SplitMode.RULE:
-        return
+        return []
     span = source.trim(block.start, block.end)
     if span is None:
-        return
-    fragment = Fragment(*span, block.kind, block.language)
-    if fragment.size <= maximum:
-        yield fragment
-    elif block.split_mode is SplitMode.CONTAINER and block.children:
-        yield from cut_blocks(source, block, maximum)
+        return []
+    room = settings.child_max - (0 if lead is None else span[0] - lead)
+    if room < settings.child_min:
+        room, lead = settings.child_max, None
+    fragment = Fragment(*span, block.kind, block.language, depth=depth)
+    if fragment.size <= room:
+        return [fragment]
+    inner_depth = depth + (block.split_mode is SplitMode.ITEM)
+    if block.split_mode in (SplitMode.CONTAINER, SplitMode.ITEM) and block.children:
+        pieces = cut_blocks(source, block, settings, lead, inner_depth)
     elif block.split_mode is SplitMode.TABLE:
-        yield from _cut_table(source, block, maximum)
+        pieces = [*cut_table(source, block, room)]
     elif block.split_mode is SplitMode.PROSE:
-        yield from _parts(fragment, cut_sentences(source.text, *span, maximum))
+        pieces = cut_at(fragment, cut_sentences(source.text, *span, room))
     elif block.split_mode is SplitMode.UNPARSED:
-        yield from _parts(fragment, cut_at_words(source.text, *span, maximum))
+        pieces = cut_at(fragment, cut_at_words(source.text, *span, room))
     else:
-        yield from _cut_lines(source, block, maximum)
-
-
-def _parts(fragment: Fragment, ranges: Iterable[tuple[int, int]]) -> Iterator[Fragment]:
-    return (replace(fragment, start=start, end=end) for start, end in ranges)
-
-
-def _cut_gap(
-    source: SourceText, block: Block, first: int, last: int, maximum: int
-) -> Iterator[Fragment]:
-    span = source.trim(first, last) if first < last else None
-    if span and source.text[slice(*span)].strip("> \t\n"):  # skips empty lines of a quote
-        yield from _cut(source, Block(SplitMode.LINES, block.kind, first, last), maximum)
-
-
-def _cut_lines(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut a block at blank lines. If a part is still too long, cut it at every line."""
-    last = block.end
-    if (
-        block.kind is BlockKind.CODE
-        and (tail := source.trim(last - 1, last))
-        and _CLOSING_FENCE.match(source.text[slice(*tail)])
-    ):
-        last -= 1  # a closing fence is no fragment of its own
-    for first, end in _nonblank_runs(source, block.start, last):
-        span = source.trim(first, end)
-        fragment = Fragment(*span, block.kind, block.language) if span else None
-        if fragment and fragment.size <= maximum:
-            yield replace(
-                fragment, end=_end_with_fence(source, fragment, block, end, last, maximum)
-            )
-        elif fragment:
-            is_code = block.kind is BlockKind.CODE
-            for line in range(first, end):
-                if span := source.trim(line, line + 1):
-                    fragment = Fragment(*span, block.kind, block.language)
-                    if fragment.size <= maximum:
-                        yield fragment
-                    else:
-                        parts = cut_at_words(source.text, *span, maximum, is_code=is_code)
-                        yield from _parts(fragment, parts)
-
-
-def _end_with_fence(
-    source: SourceText, fragment: Fragment, block: Block, end: int, last: int, maximum: int
-) -> int:
-    """Return where `fragment` ends, with the closing fence if that comes next and fits."""
-    if end < last or last == block.end:
-        return fragment.end
-    closed = source.trim(last, block.end)
-    return closed[1] if closed and closed[1] - fragment.start <= maximum else fragment.end
-
-
-def _nonblank_runs(source: SourceText, first: int, last: int) -> Iterator[tuple[int, int]]:
-    start = first
-    for line in range(first, last):
-        if source.trim(line, line + 1) is None:
-            if start < line:
-                yield start, line
-            start = line + 1
-    if start < last:
-        yield start, last
-
-
-def _cut_table(source: SourceText, block: Block, maximum: int) -> Iterator[Fragment]:
-    """Cut a table between rows, and repeat the header in the later fragments.
-
-    If the header takes more than half the maximum, it is not repeated.
-    """
-    head = source.trim(block.start, block.start + 2)
-    rows = [
-        span for line in range(block.start + 2, block.end) if (span := source.trim(line, line + 1))
+        pieces = [*cut_lines(source, block, room)]
+    return [
+        replace(piece, depth=max(piece.depth, inner_depth) if number else depth)
+        for number, piece in enumerate(pieces)
     ]
-    if head is None or not rows or head[1] - head[0] > maximum // 2:
-        yield from _cut_lines(source, replace(block, split_mode=SplitMode.LINES), maximum)
-        return
-    if rows[0][1] - head[0] <= maximum:
-        yield Fragment(head[0], rows.pop(0)[1], block.kind)
-    else:
-        yield Fragment(*head, block.kind)
-    for start, end in rows:
-        row = Fragment(start, end, block.kind, prefix=source.text_between(*head))
-        if row.size <= maximum:
-            yield row
-        else:
-            parts = cut_at_words(source.text, start, end, maximum)
-            yield from _parts(Fragment(start, end, block.kind), parts)
 
 
 # ------------------------------------------------------------------ small fragments
@@ -325,36 +269,60 @@ def merge_fragments(fragments: Iterable[Fragment], settings: ChunkSettings) -> l
     """Merge neighboring fragments.
 
     A merged fragment has at most `child_max` and, if possible, at least `child_min` characters.
+    Leads stay with the next fragment. Cuts are where the nesting is least deep.
     """
-    groups: list[_FragmentGroup] = []
+    units: list[Fragment] = []
     for fragment in fragments:
-        if groups and _can_merge(groups[-1], [fragment], settings):
-            groups[-1].append(fragment)
+        if units and units[-1].is_lead and _fits(units[-1], fragment, settings):
+            units[-1] = _merged([units[-1], fragment])
         else:
-            groups.append([fragment])
+            units.append(fragment)
+    groups: list[_FragmentGroup] = []
+    start = 0
+    while start < len(units):
+        end = _find_cut(units, start, settings)
+        groups.append(units[start:end])
+        start = end
     for index in range(len(groups) - 1, 0, -1):
         _move_to_small(groups[index - 1], groups[index], settings)
     return [_merged(group) for group in groups]
 
 
-def _can_merge(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSettings) -> bool:
-    if _size([before[0], after[-1]]) > settings.child_max:
-        return False
-    if before[0].prefix and not after[0].prefix:
-        return False  # a repeated table header may precede only rows of its table
-    if min(_size(before), _size(after)) < settings.child_min:
-        # tested first: collecting the kinds of many tiny fragments is slow
-        return True
-    return len({fragment.kind for fragment in (*before, *after)}) == 1
+def _find_cut(units: Sequence[Fragment], start: int, settings: ChunkSettings) -> int:
+    """Return where the group that begins at `start` ends."""
+    first, kinds, best = units[start], {units[start].kind}, 0
+    for end in range(start + 1, len(units)):
+        following = units[end]
+        if following.depth < first.depth:
+            return end  # the rest of a list item does not begin the next one's chunk
+        if _size([first, units[end - 1]]) >= settings.child_min:
+            if following.size >= settings.child_min and kinds != {following.kind}:
+                return end
+            if not best or following.depth <= units[best].depth:
+                best = end
+        if not _fits(first, following, settings):
+            return best or end
+        kinds.add(following.kind)
+    return len(units)
+
+
+def _fits(first: Fragment, last: Fragment, settings: ChunkSettings) -> bool:
+    """Return whether one chunk may begin with `first` and end with `last`."""
+    # a repeated table header may precede only rows of its table
+    return _size([first, last]) <= settings.child_max and not (first.prefix and not last.prefix)
 
 
 def _move_to_small(before: _FragmentGroup, after: _FragmentGroup, settings: ChunkSettings) -> None:
     """Move fragments from the end of `before` to `after` until `after` has `child_min` characters.
 
-    `before` keeps at least `child_min` characters.
+    `before` keeps at least `child_min` characters, and the beginning of what `after` ends.
     """
     while _size(after) < settings.child_min and len(before) > 1:
-        if _size(before[:-1]) < settings.child_min or not _can_merge([before[-1]], after, settings):
+        if (
+            _size(before[:-1]) < settings.child_min
+            or before[-1].depth > after[0].depth
+            or not _fits(before[-1], after[-1], settings)
+        ):
             return
         after.insert(0, before.pop())
 
@@ -364,13 +332,18 @@ def _size(group: _FragmentGroup) -> int:
 
 
 def _merged(group: _FragmentGroup) -> Fragment:
-    kinds, languages = (
-        {fragment.kind for fragment in group},
-        {fragment.language for fragment in group},
-    )
+    kinds = {fragment.kind for fragment in group}
+    languages = {fragment.language for fragment in group}
+    if len(kinds) > 1:
+        kinds.discard(BlockKind.HEADING)
     kind = kinds.pop() if len(kinds) == 1 else BlockKind.PROSE
-    language = languages.pop() if len(languages) == 1 and kind is BlockKind.CODE else ""
-    return Fragment(group[0].start, group[-1].end, kind, language, group[0].prefix)
+    return replace(
+        group[0],
+        end=group[-1].end,
+        kind=kind,
+        language=languages.pop() if len(languages) == 1 and kind is BlockKind.CODE else "",
+        is_lead=group[-1].is_lead,
+    )
 
 
 # ------------------------------------------------------------------ sections

@@ -123,6 +123,13 @@ def cut_sentences(text: str, start: int, end: int, maximum: int) -> Iterator[_Ra
             yield from _pack(text, units, size, maximum, is_prose=True)
 
 
+def last_sentence(text: str, start: int, end: int) -> int:
+    """Return where the last sentence of a paragraph begins."""
+    links = _find_links(text, start, end, end - start)
+    offsets = (match.end() for match in _SENTENCE_END.finditer(text, start, end))
+    return max((n for n in offsets if n < end and not links.contains(n)), default=start)
+
+
 def _without(targets: Sequence[_Range], start: int, end: int) -> Iterator[_Range]:
     """Yield the parts of a range that are outside the targets."""
     offsets = [start, *(offset for target in targets for offset in target), end]

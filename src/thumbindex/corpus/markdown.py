@@ -221,6 +221,7 @@ class SplitMode(Enum):
     UNPARSED = auto()  # at words: lines beyond the limits of parsing
     TABLE = auto()  # between rows, with the header repeated
     CONTAINER = auto()  # between its child blocks
+    ITEM = auto()  # an item of a list, like a container
     RULE = auto()  # a horizontal rule, without text
 
 
@@ -271,7 +272,7 @@ CODE_TYPES = frozenset({"fence", "code_block", "code_shortcode"})
 _BLOCK_TYPES = {
     "bullet_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
     "ordered_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
-    "list_item_open": (SplitMode.CONTAINER, BlockKind.LIST),
+    "list_item_open": (SplitMode.ITEM, BlockKind.LIST),
     "blockquote_open": (SplitMode.CONTAINER, BlockKind.PROSE),
     "footnote_reference_open": (SplitMode.CONTAINER, BlockKind.PROSE),
     "table_open": (SplitMode.TABLE, BlockKind.TABLE),
@@ -451,7 +452,7 @@ def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple
             block_kind = kind if block_kind is BlockKind.PROSE else block_kind
             children = (
                 _blocks(tokens[index + 1 : close], block_kind)
-                if split_mode is SplitMode.CONTAINER
+                if split_mode in (SplitMode.CONTAINER, SplitMode.ITEM)
                 else ()
             )
             blocks.append(Block(split_mode, block_kind, *_lines(token), _language(token), children))
