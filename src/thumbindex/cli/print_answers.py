@@ -63,7 +63,7 @@ MAX_ROWS = 40
 _ROWS_AROUND, _LEAD_ROWS = 6, 2
 """Rows around all passages, and around the text of each passage."""
 
-_LEAST_ROWS, _MOST_ROWS = 3, 14
+_LEAST_ROWS, _MOST_ROWS = 3, 18
 """Rows of text that each passage may have, and that no passage exceeds."""
 
 _PIPED_WIDTH, _MAX_WIDTH = 80, 120

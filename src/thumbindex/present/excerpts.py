@@ -34,8 +34,14 @@ _MATCH_FACTOR = 2
 _WORD_START = 5
 """Words count as one if this many letters at their beginning are equal: sync, synced."""
 
-_WRAPPED_WIDTH = 60
-"""A line of prose with at least this many characters may go on in the next line."""
+_FOLLOWING_FACTOR = 0.5
+"""Factor for the query's words in the units behind the first one of an excerpt."""
+
+_WRAPPED_WIDTHS = range(60, 121)
+"""A line of prose with so many characters may go on in the next line.
+
+A shorter line is complete, and a longer one is a paragraph of its own.
+"""
 
 _MIN_SENTENCE = 30
 """A sentence with fewer characters is shown together with the next one."""
@@ -51,6 +57,7 @@ _BLOCK_START = re.compile(
 _BLOCK_END = re.compile(rf"{_HEADING.pattern}|\s*[|<]|.*(?:[:：]|\s\s|\\)$")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]*_]*\s+(?=[^\sa-z])|[。！？]\s*")
 _COLON = re.compile(r"[:：][*_\s]*$")
+_DEFINITION = re.compile(r"\s*\n[ \t>]*:[ \t]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +183,11 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     sentence, item or row, at the latest before the next heading.
     """
     whole = below_headings(passage)
-    if size(whole) <= room:
+    whole_size = size(whole)
+    if whole_size <= room:
         return whole
     units = _units(passage.text)
-    best = _best_unit(passage, units)
+    best = _best_unit(passage, units, len(passage.text) * room // whole_size)
 
     def shown(first: int, last: int) -> ShownLines:
         return ShownLines(passage, units[first].start, units[last].stop)
@@ -283,7 +291,7 @@ def _headings_end(text: str) -> int:
 def answer_line(shown: ShownLines) -> int:
     """Return the line number, in the note, where the best shown sentence, item or row begins."""
     units = _units(shown.passage.text)
-    best = units[_best_unit(shown.passage, units)].start
+    best = units[_best_unit(shown.passage, units, shown.stop - shown.start)].start
     is_shown = shown.start <= best < shown.stop
     return replace(shown, start=best).start_line if is_shown else shown.start_line
 
@@ -328,10 +336,10 @@ def _matched_span(passage: Passage) -> tuple[int, int]:
 def goes_on(line: str, following: str) -> bool:
     """Return whether a paragraph goes on from one line to the next.
 
-    A short line does not: in notes, its line break is meant.
+    A short line does not: in notes, its line break is meant. Nor does a long one.
     """
     return (
-        len(line) >= _WRAPPED_WIDTH
+        len(line) in _WRAPPED_WIDTHS
         and not _BLOCK_END.match(line)
         and not _BLOCK_START.match(following)
         and not is_decoration(following)
@@ -352,7 +360,7 @@ class _Unit:
     start: int  # in characters
     stop: int
     indent: int = 0
-    has_colon: bool = False  # the text ends with a colon
+    has_colon: bool = False  # it ends with a colon, or a definition follows
 
 
 def _units(text: str) -> list[_Unit]:
@@ -372,7 +380,7 @@ def _units(text: str) -> list[_Unit]:
         ]
         for at, (first, last) in enumerate(pairwise([start, *ends, stop])):
             last = first + len(text[first:last].rstrip())
-            has_colon = _COLON.search(text, first, last) is not None
+            has_colon = bool(_COLON.search(text, first, last) or _DEFINITION.match(text, last))
             units.append(_Unit("text" if at else kind, block, first, last, indent, has_colon))
     return units
 
@@ -406,11 +414,12 @@ def _blocks(text: str) -> Iterator[list[tuple[_Kind, int, int]]]:
     yield block
 
 
-def _best_unit(passage: Passage, units: Sequence[_Unit]) -> int:
-    """Return the index of the unit with most of the query's words.
+def _best_unit(passage: Passage, units: Sequence[_Unit], reach: int) -> int:
+    """Return the index of the unit where an excerpt of `reach` characters should begin.
 
-    A word counts more if fewer units have it, and in the chunk that was found. If no unit has a
-    word, return the first unit that was found.
+    The unit has most of the query's words, and the units behind it as many of the others as
+    possible. A word counts more if fewer units have it, and in the chunk that was found. If no unit
+    has a word, return the first unit that was found.
     """
     starts = [unit.start for unit in units]
     words: list[set[str]] = [set() for _ in units]
@@ -418,15 +427,21 @@ def _best_unit(passage: Passage, units: Sequence[_Unit]) -> int:
         word = passage.text[start:stop].casefold()[:_WORD_START]
         words[max(0, bisect_right(starts, start) - 1)].add(word)
     frequency = Counter(word for unit_words in words for word in unit_words)
-    first, stop = _matched_span(passage)
+    weights = {word: math.log(1 + len(units) / count) for word, count in frequency.items()}
+    matched_start, matched_stop = _matched_span(passage)
 
     def weight(n: int) -> tuple[float, bool]:
-        is_matched = units[n].start < stop and first < units[n].stop
-        total = sum(math.log(1 + len(units) / frequency[word]) for word in words[n])
+        behind = words[n + 1 : bisect_left(starts, units[n].start + reach)]
+        others = set[str]().union(*behind) - words[n]
+        total = sum(map(weights.__getitem__, sorted(words[n])))
+        total += _FOLLOWING_FACTOR * sum(map(weights.__getitem__, sorted(others)))
+        is_matched = units[n].start < matched_stop and matched_start < units[n].stop
         return (_MATCH_FACTOR if is_matched else 1) * total, is_matched
 
-    with_text = [n for n, unit in enumerate(units) if unit.kind not in ("heading", "decoration")]
-    return max(with_text or range(len(units)), key=weight)
+    with_word = [n for n, unit_words in enumerate(words) if unit_words]
+    with_text = {n for n, unit in enumerate(units) if unit.kind not in ("heading", "decoration")}
+    found = [n for n in with_word if n in with_text]
+    return max(found or sorted(with_text) or range(len(units)), key=weight)
 
 
 def _part_of_unit(passage: Passage, unit: _Unit, fits: Callable[[ShownLines], bool]) -> ShownLines:
