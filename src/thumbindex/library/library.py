@@ -654,7 +654,6 @@ class Library:
         """Read the headings, texts and links of every note from the index."""
         return read_notes(self.opened)
 
-    @consistent_read
     def warm_up(self, folder: Sequence[str] = ()) -> None:
         """Open the current snapshots of some or all folders ahead of the next query."""
         for reader in self._select_readers(folder):
