@@ -278,10 +278,6 @@ class Store(SqliteFile):
             for _, path, title, _, attributes in documents
         ]
 
-    def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return the stored file size of each document in bytes, keyed by path."""
-        return dict(self.fetch_in("SELECT path, size FROM documents WHERE path IN ({})", paths))
-
     def flagged(self) -> list[Document]:
         """Return the documents with flags, sorted by path."""
         rows = self.fetch("""SELECT id FROM documents WHERE instr(attributes, '"flags": ["')""")

@@ -39,14 +39,8 @@ from thumbindex.model import (
 from thumbindex.query.operators import unmet_filters
 from thumbindex.text import Lines
 
-_SAMPLE = 4_000
-"""Maximum characters of a passage that are tokenized to estimate the bytes per token."""
-
 _LONG_LINE = 2_000
 """Characters of a line above which a citation with a column shows the line from there."""
-
-_DIGITS = 2
-"""Significant digits to which an estimated number of tokens is rounded."""
 
 
 @dataclass(frozen=True, slots=True)

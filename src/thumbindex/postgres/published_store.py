@@ -141,10 +141,6 @@ class PublishedStore:
         rows = self._documents("path, size, file_digest", paths=paths)
         return {path: FileState(path, size, 0, 0, digest) for path, size, digest in rows}
 
-    def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """Return the sizes of files in bytes, by path."""
-        return dict(self._documents("path, size", paths=paths))
-
     def flagged(self) -> list[Document]:
         """Return the documents with flags, sorted by path."""
         rows = self.fetch("SELECT id FROM documents WHERE folder = %s AND flagged")
