@@ -32,6 +32,14 @@ def test_chips_remove_filters_from_the_address(browser, tags_of):
     assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
 
 
+def test_form_keeps_what_it_does_not_show(browser, tags_of):
+    kept = {"tag": "b", "path": "c", "also": "d", "passage": "e", "limit": "3", "verbatim": "1"}
+    address = "&".join(f"{name}={value}" for name, value in kept.items())
+    tags = tags_of(browser.get(f"/?q=sync&tag=a&path=a&{address}").text).tags
+    hidden = (facts for tag, facts in tags if tag == "input" and facts.get("type") == "hidden")
+    assert {facts["name"]: facts["value"] for facts in hidden} == kept
+
+
 def test_part_header_returns_only_the_answer(browser, tags_of):
     whole, part = (
         browser.get("/?q=green+button"),

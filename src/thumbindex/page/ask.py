@@ -103,7 +103,8 @@ def _hidden_fields(query: Query) -> list[tuple[str, str]]:
     values = address_values(query)
     fields = [(name, value) for name in ("tag", "path") for value in values[name][1:]]
     fields += [("also", rewording) for rewording in query.also]
-    return fields + [(name, str(value)) for name in ("passage", "limit") if (value := values[name])]
+    single = ("passage", "limit", "verbatim")
+    return fields + [(name, str(value)) for name in single if (value := values[name])]
 
 
 def query_command(visit: Visit, query: Query) -> str:
