@@ -188,6 +188,8 @@ NOTES = [
         # short words with another letter, and names
         ("Ömer", "Ömer"),
         ("coffee with Fred", "coffee with Fred"),
+        ("with (Timatable)?", "with (Timatable)?"),
+        ("with Timatable’s?", "with Timatable’s?"),
         # all words are unknown
         ("unbekannte settinge", "unbekannte settinge"),
     ],

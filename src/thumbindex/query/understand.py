@@ -287,9 +287,15 @@ def correct(search: Search, tools: Tools) -> Search:
 
 def _names_in(text: str) -> frozenset[str]:
     """Return the folded words that are capitalized inside a text. A title has no such words."""
-    bare = [token.lstrip(_PUNCTUATION) for token in text.split()]
+    bare = [_bare(token) for token in text.split()]
     is_title = not any(token[:1].islower() for token in bare if len(token) >= _MIN_LETTERS)
     return frozenset() if is_title else frozenset(fold(t) for t in bare[1:] if t[:1].isupper())
+
+
+def _bare(token: str) -> str:
+    """Return the word of a token such as `(Ada's)?`, or the token without punctuation."""
+    parts = _WORD.fullmatch(token)
+    return parts[2] if parts else token.strip(_PUNCTUATION)
 
 
 def _is_known(word: str, tools: Tools) -> bool:
