@@ -37,6 +37,7 @@ def told(
         ("Das Treffen ist am Montag.", "Das Treffen ist am Freitag.", "`montag` vs. `freitag`"),
         ("It needs Node 18.2 or later.", "It needs Node 20.0 or later.", "`18.2` vs. `20.0`"),
         ("The plan costs $9 a month.", "The plan costs $12 a month.", "`$9` vs. `$12`"),
+        ("It costs 1.000 euros.", "It costs 1.500 euros.", "`1.000 euro` vs. `1.500 euro`"),
         ("Members get 10 % off.", "Members get **15%** off.", "`10 %` vs. `15 %`"),
         ("We run three replicas.", "We run five replicas.", "`3` vs. `5`"),
         ("- Role: engineer\n- Desk: 12", "- Role: engineer\n- Desk: 14", "`12` vs. `14`"),
@@ -99,6 +100,8 @@ def test_equal_statements_with_another_value_or_a_negation_contradict(
         ("The file has 5 MB of text.", "The file has 5 GB of text."),
         ("It takes 60 minutes of time.", "It takes 1 hour of time."),
         ("Il pacco è di 1,5 kg.", "Il pacco è di 1.5 kg."),
+        ("The machine is 1.000 euros.", "The machine is 1,000 euros."),
+        ("The grant is $1.250.000 for it.", "The grant is $1250000 for it."),
         ("It is at https://a.example/v1/x for all.", "It is at https://a.example/v2/x for all."),
         (
             "See [it](obsidian://open?file=00%20a%20b).",

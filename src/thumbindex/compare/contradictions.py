@@ -52,6 +52,8 @@ _POSITION = re.compile(r"\A\W*(?:[^\W\d]+ )?\d+(?:\.\d+)*\s*[.:)\]-](?:\s+|\Z)")
 """The position of a statement in a series: `Step 2: `."""
 
 _ORDINAL = re.compile(r"\d+ ?(?:st|nd|rd|th)")
+_THOUSANDS = re.compile(r"[.,](?=\d{3}\b)")
+"""What may separate thousands: some languages write `1.000`."""
 
 _IS_STATEMENT = re.compile(r"[.!。！][\"')\]]*\Z|\A[^\W\d][^:]{0,30}: *[^\s:]")
 """The end of a sentence, or the start of a line with a label: `Desk: 12`."""
@@ -93,7 +95,7 @@ def contradiction(first: Chunk, second: Chunk) -> str:
         ((one,), (other,))
         for form, mine in values.items()
         for one, other in zip(mine, other_values.get(form, mine), strict=True)
-        if one != other
+        if _THOUSANDS.sub("", one) != _THOUSANDS.sub("", other)
     ]
     denials, other_denials = (
         _claims((each.content, each.negations) for each in side) for side in sides
