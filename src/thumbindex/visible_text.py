@@ -187,18 +187,24 @@ _BLOCK_ELEMENT = (
     "|section|source|span|summary|svg|table|tbody|td|th|thead|tr|ul|video)"
 )
 _IMAGE_FILE = r"\.(?i:png|jpe?g|gif|svg|webp|avif|bmp|mp[34]|m4a|wav|webm|ogg|mov|pdf)"
-_UNSEEN = (  # pattern; its groups are seen, the rest is not
+_UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(rf"!\[[^\]\[]*\]\(\s*+{LINK_DESTINATION}\s*+\)(?:\{{[^{{}}\n]*\}})?"),
     re.compile(rf"!\[\[[^\]\[|\n]*{_IMAGE_FILE}[^\]\[\n]*\]\]"),
-    re.compile(r"^ {0,3}\[(?!\^)[^\]\[\n]+\]:[ \t]*+\S[^\n]*", re.M),  # a definition of a link
+    re.compile(  # a definition of a link
+        r"^ {0,3}\[(?!\^)[^\]\[\n]+\]:[ \t]*+(?:<[^<>\n]*>|(?=\S*?(?:[/#:]|\.\w))\S++)"
+        r"(?:[ \t]++(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*+$",
+        re.M,
+    ),
     re.compile(rf"\[([^\]\[]*)\]\(\s*+{LINK_DESTINATION}\s*+\)"),
     re.compile(r"!?\[\[[^\]\[|\n]*\|([^\]\[\n]*)\]\]"),
     re.compile(r"!?\[\[([^\]\[|\n]*)\]\]"),
-    re.compile(r"!?\[([^\]\[]+)\]\[[^\]\[]*\]"),
+    re.compile(r"(?<!\w)!?\[(?!\^)([^\]\[]+)\]\[(?!\^)[^\]\[]*\]"),
     re.compile(r"<([A-Za-z][\w+.-]{1,31}:[^\s<>]*+|[\w.+-]++@[\w.-]++)>"),
     re.compile(rf"</?(?i:{_INLINE_ELEMENT}|{_BLOCK_ELEMENT})(?=[\s/>])[^<>]{{0,300}}>"),
     re.compile(r"\{\{[<%][^{}]{0,300}[%>]\}\}"),  # a shortcode
-    re.compile(r"(?:\*\*|__|==)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))"),
+    re.compile(r"\*\*(?=[^\s*])([^*\n]++)(?<=\S)\*\*"),
+    re.compile(r"(?<!\w)__(?=[^\s_])([^_\n]++)(?<=\S)__(?!\w)"),
+    re.compile(r"==(?=[^\s=])([^=\n]++)(?<=\S)=="),
 )
 
 
@@ -224,7 +230,12 @@ def hidden_markup(markdown: str) -> Sequence[Markup]:
         shown = match[1] if match.lastindex else ""
         return f"{_OPAQUE * (start - match.start())}{shown}{_OPAQUE * (match.end() - stop)}"
 
-    text = _CODE_BLOCK.sub(lambda block: "\n" + _OPAQUE * (len(block[0]) - 1), f"\n{markdown}")[1:]
+    def opaque_block(match: re.Match[str]) -> str:
+        # a fence without a partner often ends a block whose beginning was cut off
+        is_block = match["closing"] or match["info"] or match.start() == 0
+        return "\n" + _OPAQUE * (len(match[0]) - 1) if is_block else match[0]
+
+    text = _CODE_BLOCK.sub(opaque_block, f"\n{markdown}")[1:]
     text = _CODE_SPAN_OR_ESCAPE.sub(opaque, text)
     for pattern in _UNSEEN:
         text = pattern.sub(hide, text)

@@ -114,6 +114,32 @@ def test_links_are_shown_as_their_text_and_images_not_at_all() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("[Alice]: we decided\n[12:30]: Bob agreed", "[Alice]: we decided\n[12:30]: Bob agreed"),
+        ("![Diagram of the billing](x.png)", "![Diagram of the billing](x.png)"),
+        ("f(**kwargs), __dirname, a[0][1] and [^1][^2]",) * 2,
+        ("```npm install thumb```\nThe next line.",) * 2,
+        ("- ```js\n  let a = [b](c);\n  ```\n- The [next](x) item.",) * 1
+        + ("- ```js\n  let a = [b](c);\n  ```\n- The next item.",),
+        ("end of code\n```\nThe [text](x) below.", "end of code\n```\nThe text below."),
+        ("", ""),
+        ("```\nwithout end [a](b)", "```\nwithout end [a](b)"),
+    ],
+)
+def test_what_only_looks_like_unseen_markup_is_shown(written: str, shown: str) -> None:
+    assert all_lines(passage(written)).text == shown
+
+
+def test_only_headings_of_the_heading_path_are_left_out() -> None:
+    todo = replace(
+        passage("## Plans\n\n## Buy a catamaran\n## Learn guitar\n\nLessons.", "catamaran"),
+        heading_path=("A", "Plans", "Learn guitar"),
+    )
+    assert within(200, todo).text == "## Buy a catamaran\n## Learn guitar\n\nLessons."
+
+
 def test_overlong_line_is_cut_around_most_query_words() -> None:
     line = f"Salt and more {'something else is said here ' * 40} salt with pepper, " + "x" * 500
     lines = within(60, passage(f"# A\n{line}", "salt", "pepper"))

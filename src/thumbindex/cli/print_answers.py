@@ -30,7 +30,6 @@ from thumbindex.present.excerpts import (
     all_lines,
     answer_line,
     choose_lines,
-    goes_on,
     is_decoration,
     share_of_room,
 )
@@ -226,15 +225,14 @@ def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
 
 def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
     """Wrap lines into rows. The lines of a paragraph are joined if they are long."""
-    blocks, before = list[Text](), ""
-    is_code = sum(map(_is_fence, shown.passage.text[: shown.start].split("\n"))) % 2 == 1
-    for line in map(_line_text, shown.lines):
-        if blocks and not is_code and goes_on(before, line.plain):
-            blocks[-1] = blocks[-1] + Text(" ") + line[len(line.plain) - len(line.plain.lstrip()) :]
+    blocks, goes_on = list[Text](), False
+    for line in shown.lines:
+        text = _line_text(line)
+        if goes_on:
+            blocks[-1] = blocks[-1] + Text(" ") + text[len(text.plain) - len(text.plain.lstrip()) :]
         else:
-            blocks.append(line)
-        is_code ^= _is_fence(line.plain)
-        before = line.plain
+            blocks.append(text)
+        goes_on = line.goes_on
     rows = [
         row
         for block in blocks
@@ -244,10 +242,6 @@ def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
     for row in rows:
         row.rstrip()
     return rows
-
-
-def _is_fence(line: str) -> bool:
-    return line.lstrip().startswith(("```", "~~~"))
 
 
 def _line_text(line: Line) -> Text:

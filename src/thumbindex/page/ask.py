@@ -265,8 +265,9 @@ def _card(
     shown: ShownLines, visit: Visit, grades: Mapping[tuple[str, str, str], int]
 ) -> Mapping[str, Any]:
     passage = shown.passage
-    before = ShownLines(passage, 0, max(0, shown.start - 1))
-    after = ShownLines(passage, min(shown.stop + 1, len(passage.text)), len(passage.text))
+    text = passage.text
+    before = ShownLines(passage, 0, shown.start - (text[: shown.start].endswith("\n")))
+    after = ShownLines(passage, shown.stop + (text[shown.stop :][:1] == "\n"), len(text))
     root = dict(visit.library.folders)[passage.folder]
     span = (passage.match_start_line, passage.match_end_line)
     file = root / passage.path
@@ -278,7 +279,7 @@ def _card(
         "headings": passage.heading_path[1:],
         "before": before.lines if shown.start else (),
         "lines": shown.lines,
-        "after": after.lines if shown.stop < len(passage.text) else (),
+        "after": after.lines if shown.stop < len(text) else (),
         "range": line_range(*span),
         "flags": passage_flag_lines(passage),
         "facts": passage_metadata(passage),

@@ -8,10 +8,12 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 from thumbindex.model import Passage
+from thumbindex.text import name_key
 from thumbindex.visible_text import Markup, hidden_markup
 
 MarkedText = tuple[str, bool]
@@ -26,16 +28,16 @@ _MATCHES_TRIED = 100
 """In an overlong sentence, only this many matches are considered when choosing its part."""
 
 _CONTEXT_SHARE = 2
-"""Lines above the answer are shown if they and the answer take at most half of the room."""
+"""What introduces the answer is shown if both take at most half of the room: 1 / 2."""
 
 _MATCH_FACTOR = 2
 """Factor for the query's words in the chunk that was found."""
 
 _WORD_START = 5
-"""Words count as one if this many letters at their beginning are equal: sync, synced."""
+"""Words count as one if this many letters at their beginning are equal: deploy, deployed."""
 
-_FOLLOWING_FACTOR = 0.5
-"""Factor for the query's words in the units behind the first one of an excerpt."""
+_REACH, _REACH_FACTOR = 800, 0.5
+"""The query's words in the units behind one also count, up to so many characters, but half."""
 
 _WRAPPED_WIDTHS = range(60, 121)
 """A line of prose with so many characters may go on in the next line.
@@ -43,13 +45,14 @@ _WRAPPED_WIDTHS = range(60, 121)
 A shorter line is complete, and a longer one is a paragraph of its own.
 """
 
+_CACHED_TEXTS = 64
+
 _MIN_SENTENCE = 30
 """A sentence with fewer characters is shown together with the next one."""
 
-_DECORATION = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
-_FENCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?(`{3,}|~{3,})")
+_DECORATION = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3,}[^`]*|~{3}.*)")
+_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(`{3,}+(?=[^`]*$)|~{3,}+)([^`]*)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_HEADINGS = re.compile(r"(?:[ \t]*+\n| {0,3}#{1,6}(?:[ \t][^\n]*+)?(?:\n|$))*+")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _BLOCK_START = re.compile(
     rf"{_ITEM.pattern}|{_HEADING.pattern}|[ \t>]*(?:[|<!]|\[[^\]]*\]:|\{{[{{%])"
@@ -66,6 +69,7 @@ class Line:
 
     number: int | None  # in the note; None if comments were left out of the passage
     pieces: tuple[MarkedText, ...]
+    goes_on: bool = False  # the paragraph goes on in the next line
 
     @property
     def text(self) -> str:
@@ -105,7 +109,7 @@ class ShownLines:
     def is_whole(self) -> bool:
         """Return whether the whole passage is shown, except headings above it."""
         text = self.passage.text
-        return self.start <= _headings_end(text) and self.stop == len(text)
+        return self.start <= below_headings(self.passage).start and self.stop == len(text)
 
     @property
     def is_broken(self) -> bool:
@@ -125,19 +129,21 @@ class ShownLines:
         left out, but one between two others stays.
         """
         lines: list[Line] = []
-        written = self.passage.text[self.start : self.stop].split("\n")
-        shown = self._lines(hidden_markup(self.passage.text))
-        for line, source in zip(shown, written, strict=True):
+        written = self.source_lines
+        for line, source in zip(
+            self._lines(hidden_markup(self.passage.text)), written, strict=True
+        ):
             if line.text.strip():
                 lines.append(line)
-            elif lines and lines[-1].text and not source.strip():
+            elif lines and lines[-1].text and not source.text.strip():
                 lines.append(replace(line, pieces=()))
         if lines and not lines[-1].text:
             lines.pop()
-        if lines and self._begins_inside:
-            lines[0] = Line(lines[0].number, ((ELLIPSIS, False), *lines[0].pieces))
-        if lines and self._ends_inside:
-            lines[-1] = Line(lines[-1].number, (*lines[-1].pieces, (ELLIPSIS, False)))
+        lines = lines or list(written)
+        if self._begins_inside:
+            lines[0] = replace(lines[0], pieces=((ELLIPSIS, False), *lines[0].pieces))
+        if self._ends_inside:
+            lines[-1] = replace(lines[-1], pieces=(*lines[-1].pieces, (ELLIPSIS, False)))
         return tuple(lines)
 
     @property
@@ -146,12 +152,15 @@ class ShownLines:
         return tuple(self._lines(()))
 
     def _lines(self, hidden: Sequence[Markup]) -> Iterator[Line]:
+        text, start = self.passage.text, self.start
         first = self.passage.start_line + self.first if is_complete(self.passage) else None
-        start = self.start
-        for number, line in enumerate(self.passage.text[self.start : self.stop].split("\n")):
-            pieces = _visible_pieces(self.passage, hidden, start, start + len(line))
-            yield Line(None if first is None else first + number, pieces)
-            start += len(line) + 1
+        ends = [line[2] for block in _blocks(text) for line in block[:-1] if line[0] != "code"]
+        for number, line in enumerate(text[start : self.stop].split("\n")):
+            stop = start + len(line)
+            pieces = _visible_pieces(self.passage, hidden, start, stop)
+            goes_on = ends[bisect_left(ends, stop) :][:1] == [stop]
+            yield Line(None if first is None else first + number, pieces, goes_on)
+            start = stop + 1
 
     @property
     def words(self) -> frozenset[str]:
@@ -179,15 +188,15 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     """Return the lines that answer, and as many of the following lines as fit.
 
     If the whole passage fits, it is returned without the headings above it. Otherwise, the result
-    begins at the best sentence, list item or row, or at the line that introduces it. It ends with a
-    sentence, item or row, at the latest before the next heading.
+    begins at the best sentence, list item or row, or at the line that introduces it, and ends with
+    a sentence, item or row. It goes beyond the next heading only if there is much room, and begins
+    earlier if nothing is left below.
     """
     whole = below_headings(passage)
-    whole_size = size(whole)
-    if whole_size <= room:
+    if size(whole) <= room:
         return whole
     units = _units(passage.text)
-    best = _best_unit(passage, units, len(passage.text) * room // whole_size)
+    best = _best_unit(passage, units)
 
     def shown(first: int, last: int) -> ShownLines:
         return ShownLines(passage, units[first].start, units[last].stop)
@@ -196,16 +205,18 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
         return _part_of_unit(passage, units[best], lambda part: size(part) <= room)
     headings = [n for n, unit in enumerate(units) if unit.kind == "heading" and n != best]
     top = max((n + 1 for n in headings if n < best), default=0)
-    end = min((n for n in headings if n > best), default=len(units)) - 1
     first = best
     for n in _introductions(units, top, best):
         if _CONTEXT_SHARE * size(shown(n, best)) <= room:
             first = n
+    ends = [*(n - 1 for n in headings if n > best), len(units) - 1]
+    # the text below the next heading is shown, too, if there is much room
+    end = next((n for n in ends if _CONTEXT_SHARE * size(shown(first, n)) > room), ends[-1])
     last = best + _largest_fitting(end - best, lambda n: size(shown(first, best + n)) <= room)
     if last == end:  # nothing is left below
-        share = room // _CONTEXT_SHARE
-        first -= _largest_fitting(first - top, lambda n: size(shown(first - n, last)) <= share)
-        while first < best and units[first].kind == "decoration":
+        indent, begin = units[first].indent, first
+        first -= _largest_fitting(first - top, lambda n: size(shown(begin - n, last)) <= room)
+        while first < begin and (units[first].kind == "decoration" or units[first].indent > indent):
             first += 1
     while last > best and _needs_more(units, last):
         last -= 1
@@ -251,15 +262,20 @@ def _begin_next(
 ) -> ShownLines:
     """Add as many words of the next unit with text as fit."""
     following = next((unit for unit in below if unit.kind != "decoration"), None)
-    if following is None:
+    if following is None or following.kind == "heading":
         return chosen
+    text = chosen.passage.text
 
-    def with_part(length: int) -> ShownLines:
-        return ShownLines(chosen.passage, chosen.start, following.start + length)
+    def until(stop: int) -> ShownLines:
+        return replace(chosen, stop=stop)
 
-    length = _largest_fitting(following.stop - following.start, lambda n: fits(with_part(n)))
-    words = chosen.passage.text.rfind(" ", following.start, following.start + length)
-    return with_part(words - following.start) if words > 0 else chosen
+    length = _largest_fitting(
+        following.stop - following.start, lambda n: fits(until(following.start + n))
+    )
+    stop = following.start + length
+    if stop < following.stop:
+        stop = text.rfind(" ", following.start, stop)
+    return until(stop) if text[following.start : max(0, stop)].strip(" \t>*+-") else chosen
 
 
 def share_of_room(room: int, behind: int, least: int, is_sure: bool = False) -> int:
@@ -278,20 +294,20 @@ def all_lines(passage: Passage) -> ShownLines:
 
 
 def below_headings(passage: Passage) -> ShownLines:
-    """Return the whole passage without the headings above it, which its heading path names."""
-    return ShownLines(passage, _headings_end(passage.text), len(passage.text))
-
-
-def _headings_end(text: str) -> int:
-    """Return where the headings at the beginning of a text end; 0 if there is nothing else."""
-    headings = _HEADINGS.match(text)
-    return headings.end() if headings and headings.end() < len(text) else 0
+    """Return the whole passage without the headings above it that its heading path names."""
+    names, start = set(map(name_key, passage.heading_path)), 0
+    for line in passage.text.split("\n"):
+        is_named = _HEADING.match(line) and name_key(line.strip(" \t#")) in names
+        if line.strip() and not is_named:
+            return ShownLines(passage, start, len(passage.text))
+        start += len(line) + 1
+    return all_lines(passage)
 
 
 def answer_line(shown: ShownLines) -> int:
     """Return the line number, in the note, where the best shown sentence, item or row begins."""
     units = _units(shown.passage.text)
-    best = units[_best_unit(shown.passage, units, shown.stop - shown.start)].start
+    best = units[_best_unit(shown.passage, units)].start
     is_shown = shown.start <= best < shown.stop
     return replace(shown, start=best).start_line if is_shown else shown.start_line
 
@@ -333,19 +349,6 @@ def _matched_span(passage: Passage) -> tuple[int, int]:
     return starts[matched.start], [*starts, len(passage.text) + 1][matched.stop]
 
 
-def goes_on(line: str, following: str) -> bool:
-    """Return whether a paragraph goes on from one line to the next.
-
-    A short line does not: in notes, its line break is meant. Nor does a long one.
-    """
-    return (
-        len(line) in _WRAPPED_WIDTHS
-        and not _BLOCK_END.match(line)
-        and not _BLOCK_START.match(following)
-        and not is_decoration(following)
-    )
-
-
 # ------------------------------------------------------------------ sentences, items and rows
 
 _Kind = Literal["text", "item", "code", "heading", "decoration"]
@@ -385,37 +388,61 @@ def _units(text: str) -> list[_Unit]:
     return units
 
 
-def _blocks(text: str) -> Iterator[list[tuple[_Kind, int, int]]]:
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _blocks(text: str) -> Sequence[tuple[tuple[_Kind, int, int], ...]]:
+    return tuple(_iterate_blocks(text))
+
+
+def _iterate_blocks(text: str) -> Iterator[tuple[tuple[_Kind, int, int], ...]]:
     """Yield the lines of each block, as kind, start and stop.
 
     A block is a paragraph, an item, a row, a heading, or a code block with its fences.
     """
     block: list[tuple[_Kind, int, int]] = []
+    lines = text.split("\n")
+    marks = [_FENCE.match(line) if "`" in line or "~" in line else None for line in lines]
+    closing = max((n for n, mark in enumerate(marks) if mark and not mark[2].strip()), default=-1)
     fence, above, start = "", "", 0
-    for line in text.split("\n"):
-        mark, in_code = _FENCE.match(line), bool(fence)
+    for n, (line, mark) in enumerate(zip(lines, marks, strict=True)):
         kind: _Kind = "text"
+        in_code = bool(fence)
         if in_code:
             kind = "code"
-            if mark and mark[1].startswith(fence) and not line.strip(" \t>`~"):
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
                 kind, fence = "decoration", ""
+        elif mark:
+            # a fence without a partner ends a block whose beginning was cut off
+            kind, fence = "decoration", mark[1] if mark[2].strip() or n < closing else ""
         elif is_decoration(line):
-            kind, fence = "decoration", mark[1] if mark else ""
+            kind = "decoration"
         elif _HEADING.match(line):
             kind = "heading"
         elif _ITEM.match(line):
             kind = "item"
         is_prose = kind == "text" and bool(block) and block[-1][0] in ("text", "item")
-        if block and not in_code and not (is_prose and goes_on(above, line)):
-            yield block
+        if block and not in_code and not (is_prose and _goes_on(above, line)):
+            yield tuple(block)
             block = []
         block.append((kind, start, start + len(line)))
         above, start = line, start + len(line) + 1
-    yield block
+    yield tuple(block)
 
 
-def _best_unit(passage: Passage, units: Sequence[_Unit], reach: int) -> int:
-    """Return the index of the unit where an excerpt of `reach` characters should begin.
+def _goes_on(line: str, following: str) -> bool:
+    """Return whether a paragraph goes on from one line to the next.
+
+    A short line does not: in notes, its line break is meant. Nor does a long one.
+    """
+    return (
+        len(line) in _WRAPPED_WIDTHS
+        and not _BLOCK_END.match(line)
+        and not _BLOCK_START.match(following)
+        and not is_decoration(following)
+    )
+
+
+def _best_unit(passage: Passage, units: Sequence[_Unit]) -> int:
+    """Return the index of the unit where an excerpt should begin.
 
     The unit has most of the query's words, and the units behind it as many of the others as
     possible. A word counts more if fewer units have it, and in the chunk that was found. If no unit
@@ -431,10 +458,10 @@ def _best_unit(passage: Passage, units: Sequence[_Unit], reach: int) -> int:
     matched_start, matched_stop = _matched_span(passage)
 
     def weight(n: int) -> tuple[float, bool]:
-        behind = words[n + 1 : bisect_left(starts, units[n].start + reach)]
+        behind = words[n + 1 : bisect_left(starts, units[n].start + _REACH)]
         others = set[str]().union(*behind) - words[n]
         total = sum(map(weights.__getitem__, sorted(words[n])))
-        total += _FOLLOWING_FACTOR * sum(map(weights.__getitem__, sorted(others)))
+        total += _REACH_FACTOR * sum(map(weights.__getitem__, sorted(others)))
         is_matched = units[n].start < matched_stop and matched_start < units[n].stop
         return (_MATCH_FACTOR if is_matched else 1) * total, is_matched
 
