@@ -46,7 +46,7 @@ from thumbindex.query.expansion import corrected_query
 from thumbindex.query.operators import unmet_filters
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import tokens
+from thumbindex.query.understand import parse_terms, tokens
 from thumbindex.settings import Config
 from thumbindex.text import fold, has_cjk, words
 
@@ -260,22 +260,23 @@ class PrivacyFilter:
             for rank, passage in enumerate(visible, 1)
         )
         removed = len(answer.passages) - len(passages)
+        is_found = self._search.found and (bool(passages) or not removed)
+        has_visible_terms = self._has_visible_terms()
         answer = replace(
             answer,
             corrected=corrected_query(self._search, passages),
             passages=passages,
             unmet=self._unmet(answer.unmet),
-            missing=() if self._search.found else self._missing_words(),
+            missing=() if is_found else self._missing_words(has_visible_terms),
             listed=None if answer.listed is None else answer.listed - removed,
             weaker=sum((weak.folder, weak.path) not in hidden for weak in self._search.weaker),
         )
-        if hidden or not self._has_visible_terms():
+        if hidden or not has_visible_terms:
             # the trace and explanations contain paths and terms
             answer = replace(
                 answer,
                 corrected=None,
                 terms=(),
-                missing=(),
                 trace=tuple(replace(step, dropped=()) for step in answer.trace),
                 passages=tuple(replace(passage, explanation=None) for passage in passages),
             )
@@ -287,6 +288,7 @@ class PrivacyFilter:
             confidence=0.0,
             confidence_level="low",
             listed=None if answer.listed is None else 0,
+            weaker=0,
         )
 
     def filter_why_report(self, report: WhyReport) -> WhyReport:
@@ -349,10 +351,13 @@ class PrivacyFilter:
         )
         return all(self._has_visible_note(chunks) for chunks in selections if chunks)
 
-    def _missing_words(self) -> tuple[str, ...]:
+    def _missing_words(self, has_visible_terms: bool) -> tuple[str, ...]:
         """Return the content words of the query, as typed, that no visible note has."""
-        keyword = self._tools.snapshot.keyword
-        typed = {fold(token): token for token in tokens(self._search.text)}
+        keyword, text, terms = self._tools.snapshot.keyword, self._search.text, self._search.terms
+        if not has_visible_terms:  # corrections and added terms may come from a hidden note
+            text = self._search.query.text
+            terms, _ = parse_terms(text, self._tools)
+        typed = {fold(token): token for token in tokens(text)}
 
         def is_missing(term: Term) -> bool:
             return not any(
@@ -365,7 +370,7 @@ class PrivacyFilter:
 
         return tuple(
             typed.get(term.text, term.text)
-            for term in self._search.terms
+            for term in terms
             if not (term.phrase or has_cjk(term.text) or term.text in FUNCTION_WORDS)
             and is_missing(term)
         )
