@@ -405,7 +405,7 @@ class MemoryKeywordIndex:
 class NoDuplicates(Duplicates):
     """The Duplicates of an index that has none."""
 
-    def repeats(self) -> None:
+    def repeats(self, within: Selection | None = None) -> None:
         """Return None: no chunk repeats another."""
 
     def shared(self) -> None:

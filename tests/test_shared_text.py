@@ -61,3 +61,20 @@ def test_note_with_only_shared_text_is_found(tmp_path) -> None:
     with vault(tmp_path, stub=footer("stub")) as library:
         answer = library.query("sync this note", limit=20)
     assert "stub.md" in {passage.path for passage in answer.passages}
+
+
+def test_shared_text_is_found_in_each_note_that_a_filter_leaves(tmp_path) -> None:
+    with vault(tmp_path) as library:
+        for filters in ({"path": ["pears.md"]}, {"path": ["p*.md"]}):
+            answer = library.query("edit or copy it", **filters)
+            assert [passage.path for passage in answer.passages] == ["pears.md"]
+        assert library.query("edit or copy it path:pears.md").passages[0].path == "pears.md"
+
+
+def test_shared_text_is_found_if_its_first_note_became_private(tmp_path) -> None:
+    with vault(tmp_path) as library:
+        first = Path(library.folders[0][1]) / "apples.md"
+        first.write_text(f"---\nprivate: true\n---\n{first.read_text()}")
+        library.index(words_only=True)
+        answer = library.query("edit or copy it")
+    assert "edit it" in answer.passages[0].match

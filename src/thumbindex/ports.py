@@ -338,10 +338,11 @@ Salience = npt.NDArray[np.float64]
 class Duplicates(Protocol):
     """The duplicate chunks that indexing found, and the user's decisions about them."""
 
-    def repeats(self) -> Selection | None:
+    def repeats(self, within: Selection | None = None) -> Selection | None:
         """Return the chunks that are not searched, because they repeat another one; None if none.
 
-        They repeat a chunk of their document, or the first of the chunks in `shared` with its text.
+        They repeat a chunk of their document, or the first chunk in `shared` and `within` with
+        their text.
         """
 
     def shared(self) -> Selection | None:

@@ -49,7 +49,9 @@ class FakeDuplicates(NoDuplicates):
             verdicts or {},
         )
 
-    def repeats(self) -> Selection | None:  # type: ignore[override]
+    def repeats(  # type: ignore[override]
+        self, within: Selection | None = None
+    ) -> Selection | None:
         return self._repeated or None
 
     def shared(self) -> Selection | None:  # type: ignore[override]

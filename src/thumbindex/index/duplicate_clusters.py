@@ -17,7 +17,7 @@ from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicate_tables import MIN_SHARING
 from thumbindex.index.store import Store
 from thumbindex.model import ChunkId, Decision, Verdict
-from thumbindex.ports import Duplicates, IntArray, Salience, Selection
+from thumbindex.ports import Duplicates, IntArray, Mask, Salience, Selection
 
 _LOG = logging.getLogger(__name__)
 
@@ -171,22 +171,29 @@ class StoreDuplicates(Duplicates):
                 start, *remaining = of_first
                 yield from ((start, n) for n in (*remaining, *of_second) if n != start)
 
-    def repeats(self) -> Selection | None:
-        return self._repeated
+    def repeats(self, within: Selection | None = None) -> Selection | None:
+        return self._all_repeats if within is None else self._repeats_in(within)
 
     def shared(self) -> Selection | None:
-        return self._shared[0]
+        chunks, _, _ = self._shared
+        return self.catalog.only(chunks.tolist()) if len(chunks) else None
 
     @cached_property
-    def _repeated(self) -> Selection | None:
-        repeats = [*self._repeats[:, 0].tolist(), *self._shared[1]]
+    def _all_repeats(self) -> Selection | None:
+        return self._repeats_in(self.catalog.everything())
+
+    def _repeats_in(self, within: Selection) -> Selection | None:
+        selected = within.among(self._shared[0].tolist())
+        chunks, texts, is_copy = (column[selected] for column in self._shared)
+        is_copy[np.unique(texts, return_index=True)[1]] = False
+        repeats = [*self._repeats[:, 0].tolist(), *chunks[is_copy].tolist()]
         return self.catalog.only(repeats) if repeats else None
 
     @cached_property
-    def _shared(self) -> tuple[Selection | None, Sequence[int]]:
-        """The chunks whose words many documents have, and those of them that are not searched.
+    def _shared(self) -> tuple[IntArray, IntArray, Mask]:
+        """The chunks whose words many documents have, their texts, and whether each is a copy.
 
-        The first chunk with each text is searched, and so are documents that have no other text.
+        A document that has no other text holds no copy: it is searched.
         """
         at = self.catalog.chunks_of_rows(self.records.shared[:, 0])
         valid = (at >= 0) & ~np.isin(at, self._repeats[:, 0])
@@ -195,12 +202,9 @@ class StoreDuplicates(Duplicates):
         documents, sizes = self.catalog.document_ids[chunks], self.catalog.sizes
         counts = np.bincount(np.unique(np.stack([texts, documents], axis=1), axis=0)[:, 0])
         is_shared = (counts >= max(MIN_SHARING, math.sqrt(len(sizes))))[texts]
-        if not is_shared.any():
-            return None, ()
         others = sizes - np.bincount(documents[is_shared], minlength=len(sizes))
-        is_copy = is_shared & (others[documents] > 0)
-        is_copy[np.unique(texts, return_index=True)[1]] = False
-        return self.catalog.only(chunks[is_shared].tolist()), chunks[is_copy].tolist()
+        is_copy = others[documents] > 0
+        return chunks[is_shared], texts[is_shared], is_copy[is_shared]
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         return self._salience[np.array(chunks, dtype=np.int64)]

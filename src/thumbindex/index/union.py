@@ -321,8 +321,9 @@ class UnionDuplicates(Duplicates):
     def __init__(self, parts: Sequence[Duplicates], catalog: UnionCatalog) -> None:
         self._parts, self._catalog = parts, catalog
 
-    def repeats(self) -> Selection | None:
-        return self._joined([part.repeats() for part in self._parts])
+    def repeats(self, within: Selection | None = None) -> Selection | None:
+        pieces = zip(self._parts, self._catalog.pieces(within), strict=True)
+        return self._joined([part.repeats(piece) for part, piece in pieces])
 
     def shared(self) -> Selection | None:
         return self._joined([part.shared() for part in self._parts])

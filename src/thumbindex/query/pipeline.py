@@ -153,11 +153,11 @@ def start_search(query: Query, tools: Tools) -> Search:
 
 
 def _without_repeats(searchable: Selection | None, snapshot: Snapshot) -> Selection | None:
-    """Exclude chunks that repeat another chunk of their document.
+    """Exclude chunks that repeat another searchable chunk.
 
     None means that all chunks are searchable.
     """
-    repeated = snapshot.duplicates.repeats()
+    repeated = snapshot.duplicates.repeats(searchable)
     if repeated is None:
         return searchable
     return (snapshot.catalog.everything() if searchable is None else searchable) - repeated
