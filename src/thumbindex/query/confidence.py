@@ -52,8 +52,8 @@ contain words that the section lacks.
 """
 
 _FUNCTION_WORD_LETTERS = frozenset("".join(sorted(word)) for word in STOP_WORDS)
-"""Function words with their letters in order. An unknown word of the same letters is a typo: `hwo`,
-`teh`. The stage `correct` does not correct such short words.
+"""Function words with their letters in order. An unknown word of the same letters counts as a typo:
+`hwo`, `teh`. Without a model, so does a real word that no note has: `form` for `from`.
 """
 
 _DOCUMENTS_SCORED = 5
