@@ -517,7 +517,7 @@ class ServeSettings:
     """The MCP server."""
 
     max_tokens: int = setting(
-        1500,
+        1400,
         "maximum tokens of an answer's text and structured content together, counted with the "
         "tokenizer of all-MiniLM-L6-v2",
         minimum=MIN_BUDGET_TOKENS,

@@ -16,7 +16,7 @@ STOP_WORDS = frozenset(
     "a an the of to in on for and or is are be was were it its this that these those with as by at "
     "from how do does can i my me we you"
     " your what which when why where who if not no there has have had will would should could into "
-    "about than then so but any all".split()
+    "about than then so but any all did been may might must much many most us our they them".split()
 )
 """English function words. In a query with other words, they are ignored unless quoted."""
 

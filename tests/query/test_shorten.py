@@ -107,7 +107,7 @@ def test_weaker_passages_are_counted_and_come_with_a_limit(library: Library) -> 
     assert answer.weaker > 0 == whole.weaker
     assert len(answer.passages) + answer.weaker == len(whole.passages)
     assert answer_payload(answer)["weaker"] == reply.structured["weaker"] == answer.weaker
-    assert re.search(r"\n\n\d weaker ones?: `limit` \d\n", reply.text)
+    assert re.search(r"\n\n\d weaker ones?: `limit` \d", reply.text)
 
 
 def test_first_sentence_names_the_folder_of_the_best_passage(library: Library) -> None:

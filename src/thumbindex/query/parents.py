@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from thumbindex.compare.differences import text_difference
 from thumbindex.model import (
     Candidate,
     ChunkId,
@@ -160,7 +161,11 @@ def _passage(
     )
     own_place = Place(document.folder, document.path, start, end)
     different = {n for n, _ in best.other_versions}
-    copies = [n for n in best.also_in if n not in different]
+    copies = [
+        n
+        for n, copy in catalog.chunks(best.also_in).items()
+        if n not in different and text_difference(best.chunk.text, copy.text) is None
+    ]
     others = tuple(
         place
         for place in dict.fromkeys(chunk_places(copies, catalog))
