@@ -58,7 +58,7 @@ async def test_tool_verifies_a_draft_with_its_own_citations(
     wrong = "the older note wins"
     draft = (
         f'It is so: "the newer note wins" ({passage["citation"]}). But “when two devices edit the '
-        f"same note, {wrong}” ({passage['address']})."
+        f"same note, {wrong}” ({passage['citation']})."
     )
     text, verified = await call(server, draft)
     assert [citation["state"] for citation in verified["citations"]] == ["there", "changed"]
