@@ -198,3 +198,10 @@ def test_output_formats_exclude_each_other(ask: Ask) -> None:
 
 def test_location_is_the_match_if_comments_are_left_out(ask: Ask) -> None:
     assert re.search(r"1\. \S*.*hidden\.md:6\b", ask("albatross slept on the mast").stdout)
+
+
+def test_code_of_one_line_is_printed(tmp_path: Path, run_in: Ask) -> None:
+    text = "# Windows\n\nTo remove the walrus:\n\n```text\nwinget uninstall walrus\n```\n\nDone.\n"
+    write(tmp_path / "notes/windows.md", text)
+    printed = run_in(tmp_path / "notes", "query", "remove the walrus").stdout
+    assert "   To remove the walrus:\n   winget uninstall walrus\n   Done.\n" in printed

@@ -83,6 +83,13 @@ Behind it."""
         (CODE, ("port",), 80, '[server]\nport = 8080\nhost = "::"\n```\n\nBehind it.'),
         # the next heading is about something else
         ("# A\n\nThe salt.\n\n## B\n\nThe end.\n", ("salt",), 20, "The salt."),
+        # at the end, what stands above fills the room
+        (
+            "# A\n\n1. Make a branch.\n2. Switch to it.\n\nThe salt.",
+            ("salt",),
+            32,
+            "2. Switch to it.\n\nThe salt.",
+        ),
         # words in the chunk that was found, without any of the query
         (ROWS, (), 30, "- Row 1 of a long list."),
     ],

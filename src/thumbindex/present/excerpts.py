@@ -154,7 +154,12 @@ class ShownLines:
     def _lines(self, hidden: Sequence[Markup]) -> Iterator[Line]:
         text, start = self.passage.text, self.start
         first = self.passage.start_line + self.first if is_complete(self.passage) else None
-        ends = [line[2] for block in _blocks(text) for line in block[:-1] if line[0] != "code"]
+        ends = [
+            end
+            for block in _blocks(text)
+            for kind, _, end in block[:-1]
+            if kind in ("text", "item")
+        ]
         for number, line in enumerate(text[start : self.stop].split("\n")):
             stop = start + len(line)
             pieces = _visible_pieces(self.passage, hidden, start, stop)
@@ -214,9 +219,12 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     end = next((n for n in ends if _CONTEXT_SHARE * size(shown(first, n)) > room), ends[-1])
     last = best + _largest_fitting(end - best, lambda n: size(shown(first, best + n)) <= room)
     if last == end:  # nothing is left below
-        indent, begin = units[first].indent, first
-        first -= _largest_fitting(first - top, lambda n: size(shown(begin - n, last)) <= room)
-        while first < begin and (units[first].kind == "decoration" or units[first].indent > indent):
+        begin = first
+        first -= _largest_fitting(begin - top, lambda n: size(shown(begin - n, last)) <= room)
+        items = [unit.indent for unit in units[first : begin + 1] if unit.kind == "item"]
+        while first < begin and (
+            units[first].kind == "decoration" or units[first].indent > min(items, default=0)
+        ):
             first += 1
     while last > best and _needs_more(units, last):
         last -= 1
