@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -17,6 +18,12 @@ from typing import Any, BinaryIO, Self
 
 from thumbindex.errors import ThumbindexError
 from thumbindex.index.files import VECTORS_FOLDER
+
+
+def path_of(result: Mapping[str, Any]) -> str:
+    """Return the path in the citation of a result of the tool `query`."""
+    return re.split(r"#| \(line", result["citation"])[0]
+
 
 ANSWER_SECONDS = 60.0
 """Maximum wait for an answer."""

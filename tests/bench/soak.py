@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.expected import IGNORE_FILES, Expected, Note
 from dump import logical_dump
-from servers import SERVE, ServerProcess, await_start, children_of
+from servers import SERVE, ServerProcess, await_start, children_of, path_of
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.opening import OpenOptions, open_library
@@ -91,7 +91,7 @@ class Asker(threading.Thread):
             number, phase, started = (number + 1) % ANCHORS, self.phase, time.monotonic()
             try:
                 answer = self.servers[0].call("query", query=f'"anchorword{number}"', limit=3)
-                paths = [result["path"] for result in answer["results"]]
+                paths = [path_of(result) for result in answer["results"]]
                 if paths[:1] != [anchor(number)]:
                     self.errors.append(f"{anchor(number)} is not first: {paths}")
             except Exception as error:
@@ -302,7 +302,7 @@ class Soak:
         assert listed <= public, f"listed, but private or deleted: {sorted(listed - public)}"
         question = f"apples bees ladder {self.expected.words[-1]}"
         answer = self.random.choice(self.servers).call("query", query=question, limit=20)
-        results = {result["path"] for result in answer["results"]}
+        results = {path_of(result) for result in answer["results"]}
         assert results <= public, f"found, but private or deleted: {sorted(results - public)}"
 
     def settle(self, seconds: float = SETTLE_SECONDS) -> None:
@@ -334,7 +334,7 @@ class Soak:
         server = self.random.choice(self.servers)
         for word in dict.fromkeys(words):
             results = server.call("query", query=f'"{word}"')["results"]
-            actual = {result["path"] for result in results if word in result["text"]}
+            actual = {path_of(result) for result in results if word in result["text"]}
             expected = {path_of[word]} if word in path_of else set()
             assert actual == expected, f"{word} is found in {sorted(actual)}, not in {expected}"
         for path in self.expected.notes.keys() - visible.keys():

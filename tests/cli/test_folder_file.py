@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from notes import write
-from servers import ServerProcess
+from servers import ServerProcess, path_of
 from waiting import until
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ def answered(server: ServerProcess, expected: set[str], query: str = "apples") -
 
     def are_found() -> bool:
         results = server.call("query", query=query, limit=20, wait_fresh=1)["results"]
-        paths.update(result["path"] for result in results)
+        paths.update(path_of(result).rpartition(": ")[2] for result in results)
         return expected <= paths
 
     until(are_found, 60)

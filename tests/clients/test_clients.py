@@ -19,6 +19,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from mcp_types.version import LATEST_MODERN_VERSION as LATEST
 
 from folders import write_notes
+from servers import path_of
 from thumbindex.index.locks import hold_lock, publish_run
 from thumbindex.library import Library
 
@@ -161,7 +162,7 @@ def test_inspector_is_served(
     assert len(inspect("tools/list", "--strict")["tools"]) == 6
     asked = ("--tool-name", "query", "--tool-arg", "query=which note wins when two devices edit")
     answer = inspect("tools/call", *asked)
-    assert answer["structuredContent"]["results"][0]["path"] == "sync.md"
+    assert path_of(answer["structuredContent"]["results"][0]) == "sync.md"
     assert len(inspect("resources/list")["resources"]) == 3
     assert inspect("prompts/list")["prompts"][0]["name"] == "answer_from_notes"
 
@@ -196,5 +197,5 @@ async def test_python_sdk_is_served(
         document = (await client.read_resource("thumbindex://vault/sync.md")).contents[0]
         assert client.protocol_version == version
     jsonschema.validate(result.structured_content, listed["query"].output_schema)
-    assert result.structured_content["results"][0]["path"] == "sync.md"
+    assert path_of(result.structured_content["results"][0]) == "sync.md"
     assert document.text == NOTES["sync.md"].rstrip("\n")

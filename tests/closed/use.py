@@ -68,7 +68,8 @@ def first(answer: dict[str, object]) -> object:
     """Return the path of the first passage."""
     passages = answer["results"]
     assert isinstance(passages, list)
-    return passages[0]["path"]
+    passage = passages[0]
+    return passage.get("path") or servers.path_of(passage)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from notes import write
+from servers import path_of
 from thumbindex.background.host import LibraryHost
 from thumbindex.index.locks import publish_run
 from thumbindex.library import Library
@@ -39,10 +40,6 @@ async def call(server: Server, tool: str, **arguments: Any) -> tuple[str, dict[s
     assert not result.is_error, result.content[0].text
     jsonschema.validate(result.structured_content, OUTPUT[tool])
     return result.content[0].text, result.structured_content
-
-
-def path_of(result: dict[str, Any]) -> str:
-    return re.split(r"#| \(", result["citation"])[0]
 
 
 async def refused(server: Server, tool: str, **arguments: Any) -> str:
