@@ -48,6 +48,7 @@ LINK_DESTINATION = (
 """Pattern of the address and title of a link, which stand in parentheses."""
 
 _LINK = re.compile(rf"!?\[([^\]\[]*)\]\(\s*+{LINK_DESTINATION}\s*+\)")
+_AUTOLINK = re.compile(r"<([A-Za-z][\w+.-]{1,31}:[^\s<>]*+|[\w.+-]++@[\w.-]++)>")
 _EMPHASIS = ("**", "__", "~~", "==")
 _INLINE = (  # substrings of every match (tested first, for speed), pattern, replacement
     (
@@ -59,7 +60,7 @@ _INLINE = (  # substrings of every match (tested first, for speed), pattern, rep
     (("](",), _LINK, lambda m: m[1]),
     (("](",), _LINK, lambda m: m[1]),  # an image in the text of a link
     (("][",), re.compile(r"!?\[([^\]\[]+)\]\[[^\]\[]*\]"), lambda m: m[1]),
-    (("<",), re.compile(r"<([A-Za-z][\w+.-]{1,31}:[^\s<>]*+|[\w.+-]++@[\w.-]++)>"), lambda m: m[1]),
+    (("<",), _AUTOLINK, lambda m: m[1]),
     (("<",), _TAG, lambda m: "" if m["inside"] else " "),
     (_EMPHASIS, re.compile(r"(?:\*\*|__|~~|==)(?:(?<!\w..)(?=\S)|(?<=\S..)(?!\w))"), lambda m: ""),
     (
@@ -131,8 +132,7 @@ def _hide_literals(text: str, literals: list[str], as_written: bool = False) -> 
 
     def hide_block(match: re.Match[str]) -> str:
         block = match["block"]
-        # a fence without a partner often ends a block whose beginning was cut off
-        if not (match["closing"] or match["info"] or match.start() == 0):
+        if not _begins_block(match):
             return match[0] if as_written else block
         if ">" in match["prefix"]:
             block = _QUOTE_MARKS.sub("", block)
@@ -150,6 +150,14 @@ def _hide_literals(text: str, literals: list[str], as_written: bool = False) -> 
     if "```" in text or "~~~" in text:
         text = _CODE_BLOCK.sub(hide_block, f"\n{text}")
     return _CODE_SPAN_OR_ESCAPE.sub(hide_span, text)
+
+
+def _begins_block(fence: re.Match[str]) -> bool:
+    """Return whether a fence begins a code block.
+
+    A fence without a partner often ends a block whose beginning was cut off.
+    """
+    return bool(fence["closing"] or fence["info"] or fence.start() == 0)
 
 
 def _show_literals(text: str, literals: Sequence[str]) -> str:
@@ -199,7 +207,7 @@ _UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(r"!?\[\[[^\]\[|\n]*\|([^\]\[\n]*)\]\]"),
     re.compile(r"!?\[\[([^\]\[|\n]*)\]\]"),
     re.compile(r"(?<!\w)!?\[(?!\^)([^\]\[]+)\]\[(?!\^)[^\]\[]*\]"),
-    re.compile(r"<([A-Za-z][\w+.-]{1,31}:[^\s<>]*+|[\w.+-]++@[\w.-]++)>"),
+    _AUTOLINK,
     re.compile(rf"</?(?i:{_INLINE_ELEMENT}|{_BLOCK_ELEMENT})(?=[\s/>])[^<>]{{0,300}}>"),
     re.compile(r"\{\{[<%][^{}]{0,300}[%>]\}\}"),  # a shortcode
     re.compile(r"\*\*(?=[^\s*])([^*\n]++)(?<=\S)\*\*"),
@@ -231,9 +239,7 @@ def hidden_markup(markdown: str) -> Sequence[Markup]:
         return f"{_OPAQUE * (start - match.start())}{shown}{_OPAQUE * (match.end() - stop)}"
 
     def opaque_block(match: re.Match[str]) -> str:
-        # a fence without a partner often ends a block whose beginning was cut off
-        is_block = match["closing"] or match["info"] or match.start() == 0
-        return "\n" + _OPAQUE * (len(match[0]) - 1) if is_block else match[0]
+        return "\n" + _OPAQUE * (len(match[0]) - 1) if _begins_block(match) else match[0]
 
     text = _CODE_BLOCK.sub(opaque_block, f"\n{markdown}")[1:]
     text = _CODE_SPAN_OR_ESCAPE.sub(opaque, text)

@@ -29,9 +29,8 @@ from thumbindex.present.excerpts import (
     ShownLines,
     all_lines,
     answer_line,
-    choose_lines,
+    choose_all,
     is_decoration,
-    share_of_room,
 )
 from thumbindex.present.exit_codes import print_error
 from thumbindex.present.sentences import (
@@ -99,17 +98,18 @@ def print_answer(
         count = len(answer.passages)
         room -= _ROWS_AROUND + _LEAD_ROWS * count
         least = max(1, min(_LEAST_ROWS, room // max(1, count)))
-        for at, passage in enumerate(answer.passages, 1):
-            is_sure = at == 1 and answer.confidence_level == "high"
-            share = min(_MOST_ROWS, share_of_room(room, count - at, least, is_sure))
-            line, texts = snippet(passage, width, share)
-            room -= len(texts)
-            above, below = _surrounding_rows(passage, roots, width, line)
-            for row in (*above, *texts, *below):
+
+        def rows(shown: ShownLines) -> list[Text]:
+            return _rows(shown, console, width - len(_INDENT))
+
+        chosen = choose_all(answer, room, least, lambda shown: len(rows(shown)), _MOST_ROWS)
+        for at, shown in enumerate(chosen, 1):
+            above, below = _surrounding_rows(shown, roots, width)
+            for row in (*above, *(Text(_INDENT) + text for text in rows(shown)), *below):
                 console.print(row, soft_wrap=True, style="dim" if is_low else None)
             if least > 1 or at == count:
                 console.print()
-            _print_explanation(passage.explanation)
+            _print_explanation(shown.passage.explanation)
     if explain:
         print_trace(answer.trace)
     _print_footer(answer, has_model, full or explain, indexing)
@@ -177,11 +177,12 @@ def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: 
 
 
 def _surrounding_rows(
-    passage: Passage, roots: Mapping[str, Path], width: int, line: int
+    shown: ShownLines, roots: Mapping[str, Path], width: int
 ) -> tuple[Sequence[Text], Sequence[Text]]:
     """Return the rows above a passage's text (location, headings, day) and below it (copies,
     warnings).
     """
+    passage, line = shown.passage, answer_line(shown)
     day = passage.updated or passage.created
     warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
     room, name = width - len(_INDENT), partial(_place_name, roots)
@@ -214,13 +215,6 @@ def _location_rows(
     if fitting:
         return (place + Text("  ") + fitting,)
     return (place, Text(_INDENT) + _truncate(forms[0], width - len(_INDENT)))
-
-
-def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
-    """Return the line number of the line that answers, and the rows of the lines shown."""
-    room, console = width - len(_INDENT), stdout_console()
-    shown = choose_lines(passage, rows, lambda lines: len(_rows(lines, console, room)))
-    return answer_line(shown), [Text(_INDENT) + row for row in _rows(shown, console, room)]
 
 
 def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:

@@ -244,14 +244,7 @@ def line_counter(size: CountTokens) -> CountTokens:
 
     The counts are cached.
     """
-    counts: dict[str, int] = {}
-
-    def line_size(line: str) -> int:
-        if line not in counts:
-            counts[line] = size(compact_json(f"\n{line}")[1:-1])
-        return counts[line]
-
-    return line_size
+    return cache(lambda line: size(compact_json(f"\n{line}")[1:-1]))
 
 
 def _sent_twice(size: CountTokens) -> CountTokens:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from operator import itemgetter
@@ -26,7 +26,7 @@ from thumbindex.page.judge import grades_of, judgments_of
 from thumbindex.page.visit import Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.editor_links import available_links
-from thumbindex.present.excerpts import ShownLines, choose_lines, share_of_room
+from thumbindex.present.excerpts import ShownLines, choose_all
 from thumbindex.present.sentences import (
     answer_footer,
     confidence_sentence,
@@ -169,7 +169,10 @@ def ask_screen(visit: Visit) -> Screen:
         "weaker": _weaker_link(answer, query),
         "lines": lines,
         "chips": _filter_chips(query),
-        "cards": list(_cards(answer, visit, grades)),
+        "cards": [
+            _card(shown, visit, grades)
+            for shown in choose_all(answer, _ROWS, _LEAST_ROWS, _count_rows)
+        ],
         "here": screen_address("ask", **address_values(query)),
         "as_typed": screen_address("ask", **address_values(replace(query, verbatim=True))),
         "foot": answer_footer(answer, progress),
@@ -243,18 +246,6 @@ def _weaker_link(answer: Answer, query: Query) -> tuple[str, str]:
 
 
 # ------------------------------------------------------------------ a passage
-
-
-def _cards(
-    answer: Answer, visit: Visit, grades: Mapping[tuple[str, str, str], int]
-) -> Iterator[Mapping[str, Any]]:
-    room = _ROWS
-    for behind, passage in zip(reversed(range(len(answer.passages))), answer.passages, strict=True):
-        is_sure = passage.rank == 1 and answer.confidence_level == "high"
-        share = share_of_room(room, behind, _LEAST_ROWS, is_sure)
-        shown = choose_lines(passage, share, _count_rows)
-        room -= _count_rows(shown)
-        yield _card(shown, visit, grades)
 
 
 def _count_rows(shown: ShownLines) -> int:

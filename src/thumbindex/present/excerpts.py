@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from thumbindex.model import Passage
+from thumbindex.model import Answer, Passage
 from thumbindex.text import name_key
 from thumbindex.visible_text import Markup, hidden_markup
 
@@ -28,7 +28,7 @@ _MATCHES_TRIED = 100
 """In an overlong sentence, only this many matches are considered when choosing its part."""
 
 _CONTEXT_SHARE = 2
-"""What introduces the answer is shown if both take at most half of the room: 1 / 2."""
+"""Share of the room, as 1 / n, that the answer and the lines introducing it may take together."""
 
 _MATCH_FACTOR = 2
 """Factor for the query's words in the chunk that was found."""
@@ -37,12 +37,13 @@ _WORD_START = 5
 """Words count as one if this many letters at their beginning are equal: deploy, deployed."""
 
 _REACH, _REACH_FACTOR = 800, 0.5
-"""The query's words in the units behind one also count, up to so many characters, but half."""
+"""Characters behind the start of a unit whose words of the query count as well, and their factor.
+"""
 
 _WRAPPED_WIDTHS = range(60, 121)
-"""A line of prose with so many characters may go on in the next line.
+"""Lengths of the lines of prose that may go on in the next line.
 
-A shorter line is complete, and a longer one is a paragraph of its own.
+A shorter line is complete, and a longer one is a whole paragraph.
 """
 
 _CACHED_TEXTS = 64
@@ -129,17 +130,16 @@ class ShownLines:
         left out, but one between two others stays.
         """
         lines: list[Line] = []
-        written = self.source_lines
-        for line, source in zip(
-            self._lines(hidden_markup(self.passage.text)), written, strict=True
-        ):
+        written = self.passage.text[self.start : self.stop].split("\n")
+        shown = self._lines(hidden_markup(self.passage.text))
+        for line, source in zip(shown, written, strict=True):
             if line.text.strip():
                 lines.append(line)
-            elif lines and lines[-1].text and not source.text.strip():
+            elif lines and lines[-1].text and not source.strip():
                 lines.append(replace(line, pieces=()))
         if lines and not lines[-1].text:
             lines.pop()
-        lines = lines or list(written)
+        lines = lines or list(self.source_lines)
         if self._begins_inside:
             lines[0] = replace(lines[0], pieces=((ELLIPSIS, False), *lines[0].pieces))
         if self._ends_inside:
@@ -286,11 +286,25 @@ def _begin_next(
     return until(stop) if text[following.start : max(0, stop)].strip(" \t>*+-") else chosen
 
 
+def choose_all(
+    answer: Answer, room: int, least: int, size: Size, most: float = math.inf
+) -> Iterator[ShownLines]:
+    """Yield the lines of each passage. Together they fit into the room, best passage first.
+
+    Each passage may take `least`, and none takes more than `most`.
+    """
+    for behind, passage in zip(reversed(range(len(answer.passages))), answer.passages, strict=True):
+        is_sure = passage is answer.passages[0] and answer.confidence_level == "high"
+        share = int(min(most, share_of_room(room, behind, least, is_sure)))
+        shown = choose_lines(passage, share, size)
+        room -= size(shown)
+        yield shown
+
+
 def share_of_room(room: int, behind: int, least: int, is_sure: bool = False) -> int:
     """Return how much of the room a passage may take, if `behind` passages follow it.
 
-    A passage that surely answers leaves only `least` for each of them. Another one, or a passage
-    that others follow, takes about half of what is left.
+    A sure passage leaves only `least` for each of them. Any other passage takes half of the rest.
     """
     spare = max(0, room - least * (behind + 1))
     return least + (spare if is_sure or not behind else spare // 2)
@@ -313,7 +327,7 @@ def below_headings(passage: Passage) -> ShownLines:
 
 
 def answer_line(shown: ShownLines) -> int:
-    """Return the line number, in the note, where the best shown sentence, item or row begins."""
+    """Return the line number, in the note, of the best shown sentence, item or row."""
     units = _units(shown.passage.text)
     best = units[_best_unit(shown.passage, units)].start
     is_shown = shown.start <= best < shown.stop
@@ -450,7 +464,7 @@ def _goes_on(line: str, following: str) -> bool:
 
 
 def _best_unit(passage: Passage, units: Sequence[_Unit]) -> int:
-    """Return the index of the unit where an excerpt should begin.
+    """Return the index of the unit that an excerpt should begin with.
 
     The unit has most of the query's words, and the units behind it as many of the others as
     possible. A word counts more if fewer units have it, and in the chunk that was found. If no unit
@@ -473,10 +487,9 @@ def _best_unit(passage: Passage, units: Sequence[_Unit]) -> int:
         is_matched = units[n].start < matched_stop and matched_start < units[n].stop
         return (_MATCH_FACTOR if is_matched else 1) * total, is_matched
 
-    with_word = [n for n, unit_words in enumerate(words) if unit_words]
-    with_text = {n for n, unit in enumerate(units) if unit.kind not in ("heading", "decoration")}
-    found = [n for n in with_word if n in with_text]
-    return max(found or sorted(with_text) or range(len(units)), key=weight)
+    with_text = [n for n, unit in enumerate(units) if unit.kind not in ("heading", "decoration")]
+    with_word = [n for n in with_text if words[n]]
+    return max(with_word or with_text or range(len(units)), key=weight)
 
 
 def _part_of_unit(passage: Passage, unit: _Unit, fits: Callable[[ShownLines], bool]) -> ShownLines:

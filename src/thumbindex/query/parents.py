@@ -9,6 +9,7 @@ from dataclasses import replace
 from thumbindex.compare.differences import text_difference
 from thumbindex.model import (
     Candidate,
+    Chunk,
     ChunkId,
     Disagreement,
     Passage,
@@ -161,15 +162,13 @@ def _passage(
     )
     own_place = Place(document.folder, document.path, start, end)
     different = {n for n, _ in best.other_versions}
-    copies = [
-        n
+    copies = {
+        n: copy
         for n, copy in catalog.chunks(best.also_in).items()
         if n not in different and text_difference(best.chunk.text, copy.text) is None
-    ]
+    }
     others = tuple(
-        place
-        for place in dict.fromkeys(chunk_places(copies, catalog))
-        if not own_place.contains(place)
+        place for place in dict.fromkeys(_places(copies, catalog)) if not own_place.contains(place)
     )
     documents = dict.fromkeys((best.document, *map(catalog.document_of, copies)))
     provenance = shared_provenance([catalog.documents[n] for n in documents])
@@ -216,10 +215,13 @@ def chunk_place(candidate: Candidate, catalog: Catalog) -> Place:
 def chunk_places(ids: Sequence[ChunkId], catalog: Catalog) -> tuple[Place, ...]:
     """Return the locations of the chunks that still exist."""
     chunks = catalog.chunks(ids)
+    return _places({n: chunks[n] for n in ids if n in chunks}, catalog)
+
+
+def _places(chunks: Mapping[ChunkId, Chunk], catalog: Catalog) -> tuple[Place, ...]:
     return tuple(
-        chunk_place(Candidate(n, catalog.document_of(n), chunks[n], 0.0), catalog)
-        for n in ids
-        if n in chunks
+        chunk_place(Candidate(n, catalog.document_of(n), chunk, 0.0), catalog)
+        for n, chunk in chunks.items()
     )
 
 
