@@ -56,13 +56,13 @@ MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
 """Colors of matches, high confidence and low confidence: readable on any background."""
 
 MAX_ROWS = 40
-"""Maximum rows of an answer with five passages, so that it fits on the screen."""
+"""Maximum rows of an answer with up to five passages, so that it fits on the screen."""
 
 _ROWS_AROUND, _LEAD_ROWS = 6, 2
 """Rows around all passages, and around the text of each passage."""
 
-_LEAST_ROWS, _MOST_ROWS = 3, 18
-"""Rows of text that each passage may have, and that no passage exceeds."""
+_LEAST_ROWS = 3
+"""Rows of text that each passage may have."""
 
 _PIPED_WIDTH, _MAX_WIDTH = 80, 120
 """Columns of text in a pipe, and maximum columns on a terminal: longer rows are hard to read."""
@@ -102,7 +102,7 @@ def print_answer(
         def rows(shown: ShownLines) -> list[Text]:
             return _rows(shown, console, width - len(_INDENT))
 
-        chosen = choose_all(answer, room, least, lambda shown: len(rows(shown)), _MOST_ROWS)
+        chosen = choose_all(answer, room, least, lambda shown: len(rows(shown)))
         for at, shown in enumerate(chosen, 1):
             above, below = _surrounding_rows(shown, roots, width)
             for row in (*above, *(Text(_INDENT) + text for text in rows(shown)), *below):

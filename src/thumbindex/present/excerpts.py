@@ -286,17 +286,14 @@ def _begin_next(
     return until(stop) if text[following.start : max(0, stop)].strip(" \t>*+-") else chosen
 
 
-def choose_all(
-    answer: Answer, room: int, least: int, size: Size, most: float = math.inf
-) -> Iterator[ShownLines]:
+def choose_all(answer: Answer, room: int, least: int, size: Size) -> Iterator[ShownLines]:
     """Yield the lines of each passage. Together they fit into the room, best passage first.
 
-    Each passage may take `least`, and none takes more than `most`.
+    Each passage may take `least`.
     """
     for behind, passage in zip(reversed(range(len(answer.passages))), answer.passages, strict=True):
         is_sure = passage is answer.passages[0] and answer.confidence_level == "high"
-        share = int(min(most, share_of_room(room, behind, least, is_sure)))
-        shown = choose_lines(passage, share, size)
+        shown = choose_lines(passage, share_of_room(room, behind, least, is_sure), size)
         room -= size(shown)
         yield shown
 
