@@ -1,6 +1,7 @@
 """The stage confidence scores pages by cosines and words, and can refuse an answer."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -10,14 +11,14 @@ import pytest
 from fakes import FakeEmbedder, document, memory_snapshot
 from thumbindex.language import probe_words
 from thumbindex.model import Query
-from thumbindex.ports import Mask, Vector
+from thumbindex.ports import Mask, Matrix, Vector
 from thumbindex.query.confidence import (
     MAX_KEYWORD_CONFIDENCE,
     SAMPLE_SIZE,
     cached_sample,
     grounding,
+    mean_and_deviation,
     query_terms,
-    standard_deviations,
 )
 from thumbindex.query.pipeline import start_search
 from thumbindex.query.stage import Tools
@@ -33,7 +34,9 @@ def test_cosine_stands_out_less_among_near_texts():
     near, far = np.full(400, 0.5), np.full(400, 0.1)
     near[::2] += 0.1
     far[::2] += 0.1
-    assert standard_deviations(0.7, near) < 4 < 6 < standard_deviations(0.7, far)
+    means, deviations = zip(mean_and_deviation(near), mean_and_deviation(far), strict=True)
+    assert means == pytest.approx((0.55, 0.15), abs=0.01)
+    assert (0.7 - means[0]) / deviations[0] < 4 < 6 < (0.7 - means[1]) / deviations[1]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,7 @@ def test_cosine_stands_out_less_among_near_texts():
         ([term(2.0, 0, 1)], 1.0),  # in the nearest chunk of the page
         ([term(2.0, 1)], 0.5),  # in a chunk half as near
         ([term(2.0)], 0.0),  # in no chunk
-        ([term(1.0, 0), term(3.0)], 0.25),
+        ([term(1.0, 0), term(9.0)], 0.25),  # a rare word counts more, but does not decide alone
         ([term(1.0, 0)] * 4 + [term(1.0)] * 4, 0.5**0.5),  # a long query may miss words
         ([], 0.0),
     ],
@@ -129,6 +132,22 @@ def test_rare_word_gives_high_confidence(ask, embedder):
 def test_common_words_of_the_notes_give_low_confidence(ask, embedder):
     search, _ = ask([*RECIPES, PLUMS], "our kitchen sauce helicopter licence", embedder=embedder)
     assert search.confidence_level == "low"
+
+
+class _Deaf(FakeEmbedder):
+    """Embeds passages as if they were not about cinnamon."""
+
+    def embed_passages(self, texts: Sequence[str]) -> Matrix:
+        return super().embed_passages([text.replace("cinnamon", "") for text in texts])
+
+
+def test_note_with_all_words_that_is_not_about_one_of_them_gives_low_confidence(ask):
+    about, other = (
+        ask([*RECIPES, PLUMS], "plums cinnamon", embedder=embedder)[0]
+        for embedder in (FakeEmbedder(512), _Deaf(512))
+    )
+    assert [answer.passages[0].path for answer in (about, other)] == ["plums.md", "plums.md"]
+    assert [answer.confidence_level for answer in (about, other)] == ["high", "low"]
 
 
 def test_refusal_shows_the_two_nearest_notes_once_each(ask):

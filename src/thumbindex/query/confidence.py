@@ -4,8 +4,9 @@ The confidence combines two signals, because neither is reliable alone:
 
 - Prominence: the highest cosine of the document's chunks is far above the cosines of other
   documents' chunks.
-- Grounding: the chunks of the document that are nearest to the query contain the query's words.
-  Rare words count most. A long query may miss more of its words than a short one.
+- Grounding: the chunks of the document that are nearest to the query contain the query's words,
+  and are about them: without a word, the query is farther from the nearest chunk. Rare words count
+  most. A long query may miss more of its words than a short one.
 
 The confidence does not depend on the scores from fusion.
 """
@@ -26,11 +27,11 @@ from numpy.typing import NDArray
 
 from thumbindex.language import FUNCTION_WORDS, reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
-from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
+from thumbindex.ports import Cosines, Mask, Matrix, Selection, Vector, VectorIndex, inner_products
 from thumbindex.query.match_names import has_only_function_words
 from thumbindex.query.retrieve import COSINE_DIGITS, QUERY_WEIGHT, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
-from thumbindex.text import STOP_WORDS
+from thumbindex.text import STOP_WORDS, identifiers, words
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
 """Lowest and highest confidence without vectors, if the document contains a word of the query."""
@@ -38,7 +39,7 @@ _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
 _VECTOR_WEIGHT, _GROUNDING_WEIGHT = 0.4, 0.6
 """Weights of prominence and grounding in the confidence."""
 
-_MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 9.5
+_MIN_DEVIATIONS, _MAX_DEVIATIONS = 3.0, 8.0
 """Between these numbers of standard deviations above the mean cosine, the prominence rises from 0
 to 1.
 """
@@ -71,24 +72,12 @@ _MAX_DENSITY = 8
 """If most of the sampled chunks have no vector, up to this many times as many are sampled."""
 
 _PRIOR_COUNT, _PRIOR_SPREAD = 4, 0.08
-"""Pseudo-count and standard deviation of a prior with mean 0. `standard_deviations` adds the prior
+"""Pseudo-count and standard deviation of a prior with mean 0. `mean_and_deviation` adds the prior
 to the cosines, so that small samples give stable results.
 """
 
-_PAIRWISE_SAMPLE, _MIN_PAIRWISE = 256, 8
-"""Maximum and minimum number of sampled chunks that are compared with each other. If there are
-fewer chunks, `_cosine_range` returns default values.
-"""
-
-_DEFAULT_NEAR, _MIN_SPAN = 0.5, 0.25
-"""The cosine `near` that `_cosine_range` returns if there are too few chunks, and the minimum
-difference between `near` and `far`.
-"""
-
-_OFF_TOPIC, _ON_TOPIC = 0.3, 0.6
-"""A document's cosine is rescaled, so that `far` becomes 0 and `near` becomes 1. Below the first
-value, the document is off topic. Above the second value, the document is on topic.
-"""
+_MAX_LEFT_OUT = 12
+"""The query is embedded without each of at most this many words, the rarest."""
 
 _HYPOTHETICAL = "passage"
 """Name of the phrasing for the hypothetical answer, which never raises the confidence."""
@@ -236,12 +225,49 @@ class _DocumentScorer:
         if math.isnan(cosines[at]):
             return by_words
         nearest = float(np.nanmax(cosines))
-        prominence = self._sample.prominence(phrasing.vector, nearest, chunks) * phrasing.known
+        mean, deviation = mean_and_deviation(
+            self._sample.cosines_elsewhere(phrasing.vector, chunks)
+        )
+        prominence = _ramp((nearest - mean) / deviation, _MIN_DEVIATIONS, _MAX_DEVIATIONS)
+        # the words of rewordings were chosen by a model, not by the user
+        is_typed = phrasing is self._phrasings[0]
+        gains = self._gains(chunks[int(np.nanargmax(cosines))], nearest) if is_typed else 0.0
         # a chunk without a vector counts as the nearest
         nearness = np.nan_to_num(cosines, nan=nearest) / nearest if nearest > 0 else 0 * nearness
-        score = _VECTOR_WEIGHT * prominence + _GROUNDING_WEIGHT * grounding(nearness, masks)
+        share = grounding(nearness, masks, gains / deviation)
+        score = _VECTOR_WEIGHT * prominence * phrasing.known + _GROUNDING_WEIGHT * share
         # the more codes the phrasing has, the more its words count
         return score + phrasing.codes * (by_words - score) if phrasing.codes else score
+
+    def _gains(self, chunk: ChunkId, cosine: float) -> NDArray[np.floating]:
+        """Return how much nearer a chunk is to the query without each of its terms; at least 0.
+
+        If a chunk has a word, but is not about it, the chunk is nearer without the word.
+        """
+        gains = np.zeros(len(self._phrasings[0].terms))
+        if self._without:
+            (vector,) = self._tools.snapshot.vector.vectors([chunk])
+            for has_term, without in self._without:
+                nearer = round(float(inner_products(without[None], vector)[0]), COSINE_DIGITS)
+                gains[has_term] = max(nearer - cosine, 0.0)
+        return gains
+
+    @cached_property
+    def _without(self) -> Sequence[tuple[Mask, Vector]]:
+        """The query's vector without each of its rarest words, and masks of the words' terms."""
+        embedder, terms = self._tools.embedder, self._phrasings[0].terms
+        tokens = (self._search.embedding_text or self._search.text).split()
+        names = [{*words(token), *(name for name, _ in identifiers(token))} for token in tokens]
+        masks = [np.array([term.text in each for term in terms], dtype=np.bool_) for each in names]
+        idf = np.array([term.idf for term in terms])
+        content = [at for at, mask in enumerate(masks) if mask.any()]
+        if embedder is None or len(content) < 2:
+            return ()
+        rarest = sorted(content, key=lambda at: (-idf[masks[at]].max(), at))[:_MAX_LEFT_OUT]
+        texts = [" ".join(tokens[:at] + tokens[at + 1 :]) for at in rarest]
+        return [
+            (masks[at], row) for at, row in zip(rarest, embedder.embed_queries(texts), strict=True)
+        ]
 
     @cached_property
     def _phrasings(self) -> Sequence[_WeighedPhrasing]:
@@ -274,22 +300,13 @@ class _Sample:
             denser = max(1, int(step * max(covered, 1 / _MAX_DENSITY)))
             if denser < step:
                 self.chunks, self._vectors, _ = _draw_sample(denser, within, tools)
-        self._range = _cosine_range(self._vectors[:: 1 + len(self.chunks) // _PAIRWISE_SAMPLE])
 
-    def prominence(self, query: Vector, cosine: float, chunks: Collection[ChunkId]) -> float:
-        """Return how far `cosine` exceeds the cosines of other documents' chunks, from 0 to 1.
-
-        `cosine` is the highest cosine of a document, and `chunks` are the document's chunks. The
-        result is lower if the document is off topic.
-        """
+    def cosines_elsewhere(self, query: Vector, chunks: Collection[ChunkId]) -> Cosines:
+        """Return the query's cosines with the sampled chunks, except the given ones."""
         own = set(chunks)
         elsewhere = np.array([n not in own for n in self.chunks], dtype=np.bool_)
-        others = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
-        far, near = self._range
-        above = standard_deviations(cosine, others)
-        prominence = _ramp(above, _MIN_DEVIATIONS, _MAX_DEVIATIONS)
-        on_topic = _ramp((cosine - far) / (near - far), _OFF_TOPIC, _ON_TOPIC)
-        return prominence * max(on_topic, prominence)
+        cosines: Cosines = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
+        return cosines
 
 
 def _draw_sample(
@@ -325,25 +342,12 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
     return sample
 
 
-def _cosine_range(vectors: Matrix) -> tuple[float, float]:
-    """Return two cosines, `far` and `near`.
-
-    `far` is the mean cosine of all pairs of chunks. `near` is the median, over all chunks, of the
-    cosine of a chunk and its nearest chunk.
-    """
-    if len(vectors) < _MIN_PAIRWISE:
-        return 0.0, _DEFAULT_NEAR
-    cosines = inner_products(vectors, vectors)
-    np.fill_diagonal(cosines, np.nan)
-    far = float(np.nanmean(cosines))
-    return far, max(float(np.median(np.nanmax(cosines, axis=1))), far + _MIN_SPAN)
-
-
-def standard_deviations(cosine: float, others: Vector) -> float:
-    """Return how many standard deviations a cosine is above the mean of `others`."""
-    mean = float(others.sum()) / (len(others) + _PRIOR_COUNT)
-    squares = float(np.square(others - mean).sum()) + _PRIOR_COUNT * _PRIOR_SPREAD**2
-    return (cosine - mean) / math.sqrt(squares / (len(others) + _PRIOR_COUNT))
+def mean_and_deviation(cosines: Cosines) -> tuple[float, float]:
+    """Return the mean and the standard deviation of cosines."""
+    count = len(cosines) + _PRIOR_COUNT
+    mean = float(cosines.sum()) / count
+    squares = float(np.square(cosines - mean).sum()) + _PRIOR_COUNT * _PRIOR_SPREAD**2
+    return mean, math.sqrt(squares / count)
 
 
 def _ramp(value: float, low: float, high: float) -> float:
@@ -409,17 +413,24 @@ def query_terms(
     return tuple(_QueryTerm(text, _idf(len(chunks), total), chunks) for text, chunks in selections)
 
 
-def grounding(nearness: NDArray[np.floating], terms: Sequence[tuple[float, Mask]]) -> float:
+def grounding(
+    nearness: NDArray[np.floating],
+    terms: Sequence[tuple[float, Mask]],
+    losses: NDArray[np.floating] | float = 0.0,
+) -> float:
     """Return how close to the query the chunks with the query's words are, from 0 to 1.
 
     `nearness` is 1 for the nearest of a document's chunks. `terms` has each term's idf, and a mask
     of the chunks that contain the term. If the nearest chunk contains all terms, the result is 1.
+    `losses` are subtracted from the nearness of each term's chunk.
     """
-    total = sum(idf for idf, _ in terms)
-    if not total:
+    if not terms:
         return 0.0
-    share = sum(idf * float(nearness[mask].max(initial=0.0)) for idf, mask in terms) / total
-    return float(share ** min(1.0, _SHORT_QUERY / len(terms)))
+    # by the root, so that one word that no note has does not decide alone
+    weights = np.sqrt([idf for idf, _ in terms])
+    near = np.array([nearness[mask].max(initial=0.0) for _, mask in terms])
+    share = float(np.sum(weights * (near - losses)) / np.sum(weights))
+    return float(max(share, 0.0) ** min(1.0, _SHORT_QUERY / len(terms)))
 
 
 def _idf(frequency: int, total: int) -> float:
