@@ -333,7 +333,10 @@ class ConfidenceSettings:
         0.55, "below this confidence, the confidence level is `low`", minimum=0, maximum=1
     )
     minimum_relevance: float = setting(
-        0.25, "minimum normalized score of a candidate; others are dropped", minimum=0, maximum=1
+        0.25,
+        "minimum normalized score of a candidate, for a query without `limit`",
+        minimum=0,
+        maximum=1,
     )
 
 

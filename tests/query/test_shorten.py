@@ -71,10 +71,6 @@ def test_passages_that_do_not_stand_out_are_left_out(
     assert shown(passages_with(scores)) == kept
 
 
-def test_explicit_limit_is_met() -> None:
-    assert len(shown(passages_with((0.9, *TAIL)), limit=7)) == 7
-
-
 def test_low_confidence_shows_two_at_most() -> None:
     assert shown(passages_with((0.9, 0.88, 0.86, *TAIL)), level="low") == ["1", "2"]
 
@@ -108,6 +104,17 @@ def test_weaker_passages_are_counted_and_come_with_a_limit(library: Library) -> 
     assert len(answer.passages) + answer.weaker == len(whole.passages)
     assert answer_payload(answer)["weaker"] == reply.structured["weaker"] == answer.weaker
     assert re.search(r"\n\n\d weaker ones?: `limit` \d", reply.text)
+
+
+def test_explicit_limit_is_met(tmp_path: Path) -> None:
+    write(tmp_path / "notes/paint.md", "Ada paints the white lighthouse by the sea.")
+    for n, rest in enumerate(
+        ("bread", "of Bo", "on a hill far away", "for two", "and a tree", "!")
+    ):
+        write(tmp_path / f"notes/{n}.md", f"A white house {rest} " + f"{rest[::-1]} is there " * n)
+    library = Library.open([tmp_path / "notes"], index=tmp_path / "index", embedder=FakeEmbedder())
+    library.index()
+    assert len(library.query("who paints the white lighthouse", limit=6).passages) == 6
 
 
 def test_first_sentence_names_the_folder_of_the_best_passage(library: Library) -> None:

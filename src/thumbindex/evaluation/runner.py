@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,6 @@ If the limit of passages is reached with fewer documents, the query runs again w
 
 RANKED_PASSAGES = 50
 """Default number of passages in a ranking, usually enough for ten documents."""
-
-_CUTOFF_SETTING = "query.confidence.minimum_relevance"
-"""Key of the setting that cuts off weak passages."""
 
 _ShowProgress = Callable[[Progress], None]
 
@@ -87,12 +84,11 @@ def evaluate(
     The first answer measures the cost, with caches as cold as for a user. The second answer
     measures the quality. Opening the index is not timed.
     """
-    ranking_library = without_cutoff(library)
     index = library.query(queries[0].query).index
     results: dict[str, QueryResult] = {}
     started = perf_counter()
     for number, query in enumerate(queries, start=1):
-        results[query.id] = _ask(library, ranking_library, query, limit, from_notes)
+        results[query.id] = _ask(library, query, limit, from_notes)
         show(Progress(name, "asking", number, len(queries)))
     seconds = perf_counter() - started
     folders = tuple(name for name, _ in library.folders)
@@ -135,16 +131,6 @@ def pooled_means(
     )
 
 
-def without_cutoff(library: Library) -> Library:
-    """Return a library without the cutoff for weak passages. A cutoff set by the user stays."""
-    settings = library.config.query
-    if _CUTOFF_SETTING in library.config.pinned:
-        return library
-    return library.with_query_settings(
-        replace(settings, confidence=replace(settings.confidence, minimum_relevance=0.0))
-    )
-
-
 def check_labels(source: QuerySource) -> int:
     """Return the number of labeled paths that are not in the library's folders.
 
@@ -163,24 +149,17 @@ def check_labels(source: QuerySource) -> int:
     return len(labeled - indexed)
 
 
-def _ask(
-    library: Library,
-    ranking_library: Library,
-    query: LabeledQuery,
-    limit: int,
-    from_notes: bool,
-) -> QueryResult:
+def _ask(library: Library, query: LabeledQuery, limit: int, from_notes: bool) -> QueryResult:
     without: tuple[str, ...] = ()
     if from_notes:
         library, without = without_sources(library, query)
-        ranking_library, _ = without_sources(ranking_library, query)
     started = perf_counter()
     answer = library.query(query.query, without=without, **query.rewording)
     seconds = perf_counter() - started
     tokens = sum(library.count_tokens(passage.text) for passage in answer.passages)
 
     def rank(limit: int) -> tuple[Passage, ...]:
-        answer = ranking_library.query(query.query, limit=limit, without=without, **query.rewording)
+        answer = library.query(query.query, limit=limit, without=without, **query.rewording)
         return answer.passages if answer.found else ()
 
     passages = rank(limit)

@@ -89,7 +89,7 @@ _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
 
 def confidence(search: Search, tools: Tools) -> Search:
-    """Set the confidence of the answer, and drop irrelevant candidates.
+    """Set the confidence of the answer. Unless the query has a limit, drop irrelevant candidates.
 
     If none of the best documents is likely to answer the query, keep only the nearest candidates
     that share a word with it.
@@ -126,6 +126,8 @@ def confidence(search: Search, tools: Tools) -> Search:
         near = [candidate.id for candidate in best if scorer.shares_word(candidate)]
         others = [each for each in search.candidates if each.id not in near[:_NEAREST_SHOWN]]
         return _drop_candidates(replace(search, found=False), others, reason, tools)
+    if search.query.limit is not None:  # the answer has that many passages
+        return search
     minimum = settings.minimum_relevance
     weak = [candidate for candidate in search.candidates if candidate.score < minimum]
     reason = f"score below the minimum relevance of {minimum:.2f}"
