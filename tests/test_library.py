@@ -105,6 +105,12 @@ def test_abbreviation_expands_only_while_a_note_defines_it(library, vault):
     assert ("teams.md" in paths(library, "SSO"), library.query("SSO").corrected) == (False, None)
 
 
+def test_corrected_word_is_written_as_in_the_notes(library, vault):
+    write(vault / "soup.md", "# Suppe\n\nKürbissuppe mit Ingwer.\n")
+    library.index()
+    assert library.query("kürbisuppe mit Ingwer").corrected == "kürbissuppe mit Ingwer"
+
+
 def test_moving_a_note_embeds_nothing(library, vault):
     library.index()
     (vault / "fruit/apples.md").rename(vault / "moved.md")
