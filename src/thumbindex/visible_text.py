@@ -152,6 +152,15 @@ def _hide_literals(text: str, literals: list[str], as_written: bool = False) -> 
     return _CODE_SPAN_OR_ESCAPE.sub(hide_span, text)
 
 
+def code_blocks(markdown: str) -> list[tuple[int, int, bool]]:
+    """Return the start and stop of each fenced code block, and whether it has a closing fence."""
+    return [
+        (match.start(), match.end() - 1, bool(match["closing"]))
+        for match in _CODE_BLOCK.finditer(f"\n{markdown}")
+        if _begins_block(match)
+    ]
+
+
 def _begins_block(fence: re.Match[str]) -> bool:
     """Return whether a fence begins a code block.
 

@@ -201,7 +201,7 @@ def test_location_is_the_match_if_comments_are_left_out(ask: Ask) -> None:
 
 
 def test_code_of_one_line_is_printed(tmp_path: Path, run_in: Ask) -> None:
-    text = "# Windows\n\nTo remove the walrus:\n\n```text\nwinget uninstall walrus\n```\n\nDone.\n"
+    text = "# Windows\n\nTo remove the walrus:\n\n```text\n| :-: |\n```\n\n---\n\nDone.\n"
     write(tmp_path / "notes/windows.md", text)
     printed = run_in(tmp_path / "notes", "query", "remove the walrus").stdout
-    assert "   To remove the walrus:\n   winget uninstall walrus\n   Done.\n" in printed
+    assert "   To remove the walrus:\n   | :-: |\n   Done.\n" in printed

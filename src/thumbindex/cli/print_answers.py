@@ -30,7 +30,6 @@ from thumbindex.present.excerpts import (
     all_lines,
     answer_line,
     choose_all,
-    is_decoration,
 )
 from thumbindex.present.exit_codes import print_error
 from thumbindex.present.sentences import (
@@ -222,17 +221,14 @@ def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
     blocks, goes_on = list[Text](), False
     for line in shown.lines:
         text = _line_text(line)
+        if line.is_decoration or not text.plain.strip():
+            continue
         if goes_on:
             blocks[-1] = blocks[-1] + Text(" ") + text[len(text.plain) - len(text.plain.lstrip()) :]
         else:
             blocks.append(text)
         goes_on = line.goes_on
-    rows = [
-        row
-        for block in blocks
-        if not is_decoration(block.plain)
-        for row in block.wrap(console, width)
-    ]
+    rows = [row for block in blocks for row in block.wrap(console, width)]
     for row in rows:
         row.rstrip()
     return rows

@@ -14,7 +14,7 @@ from typing import Literal
 
 from thumbindex.model import Answer, Passage
 from thumbindex.text import name_key
-from thumbindex.visible_text import Markup, hidden_markup
+from thumbindex.visible_text import Markup, code_blocks, hidden_markup
 
 MarkedText = tuple[str, bool]
 """A part of a text, and whether it is marked."""
@@ -52,13 +52,12 @@ _MIN_SENTENCE = 30
 """A sentence with fewer characters is shown together with the next one."""
 
 _DECORATION = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3,}[^`]*|~{3}.*)")
-_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?(`{3,}+(?=[^`]*$)|~{3,}+)([^`]*)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _BLOCK_START = re.compile(
     rf"{_ITEM.pattern}|{_HEADING.pattern}|[ \t>]*(?:[|<!]|\[[^\]]*\]:|\{{[{{%])"
 )
-_BLOCK_END = re.compile(rf"{_HEADING.pattern}|\s*[|<]|.*(?:[:：]|\s\s|\\)$")
+_BLOCK_END = re.compile(rf"{_HEADING.pattern}|\s*(?:[|<]|\w+://\S*$)|.*(?:[:：]|\s\s|\\)$")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]*_]*\s+(?=[^\sa-z])|[。！？]\s*")
 _COLON = re.compile(r"[:：][*_\s]*$")
 _DEFINITION = re.compile(r"\s*\n[ \t>]*:[ \t]")
@@ -71,6 +70,7 @@ class Line:
     number: int | None  # in the note; None if comments were left out of the passage
     pieces: tuple[MarkedText, ...]
     goes_on: bool = False  # the paragraph goes on in the next line
+    is_decoration: bool = False  # a fence, a ruler, or nothing that is seen
 
     @property
     def text(self) -> str:
@@ -139,7 +139,7 @@ class ShownLines:
                 lines.append(replace(line, pieces=()))
         if lines and not lines[-1].text:
             lines.pop()
-        lines = lines or list(self.source_lines)
+        lines = lines or [replace(line, is_decoration=False) for line in self.source_lines]
         if self._begins_inside:
             lines[0] = replace(lines[0], pieces=((ELLIPSIS, False), *lines[0].pieces))
         if self._ends_inside:
@@ -154,18 +154,17 @@ class ShownLines:
     def _lines(self, hidden: Sequence[Markup]) -> Iterator[Line]:
         text, start = self.passage.text, self.start
         first = self.passage.start_line + self.first if is_complete(self.passage) else None
-        ends = [
-            end
+        kinds = [
+            (kind == "decoration", kind in ("text", "item") and n + 1 < len(block))
             for block in _blocks(text)
-            for kind, _, end in block[:-1]
-            if kind in ("text", "item")
+            for n, (kind, _, _) in enumerate(block)
         ]
-        for number, line in enumerate(text[start : self.stop].split("\n")):
-            stop = start + len(line)
-            pieces = _visible_pieces(self.passage, hidden, start, stop)
-            goes_on = ends[bisect_left(ends, stop) :][:1] == [stop]
-            yield Line(None if first is None else first + number, pieces, goes_on)
-            start = stop + 1
+        for n, line in enumerate(text[start : self.stop].split("\n")):
+            is_decoration, goes_on = kinds[self.first + n]
+            pieces = _visible_pieces(self.passage, hidden, start, start + len(line))
+            number = None if first is None else first + n
+            yield Line(number, pieces, goes_on, is_decoration)
+            start += len(line) + 1
 
     @property
     def words(self) -> frozenset[str]:
@@ -336,36 +335,27 @@ def is_complete(passage: Passage) -> bool:
     return passage.end_line - passage.start_line == passage.text.count("\n")
 
 
-def is_decoration(line: str) -> bool:
+def _is_decoration(line: str) -> bool:
     """Return whether a line is empty, a rule, or the fence of a block."""
     return _DECORATION.fullmatch(line) is not None
 
 
 def matched_lines(passage: Passage) -> range:
     """Return the indexes of a passage's matched lines, from 0; all lines if they are unknown."""
-    last, at = passage.text.count("\n"), _match_start(passage)
-    start, stop = 0, last
-    if is_complete(passage):
-        start = passage.match_start_line - passage.start_line
-        stop = passage.match_end_line - passage.start_line
-    elif at >= 0:
-        start = passage.text.count("\n", 0, at)
-        stop = start + passage.match.count("\n")
-    return range(max(0, min(start, last)), max(0, min(stop, last)) + 1)
-
-
-def _match_start(passage: Passage) -> int:
-    """Return the offset of the matching chunk's text in the passage, or -1."""
-    return passage.text.find(passage.match) if passage.match else -1
+    start, stop = _matched_span(passage)
+    return range(passage.text.count("\n", 0, start), passage.text.count("\n", 0, stop) + 1)
 
 
 def _matched_span(passage: Passage) -> tuple[int, int]:
-    """Return the offsets of the chunk that was found, or of its lines."""
-    if (at := _match_start(passage)) >= 0:
-        return at, at + len(passage.match)
-    matched = matched_lines(passage)
-    starts = [0, *(match.end() for match in re.finditer("\n", passage.text))]
-    return starts[matched.start], [*starts, len(passage.text) + 1][matched.stop]
+    """Return the offsets of the chunk that was found, or of its lines; of all if unknown."""
+    text, start, stop = passage.text, 0, len(passage.text)
+    if is_complete(passage):
+        lines = list(pairwise([0, *(match.end() for match in re.finditer("\n", text)), stop + 1]))
+        first = min(max(0, passage.match_start_line - passage.start_line), len(lines) - 1)
+        last = min(max(first, passage.match_end_line - passage.start_line), len(lines) - 1)
+        start, stop = lines[first][0], lines[last][1] - 1
+    at = text.find(passage.match, start, stop) if passage.match else -1
+    return (at, at + len(passage.match)) if at >= 0 else (start, stop)
 
 
 # ------------------------------------------------------------------ sentences, items and rows
@@ -418,21 +408,18 @@ def _iterate_blocks(text: str) -> Iterator[tuple[tuple[_Kind, int, int], ...]]:
     A block is a paragraph, an item, a row, a heading, or a code block with its fences.
     """
     block: list[tuple[_Kind, int, int]] = []
-    lines = text.split("\n")
-    marks = [_FENCE.match(line) if "`" in line or "~" in line else None for line in lines]
-    closing = max((n for n, mark in enumerate(marks) if mark and not mark[2].strip()), default=-1)
-    fence, above, start = "", "", 0
-    for n, (line, mark) in enumerate(zip(lines, marks, strict=True)):
+    code = {start: (stop, is_closed) for start, stop, is_closed in code_blocks(text)}
+    hidden = hidden_markup(text)
+    above, start, code_stop, is_closed = "", 0, -1, False
+    for line in text.split("\n"):
         kind: _Kind = "text"
-        in_code = bool(fence)
+        stop = start + len(line)
+        in_code = start < code_stop
         if in_code:
-            kind = "code"
-            if mark and mark[1].startswith(fence) and not mark[2].strip():
-                kind, fence = "decoration", ""
-        elif mark:
-            # a fence without a partner ends a block whose beginning was cut off
-            kind, fence = "decoration", mark[1] if mark[2].strip() or n < closing else ""
-        elif is_decoration(line):
+            kind = "decoration" if is_closed and stop == code_stop else "code"
+        elif start in code:
+            kind, (code_stop, is_closed) = "decoration", code[start]
+        elif _is_decoration(_seen_text(text, hidden, start, stop)):
             kind = "decoration"
         elif _HEADING.match(line):
             kind = "heading"
@@ -442,8 +429,8 @@ def _iterate_blocks(text: str) -> Iterator[tuple[tuple[_Kind, int, int], ...]]:
         if block and not in_code and not (is_prose and _goes_on(above, line)):
             yield tuple(block)
             block = []
-        block.append((kind, start, start + len(line)))
-        above, start = line, start + len(line) + 1
+        block.append((kind, start, stop))
+        above, start = line, stop + 1
     yield tuple(block)
 
 
@@ -456,7 +443,7 @@ def _goes_on(line: str, following: str) -> bool:
         len(line) in _WRAPPED_WIDTHS
         and not _BLOCK_END.match(line)
         and not _BLOCK_START.match(following)
-        and not is_decoration(following)
+        and not _is_decoration(following)
     )
 
 
@@ -545,6 +532,11 @@ def _visible_pieces(
                 at = high
         pieces.append((passage.text[at:end], False))
     return tuple(piece for piece in pieces if piece[0])
+
+
+def _seen_text(text: str, hidden: Sequence[Markup], start: int, stop: int) -> str:
+    spans = _visible_spans(hidden, start, stop)
+    return "".join(shown + text[begin:end] for begin, end, shown in spans)
 
 
 def _visible_spans(
