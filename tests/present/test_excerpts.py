@@ -147,6 +147,21 @@ def test_only_headings_of_the_heading_path_are_left_out() -> None:
     assert within(200, todo).text == "## Buy a catamaran\n## Learn guitar\n\nLessons."
 
 
+@pytest.mark.parametrize(
+    ("room", "headings"),
+    [
+        (500, ("A", "Kitchen")),  # the whole passage
+        (20, ("A", "Kitchen", "Table")),
+    ],
+)
+def test_headings_are_those_above_the_first_line(room: int, headings: tuple[str, ...]) -> None:
+    text = "# A\n\n## Kitchen\n\nThe pans.\n\n### Table\n\nThe salt.\n\n## Attic\n\nDust."
+    source = replace(
+        passage(text, "salt"), heading_path=("A", "Kitchen", "Table"), match="The salt."
+    )
+    assert within(room, source).heading_path == headings
+
+
 def test_overlong_line_is_cut_around_most_query_words() -> None:
     line = f"Salt and more {'something else is said here ' * 40} salt with pepper, " + "x" * 500
     lines = within(60, passage(f"# A\n{line}", "salt", "pepper"))

@@ -191,7 +191,8 @@ def _surrounding_rows(
         *(Text(printable_line(warning), WARNING) for warning in warnings),
     ]
     below = [Text(_INDENT) + row for row in below]
-    return _location_rows(passage, roots, width, line, f"({day})" if day else ""), below
+    titled = replace(passage, heading_path=shown.heading_path)
+    return _location_rows(titled, roots, width, line, f"({day})" if day else ""), below
 
 
 def _location_rows(

@@ -267,7 +267,7 @@ def _card(
     return {
         "passage": passage,
         "href": note_address(passage.folder, passage.path, span),
-        "headings": passage.heading_path[1:],
+        "headings": shown.heading_path[1:],
         "before": before.lines if shown.start else (),
         "lines": shown.lines,
         "after": after.lines if shown.stop < len(text) else (),

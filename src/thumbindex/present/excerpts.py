@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from thumbindex.model import Answer, Passage
 from thumbindex.text import name_key
-from thumbindex.visible_text import Markup, code_blocks, hidden_markup
+from thumbindex.visible_text import Markup, code_blocks, hidden_markup, strip_markup
 
 MarkedText = tuple[str, bool]
 """A part of a text, and whether it is marked."""
@@ -105,6 +105,21 @@ class ShownLines:
         if is_complete(self.passage):
             return self.passage.start_line + self.first
         return self.passage.match_start_line
+
+    @property
+    def heading_path(self) -> tuple[str, ...]:
+        """The note's title, and the headings above the first line that is shown."""
+        (title, *names), (matched, _) = (
+            self.passage.heading_path or ("",),
+            _matched_span(self.passage),
+        )
+        headings = list(_headings(self.passage.text))
+        below = {name_key(name) for at, name in headings if self.start <= at < matched}
+        path = [title, *takewhile(lambda name: name_key(name) not in below, names)]
+        nearest = next((name for at, name in reversed(headings) if at < self.start), title)
+        if name_key(nearest) in map(name_key, path):
+            return tuple(path)
+        return (*(path if self.start < matched else [title]), nearest)
 
     @property
     def is_whole(self) -> bool:
@@ -320,6 +335,15 @@ def below_headings(passage: Passage) -> ShownLines:
             return ShownLines(passage, start, len(passage.text))
         start += len(line) + 1
     return all_lines(passage)
+
+
+def _headings(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the start and the visible text of each heading."""
+    hidden = hidden_markup(text)
+    for block in _blocks(text):
+        for kind, start, stop in block:
+            if kind == "heading":
+                yield start, strip_markup(_seen_text(text, hidden, start, stop)).rstrip(" #")
 
 
 def answer_line(shown: ShownLines) -> int:
