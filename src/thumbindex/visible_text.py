@@ -223,6 +223,7 @@ _UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(r"(?<!\w)__(?=[^\s_])([^_\n]++)(?<=\S)__(?!\w)"),
     re.compile(r"==(?=[^\s=])([^=\n]++)(?<=\S)=="),
     re.compile(r"(?<=\S)[ \t]*+\{#[^\s{}]++\}[ \t]*+$", re.M),  # the anchor of a heading
+    re.compile(r"(?<=\S ) ++(?=\|)|(?<=\| ) ++|(?<=[^-]--)-++(?=:? ?\|)"),  # padding of a table
 )
 
 

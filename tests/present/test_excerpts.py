@@ -81,6 +81,14 @@ Behind it."""
         ),
         # a code block from its beginning
         (CODE, ("port",), 80, '[server]\nport = 8080\nhost = "::"\n```\n\nBehind it.'),
+        # a row with the header of its table, without padding
+        (
+            "Options:\n\n| Flag   | Use   |\n| ------ | ----- |\n| `-a`   | All.  |\n"
+            "| `-b`   | A bowl. It has salt. |\n\nThe text goes on.",
+            ("salt",),
+            55,
+            "| Flag | Use |\n| `-b` | A bowl. It has salt. |",
+        ),
         # the next heading is about something else
         ("# A\n\nThe salt.\n\n## B\n\nThe end.\n", ("salt",), 20, "The salt."),
         # at the end, what stands above fills the room

@@ -54,6 +54,7 @@ _MIN_SENTENCE = 30
 _DECORATION = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3,}[^`]*|~{3}.*)")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+_ROW = re.compile(r"^[ \t>]*+\|", re.M)
 _BLOCK_START = re.compile(
     rf"{_ITEM.pattern}|{_HEADING.pattern}|[ \t>]*(?:[|<!]|\[[^\]]*\]:|\{{[{{%])"
 )
@@ -85,6 +86,7 @@ class ShownLines:
     passage: Passage
     start: int  # in characters
     stop: int
+    header: tuple[int, int] | None = None  # of a table that begins above
 
     @property
     def first(self) -> int:
@@ -159,6 +161,8 @@ class ShownLines:
             lines[0] = replace(lines[0], pieces=((ELLIPSIS, False), *lines[0].pieces))
         if self._ends_inside:
             lines[-1] = replace(lines[-1], pieces=(*lines[-1].pieces, (ELLIPSIS, False)))
+        if self.header:
+            lines = [*ShownLines(self.passage, *self.header).lines, *lines]
         return tuple(lines)
 
     @property
@@ -218,7 +222,8 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     best = _best_unit(passage, units)
 
     def shown(first: int, last: int) -> ShownLines:
-        return ShownLines(passage, units[first].start, units[last].stop)
+        start = units[first].start
+        return ShownLines(passage, start, units[last].stop, _table_header(passage.text, start))
 
     if size(shown(best, best)) > room:
         return _part_of_unit(passage, units[best], lambda part: size(part) <= room)
@@ -246,6 +251,15 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     if last == best < end and (_needs_more(units, best) or 2 * size(chosen) <= room):
         return _begin_next(chosen, units[best + 1 : end + 1], lambda part: size(part) <= room)
     return chosen
+
+
+def _table_header(text: str, start: int) -> tuple[int, int] | None:
+    """Return the span of a table's header if a row below it begins at `start`."""
+    rows = list(takewhile(_ROW.match, reversed(text[:start].split("\n")[:-1])))
+    if not _ROW.match(text, start) or len(rows) < 2 or not _is_decoration(rows[-2]):
+        return None
+    header = start - sum(len(row) + 1 for row in rows)
+    return header, header + len(rows[-1])
 
 
 def _introductions(units: Sequence[_Unit], top: int, best: int) -> Iterator[int]:
@@ -412,7 +426,7 @@ def _units(text: str) -> list[_Unit]:
         ends = [
             start + match.end()
             for match in _SENTENCE_END.finditer(source)
-            if _MIN_SENTENCE <= match.end() < len(source)
+            if _MIN_SENTENCE <= match.end() < len(source) and not _ROW.match(source)
         ]
         for at, (first, last) in enumerate(pairwise([start, *ends, stop])):
             last = first + len(text[first:last].rstrip())
