@@ -203,6 +203,10 @@ _BLOCK_ELEMENT = (
     "|figcaption|figure|footer|h[1-6]|header|hr|iframe|img|input|label|li|nav|ol|p|picture|pre"
     "|section|source|span|summary|svg|table|tbody|td|th|thead|tr|ul|video)"
 )
+_CODE_SHORTCODE = re.compile(  # between the tags of a shortcode for code
+    r"(?<=[>%]\}\})(?<!/[>%]\}\})[^{]*+(?:\{(?!\{)[^{]*+)*+"
+    r"(?=\{\{[<%]\s*+/\s*+[\w-]*(?:code|highlight)[\w-]*\s*+[>%]\}\})"
+)
 _IMAGE_FILE = r"\.(?i:png|jpe?g|gif|svg|webp|avif|bmp|mp[34]|m4a|wav|webm|ogg|mov|pdf)"
 _UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(rf"!\[[^\]\[]*\]\(\s*+{LINK_DESTINATION}\s*+\)(?:\{{[^{{}}\n]*\}})?"),
@@ -254,6 +258,8 @@ def hidden_markup(markdown: str) -> Sequence[Markup]:
 
     text = _CODE_BLOCK.sub(opaque_block, f"\n{markdown}")[1:]
     text = _CODE_SPAN_OR_ESCAPE.sub(opaque, text)
+    if "{{" in text:
+        text = _CODE_SHORTCODE.sub(lambda code: _OPAQUE * len(code[0]), text)
     for pattern in _UNSEEN:
         text = pattern.sub(hide, text)
     for entity in _ENTITY.finditer(text):

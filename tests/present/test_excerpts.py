@@ -140,6 +140,7 @@ def test_links_are_shown_as_their_text_and_images_not_at_all() -> None:
         + ("- ```js\n  let a = [b](c);\n  ```\n- The next item.",),
         ("end of code\n```\nThe [text](x) below.", "end of code\n```\nThe text below."),
         ("", ""),
+        ("{{< code-toggle >}}\n[[menus.main]]\n{{< /code-toggle >}}", "[[menus.main]]"),
         ("```\nwithout end [a](b)", "```\nwithout end [a](b)"),
     ],
 )
