@@ -214,7 +214,8 @@ def _location_rows(
     fitting = next((form for form in forms if form.cell_len <= room), None)
     if fitting:
         return (place + Text("  ") + fitting,)
-    return (place, Text(_INDENT) + _truncate(forms[0], width - len(_INDENT)))
+    forms[0].truncate(max(width - len(_INDENT), 1), overflow="ellipsis")
+    return (place, Text(_INDENT) + forms[0])
 
 
 def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
@@ -242,13 +243,6 @@ def _line_text(line: Line) -> Text:
         text.append(strip_controls(piece), style=MARK if is_mark else "")
     text.expand_tabs(4)
     return text
-
-
-def _truncate(text: Text, width: int) -> Text:
-    """Return a text cut to one row with an ellipsis."""
-    cut = text.copy()
-    cut.truncate(max(width, 1), overflow="ellipsis")
-    return cut
 
 
 # ------------------------------------------------------------------ whole sections

@@ -300,18 +300,10 @@ def _begin_next(
     following = next((unit for unit in below if unit.kind != "decoration"), None)
     if following is None or following.kind == "heading":
         return chosen
-    text = chosen.passage.text
-
-    def until(stop: int) -> ShownLines:
-        return replace(chosen, stop=stop)
-
-    length = _largest_fitting(
-        following.stop - following.start, lambda n: fits(until(following.start + n))
-    )
-    stop = following.start + length
-    if stop < following.stop:
-        stop = text.rfind(" ", following.start, stop)
-    return until(stop) if text[following.start : max(0, stop)].strip(" \t>*+-") else chosen
+    start, text = following.start, chosen.passage.text[following.start : following.stop]
+    length = _largest_fitting(len(text), lambda n: fits(replace(chosen, stop=start + n)))
+    words = text if length == len(text) else text[:length].rpartition(" ")[0]
+    return replace(chosen, stop=start + len(words)) if words.strip(" \t>*+-") else chosen
 
 
 def choose_all(answer: Answer, room: int, least: int, size: Size) -> Iterator[ShownLines]:
