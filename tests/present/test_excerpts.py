@@ -150,7 +150,10 @@ def test_what_only_looks_like_unseen_markup_is_shown(written: str, shown: str) -
 
 def test_only_headings_of_the_heading_path_are_left_out() -> None:
     todo = replace(
-        passage("## Plans\n\n## Buy a catamaran\n## Learn guitar\n\nLessons.", "catamaran"),
+        passage(
+            "![](b.png)\n\n## Plans {#p}\n\n## Buy a catamaran\n## Learn guitar\n\nLessons.",
+            "catamaran",
+        ),
         heading_path=("A", "Plans", "Learn guitar"),
     )
     assert within(200, todo).text == "## Buy a catamaran\n## Learn guitar\n\nLessons."

@@ -335,9 +335,10 @@ def all_lines(passage: Passage) -> ShownLines:
 def below_headings(passage: Passage) -> ShownLines:
     """Return the whole passage without the headings above it that its heading path names."""
     names, start = set(map(name_key, passage.heading_path)), 0
+    hidden = hidden_markup(passage.text)
     for line in passage.text.split("\n"):
-        is_named = _HEADING.match(line) and name_key(line.strip(" \t#")) in names
-        if line.strip() and not is_named:
+        seen = _seen_text(passage.text, hidden, start, start + len(line)).strip()
+        if seen and not (_HEADING.match(line) and name_key(seen.strip(" \t#")) in names):
             return ShownLines(passage, start, len(passage.text))
         start += len(line) + 1
     return all_lines(passage)
