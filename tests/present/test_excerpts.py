@@ -69,6 +69,13 @@ Behind it."""
         # a line that ends with a colon introduces the list
         (STEPS, ("branch",), 80, "To leave the state:\n\n1. Make a branch.\n2. Switch to it."),
         (STEPS, ("leave",), 60, "To leave the state:\n\n1. Make a branch.\n2. Switch to it."),
+        # a term comes with its definition
+        (
+            f"{STEPS}\n\n`-s`\n: The amount of salt in bread.\n\nThe text goes on.",
+            ("salt",),
+            45,
+            "`-s`\n: The amount of salt in bread.",
+        ),
         # an excerpt does not end with what only introduces
         (f"Some salt.\n{STEPS}", ("salt",), 70, "Some salt.\nSome words about something else."),
         # whole sentences, also over a line break

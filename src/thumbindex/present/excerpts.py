@@ -231,7 +231,10 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     top = max((n + 1 for n in headings if n < best), default=0)
     first = best
     for n in _introductions(units, top, best):
-        if _CONTEXT_SHARE * size(shown(n, best)) <= room:
+        # a term, or a line with a colon, comes with the very next line if both fit
+        between = passage.text[units[n].stop : units[first].start]
+        share = 1 if units[n].has_colon and _is_decoration(between) else _CONTEXT_SHARE
+        if share * size(shown(n, best)) <= room:
             first = n
     ends = [*(n - 1 for n in headings if n > best), len(units) - 1]
     # the text below the next heading is shown, too, if there is much room
