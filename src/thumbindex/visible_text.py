@@ -253,10 +253,9 @@ def hidden_markup(markdown: str) -> Sequence[Markup]:
         shown = match[1] if match.lastindex else ""
         return f"{_OPAQUE * (start - match.start())}{shown}{_OPAQUE * (match.end() - stop)}"
 
-    def opaque_block(match: re.Match[str]) -> str:
-        return "\n" + _OPAQUE * (len(match[0]) - 1) if _begins_block(match) else match[0]
-
-    text = _CODE_BLOCK.sub(opaque_block, f"\n{markdown}")[1:]
+    text = markdown
+    for start, stop, _ in code_blocks(markdown):
+        text = text[:start] + _OPAQUE * (stop - start) + text[stop:]
     text = _CODE_SPAN_OR_ESCAPE.sub(opaque, text)
     if "{{" in text:
         text = _CODE_SHORTCODE.sub(lambda code: _OPAQUE * len(code[0]), text)

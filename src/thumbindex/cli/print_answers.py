@@ -203,7 +203,8 @@ def _location_rows(
     If the row is too long, only the last heading is kept. If that is still too long, the headings
     get a second row.
     """
-    place, names = _rank_and_location(passage, roots, line), _headings(passage)
+    location = location_text(roots[passage.folder] / passage.path, line)
+    place, names = Text(f"{passage.rank}. ") + location, _headings(passage)
     forms = [
         Text.assemble((heading, "bold"), f" {more}" if heading and more else more)
         for heading in (" > ".join(names), *names[-1:])
@@ -284,11 +285,6 @@ def _print_section(
 def _place_name(roots: Mapping[str, Path], place: Place) -> str:
     """Return `path:line` as for passages, so that an editor opens it."""
     return f"{relative_path(roots[place.folder] / place.path)}:{place.start_line}"
-
-
-def _rank_and_location(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
-    """Return a passage's rank and `path:line`."""
-    return Text(f"{passage.rank}. ") + location_text(roots[passage.folder] / passage.path, line)
 
 
 def _headings(passage: Passage) -> list[str]:
