@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from thumbindex.corpus.chunk import DraftChunk, Fragment, group_sections
 from thumbindex.model import BlockKind
 from thumbindex.settings import ChunkSettings
@@ -39,6 +41,15 @@ def test_small_siblings_are_merged_before_other_neighbors() -> None:
 def test_long_region_is_split_evenly() -> None:
     assert group_sections(drafts(("A", [20] * 9)), SETTINGS) == [(0, 4), (4, 9)]
     assert group_sections(drafts(("A", [40] * 3)), SETTINGS) == [(0, 2), (2, 3)]
+
+
+def test_long_region_is_split_before_an_item_and_not_inside_it() -> None:
+    chunks = drafts(("A", [20] * 6))
+    for ordinal in (2, 3):
+        nested = replace(chunks[ordinal].fragment, depth=1)
+        chunks[ordinal] = replace(chunks[ordinal], fragment=nested)
+    settings = replace(SETTINGS, child_max=20)
+    assert group_sections(chunks, settings) == [(0, 4), (4, 6)]
 
 
 def test_preamble_of_a_long_section_joins_its_first_part() -> None:

@@ -127,6 +127,16 @@ def test_heading_without_text_joins_the_next_chunk() -> None:
             ],
             id="a bold line, and what is below it",
         ),
+        pytest.param(
+            "Some text before it all.\n\nTerm\n: what it is\n\n  - a part of it\n\n"
+            "Other term\n\n: what the other term is",
+            [
+                "Some text before it all.",
+                "Term\n: what it is\n\n  - a part of it",
+                "Other term\n\n: what the other term is",
+            ],
+            id="a term, and its definition",
+        ),
     ],
 )
 def test_chunk_keeps_together(text: str, chunks: list[str]) -> None:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile, groupby, pairwise
+from itertools import dropwhile, groupby, pairwise, takewhile
 
 from thumbindex.corpus.cuts import cut_at_words, cut_sentences, last_sentence
 from thumbindex.corpus.long_blocks import Fragment, cut_at, cut_lines, cut_table
@@ -204,7 +204,11 @@ def cut_blocks(
                 pieces[-1] = replace(last, end=last.start + len(rest))
                 last = replace(last, start=start)
                 pieces.append(last)
-        if (has_own_line and number == 0) or _LEAD.search(source.text, last.start, last.end):
+        if (
+            (has_own_line and number == 0)
+            or child.split_mode is SplitMode.TERM
+            or _LEAD.search(source.text, last.start, last.end)
+        ):
             pieces[-1] = replace(last, is_lead=True)
             longest = settings.child_max - settings.child_min
             if lead is None or len(pieces) > 1 or last.end - lead > longest:
@@ -392,16 +396,23 @@ def _group_below(
 def _split_range(
     drafts: Sequence[DraftChunk], run: _ChunkRange, settings: ChunkSettings
 ) -> list[_ChunkRange]:
-    """Split a range into parts of similar size, as few as `parent_max` allows."""
+    """Split a range into parts of similar size, longer than a chunk.
+
+    Cuts are where the nesting is least deep.
+    """
     total = _range_size(drafts, run)
     target = total / -(-total // settings.parent_max)
     cuts = [run[0]]
-    for ordinal in range(run[0] + 1, run[1]):
-        if (
-            _range_size(drafts, (cuts[-1], ordinal)) >= target
-            or _range_size(drafts, (cuts[-1], ordinal + 1)) > settings.parent_max
-        ):
-            cuts.append(ordinal)
+
+    def preference(option: tuple[int, int]) -> tuple[bool, int, bool, float]:
+        at, size = option
+        depth = drafts[at].fragment.depth
+        return size < settings.child_max, depth, size < target, abs(size - target)
+
+    while _range_size(drafts, (cuts[-1], run[1])) > settings.parent_max and cuts[-1] + 1 < run[1]:
+        sizes = ((at, _range_size(drafts, (cuts[-1], at))) for at in range(cuts[-1] + 1, run[1]))
+        options = [*takewhile(lambda option: option[1] <= settings.parent_max, sizes)]
+        cuts.append(min(options, key=preference)[0] if options else cuts[-1] + 1)
     return list(pairwise([*cuts, run[1]]))
 
 

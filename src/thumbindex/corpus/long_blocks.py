@@ -20,7 +20,7 @@ class Fragment:
 
     `prefix` is the table header to repeat before the piece, or empty. `depth` is how deeply the cut
     before the piece is nested. A lead is not cut off from the next piece: a heading without text,
-    the first paragraph of a list item, a line that ends in `:`.
+    the first paragraph of a list item, the term of a definition, a line that ends in `:`.
     """
 
     start: int

@@ -221,7 +221,8 @@ class SplitMode(Enum):
     UNPARSED = auto()  # at words: lines beyond the limits of parsing
     TABLE = auto()  # between rows, with the header repeated
     CONTAINER = auto()  # between its child blocks
-    ITEM = auto()  # an item of a list, like a container
+    ITEM = auto()  # an item of a list or a definition, like a container
+    TERM = auto()  # the line before its definitions
     RULE = auto()  # a horizontal rule, without text
 
 
@@ -273,6 +274,9 @@ _BLOCK_TYPES = {
     "bullet_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
     "ordered_list_open": (SplitMode.CONTAINER, BlockKind.LIST),
     "list_item_open": (SplitMode.ITEM, BlockKind.LIST),
+    "dl_open": (SplitMode.CONTAINER, BlockKind.LIST),
+    "dt_open": (SplitMode.TERM, BlockKind.LIST),
+    "dd_open": (SplitMode.ITEM, BlockKind.LIST),
     "blockquote_open": (SplitMode.CONTAINER, BlockKind.PROSE),
     "footnote_reference_open": (SplitMode.CONTAINER, BlockKind.PROSE),
     "table_open": (SplitMode.TABLE, BlockKind.TABLE),
@@ -296,6 +300,7 @@ def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
     # Imported here, because queries and index runs without changes parse no Markdown.
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import table
+    from mdit_py_plugins.deflist import deflist_plugin
     from mdit_py_plugins.footnote import footnote_plugin
 
     md = (
@@ -305,6 +310,7 @@ def parser(mdx: bool = False, with_dialects: bool = True) -> MarkdownIt:
     )
     if with_dialects:
         add_dialects(md)
+        md.use(deflist_plugin)
         add_html_headings(md)
     if mdx:
         md.disable("code")
@@ -448,6 +454,8 @@ def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple
         close = _close_index(tokens, index)
         if token.type in _BLOCK_TYPES and token.map:
             split_mode, block_kind = _BLOCK_TYPES[token.type]
+            start, end = _lines(token)
+            end = max(end, start + 1)  # the lines of a term are empty
             # a paragraph in a list is part of the list
             block_kind = kind if block_kind is BlockKind.PROSE else block_kind
             children = (
@@ -455,7 +463,7 @@ def _blocks(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple
                 if split_mode in (SplitMode.CONTAINER, SplitMode.ITEM)
                 else ()
             )
-            blocks.append(Block(split_mode, block_kind, *_lines(token), _language(token), children))
+            blocks.append(Block(split_mode, block_kind, start, end, _language(token), children))
         index = close + 1
     return tuple(blocks)
 
