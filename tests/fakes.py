@@ -358,15 +358,12 @@ class MemoryKeywordIndex:
             if n in allowed and score > 0:
                 full = score * (1 - weights.coverage + weights.coverage * share)
                 hits.append(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), 0, full, share))
-        best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
-        of = {self._catalog.document_of(ChunkId(n)) for n in allowed}
-        scores = {
-            DocumentId(n): score
-            for n, (score, _) in _scores(self._documents, terms, weights).items()
-            if n in of and score > 0
-        }
+        hits.sort(key=lambda hit: (-hit.score, hit.chunk))
+        best = {hit.document: hit.score for hit in reversed(hits)}
+        whole = _scores(self._documents, terms, weights)
+        scores = {n: score + whole[n][0] for n, score in best.items()}
         return RankedList(
-            tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores
+            tuple(replace(hit, rank=rank) for rank, hit in enumerate(hits[:limit], 1)), scores
         )
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:

@@ -176,7 +176,9 @@ class KeywordIndex(Protocol):
         limit: int,
         within: Selection | None = None,
     ) -> RankedList:
-        """Return the best `limit` chunks, and the scores of the best whole documents.
+        """Return the best `limit` chunks, and the scores of the best documents.
+
+        A document is scored by its best chunk, also beyond the limit, and as a whole.
 
         Each returned chunk contains at least one term, and all phrases as they are written.
         """

@@ -49,6 +49,15 @@ def test_ties_are_ordered_by_id():
     assert bm25.best_chunks(2, None)[0] == [0, 1]
 
 
+def test_document_score_adds_its_best_chunk_and_the_whole_document():
+    bm25 = scorer(body=1.0)
+    bm25.add(1.0, {"body": postings((0, 1.0))})
+    [(document, score)] = bm25.best_documents(None)
+    chunk, whole = math.log(1 + 2.5 / 1.5), math.log(1 + 1.5 / 1.5) * 0.8 * 2.2 / (0.8 + 1.2)
+    assert (document, score) == (0, pytest.approx(chunk + whole, rel=1e-5))
+    assert bm25.best_documents(np.array([False, True, True])) == []
+
+
 def test_document_without_a_field_scores_nothing_at_full_length_normalization():
     lengths = {"body": FieldLengths.of_chunks(np.array([4, 4, 0], dtype=np.float32), OF, 2)}
     bm25 = Scorer(OF, 2, KeywordWeights({"body": 1.0}, b=1.0), lengths.__getitem__)

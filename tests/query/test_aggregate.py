@@ -4,25 +4,14 @@ import numpy as np
 import pytest
 
 from fakes import FakeEmbedder, document, memory_snapshot
-from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
+from thumbindex.model import ChunkId, DocumentId, Query, RankedList
 from thumbindex.query.retrieve import (
     length_penalty,
     score_documents_by_vectors,
-    score_documents_by_words,
     smooth_cosines,
     top_cosines,
 )
 from thumbindex.query.stage import Search, Tools
-
-
-def test_document_score_adds_best_chunk_and_whole_document():
-    hits = (Hit(ChunkId(0), DocumentId(0), 1, 4.0), Hit(ChunkId(1), DocumentId(0), 2, 3.0))
-    assert score_documents_by_words(
-        RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})
-    ).documents == {
-        0: 6.0,
-        1: 1.0,
-    }
 
 
 def test_top_cosines_returns_best_chunks_or_fewer():

@@ -157,20 +157,26 @@ class Scorer:
         A chunk's matched fraction is the total idf of the terms that the chunk matches, divided by
         the total idf of all terms in the query. Ties are broken by id.
         """
-        shares = self._matched_idf / self._total_idf if self._total_idf else self._matched_idf
-        coverage = self._weights.coverage
-        scores = self._chunk_scores * (1 - coverage + coverage * shares)
-        best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
+        scores, shares = self._scores(mask)
+        best = _best(scores, limit)
         return best, scores[best].tolist(), shares[best].tolist()
 
     def best_documents(self, mask: Mask | None) -> list[tuple[int, float]]:
-        """Return the ids and scores of the best documents."""
-        scores = self._document_scores
-        if mask is not None:
-            allowed = np.zeros(len(scores), dtype=np.bool_)
-            allowed[self._of[mask]] = True
-            scores = np.where(allowed, scores, 0)
+        """Return the ids and scores of the best documents.
+
+        A document's score is that of its best chunk plus that of the document as a whole.
+        """
+        best = np.zeros_like(self._document_scores)
+        np.maximum.at(best, self._of, self._scores(mask)[0])
+        scores = np.where(best > 0, best + self._document_scores, 0)
         return [(n, float(scores[n])) for n in _best(scores, MAX_DOCUMENTS)]
+
+    def _scores(self, mask: Mask | None) -> tuple[Floats, Floats]:
+        """Return the scores and matched fractions of all chunks. Outside the mask, scores are 0."""
+        shares = self._matched_idf / self._total_idf if self._total_idf else self._matched_idf
+        coverage = self._weights.coverage
+        scores = self._chunk_scores * (1 - coverage + coverage * shares)
+        return scores if mask is None else np.where(mask, scores, 0), shares
 
 
 def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:

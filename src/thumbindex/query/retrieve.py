@@ -233,28 +233,14 @@ _NEIGHBOR_SHARE = 0.15
 
 
 def aggregate(search: Search, tools: Tools) -> Search:
-    """Score the documents in each retriever's list."""
-    lists = {
-        name: score_documents_by_words(ranked) if name in TEXT_RETRIEVERS else ranked
-        for name, ranked in search.lists.items()
-    }
+    """Score the documents that any retriever found by their vectors."""
+    lists = dict(search.lists)
     if search.vector is not None and "search_vector" in lists:
         documents = sorted({hit.document for ranked in lists.values() for hit in ranked.hits})
         lists["search_vector"] = score_documents_by_vectors(
             lists["search_vector"], documents, search.vector, search, tools
         )
     return replace(search, lists=lists)
-
-
-def score_documents_by_words(ranked: RankedList) -> RankedList:
-    """Score each document by its best chunk's score plus the score of the document as a whole."""
-    best: dict[DocumentId, float] = {}
-    for hit in ranked.hits:
-        best.setdefault(hit.document, hit.score)
-    documents = {
-        d: best.get(d, 0.0) + ranked.documents.get(d, 0.0) for d in {*best, *ranked.documents}
-    }
-    return RankedList(ranked.hits, documents)
 
 
 def score_documents_by_vectors(
