@@ -45,6 +45,8 @@ def corrected(text: str) -> str:
         ("Cancel my subcription?", "Cancel my subscription?"),
         ("(acount)", "(account)"),
         ("pluign settings", "plugin settings"),
+        ("--subcription", "--subscription"),
+        ("lumen.acount_sync()", "lumen.account_sync()"),
     ],
 )
 def test_unknown_word_is_corrected_to_nearest_known_word(typed: str, searched: str) -> None:
@@ -52,9 +54,9 @@ def test_unknown_word_is_corrected_to_nearest_known_word(typed: str, searched: s
 
 
 @pytest.mark.parametrize(
-    "text", ['"subcription"', "`subcription`", "--subcription", "PLUIGN docs", "syn", "プラグイン"]
+    "text", ['"subcription"', "`subcription`", "subcription2", "PLUIGN docs", "syn", "プラグイン"]
 )
-def test_quotes_code_acronyms_and_short_words_are_not_corrected(text: str) -> None:
+def test_quotes_codes_acronyms_and_short_words_are_not_corrected(text: str) -> None:
     assert corrected(text) == text
 
 
@@ -110,11 +112,6 @@ def test_endless_word_causes_few_lookups(text: str) -> None:
     assert keyword.asked < 1_000
 
 
-def test_suffixes_are_not_corrected() -> None:
-    lexicon = {"strange": 9, "stranded": 1, "less": 50, "end": 50, "sends": 9}
-    assert [nearest(word, lexicon) for word in ("strangers", "endless")] == [None, None]
-
-
 def test_at_most_twenty_words_are_corrected() -> None:
     tools = Tools(memory_snapshot([document("a.md", "Cancel a subscription.")]))
     mistakes = [
@@ -134,13 +131,13 @@ def test_words_of_deleted_chunks_are_not_suggested() -> None:
 
 
 def test_word_known_to_the_model_is_not_corrected() -> None:
-    snapshot = memory_snapshot([document("a.md", "The infant was awake, said baba.")])
+    snapshot = memory_snapshot([document("a.md", "The infant was awake, said babby.")])
     search = Search(Query("was the baby awake"), "was the baby awake")
     texts = [
         correct(search, Tools(snapshot, embedder=embedder)).text
         for embedder in (FakeEmbedder(), FakeEmbedder(known=["baby"]))
     ]
-    assert texts == ["was the baba awake", "was the baby awake"]
+    assert texts == ["was the babby awake", "was the baby awake"]
 
 
 def test_model_for_another_language_does_not_prevent_corrections() -> None:
@@ -177,6 +174,12 @@ NOTES = [
         ("hwo to configre permalinks", "hwo to configure permalinks"),
         ("configure permolinks", "configure permalinks"),
         ("settigns", "settings"),
+        ("stie settings", "site settings"),
+        ("tsie settings", "tsie settings"),
+        # slips in code
+        ("site.permalniks", "site.permalinks"),
+        ("setPermalniks", "setPermalniks"),
+        ("site.permalings", "site.permalings"),
         ("Configre Permalinks", "configure Permalinks"),
         # a language that no note is in
         ("wie lese ich das timetabel", "wie lese ich das timetabel"),

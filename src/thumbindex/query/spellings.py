@@ -26,14 +26,11 @@ _LETTER_BESIDE_DIGIT = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 _MIN_LETTERS_SURE = 6
 """Shorter words are similar to many others, so their corrections need more support.
 
-Only from this length may the first letter be corrected.
+Only from this length may the first letter be corrected, if it is not swapped with the second.
 """
 
-_MIN_LETTERS_TWO_EDITS = 8
-"""Minimum letters of a word that may be corrected by two edits."""
-
-_SUFFIX_EDITS = 2
-"""Corrections that only cut this many final letters are rejected: "strangers" to "strange"."""
+_NEEDED_SHARE = 0.4
+"""The share of the other words, by idf, that must be in one chunk with a doubtful correction."""
 
 _MAX_CONTEXT = 40
 """At most this many words of a query support corrections, because each is looked up."""
@@ -46,47 +43,28 @@ def find_corrections(
 ) -> dict[str, str]:
     """Return corrections of a query's unknown words that the rest of the query supports.
 
-    `content` are all content words of the query, and `names` the words that may be names. A likely
-    slip needs no support. The more doubtful a correction is, the more of the other words must be in
-    one chunk with it. If there are no other words, only doubtful corrections are rejected.
+    `content` are all content words of the query, and `names` the words in names or code. A likely
+    slip in a long word that is no name needs no support. Other corrections need some of the other
+    words in one chunk with them, if there are others. In short words and names, only likely slips
+    are corrected: `getItem` is not `setItem`, and `Sentry` is not `entry`.
     """
-    closest = {w: other for w in unknown if (other := find_correction(w, snapshot.keyword))}
-    doubts = {word: _doubt(word, other) + (word in names) for word, other in closest.items()}
-    likely = {word: other for word, other in closest.items() if doubts[word] <= _LIKELY}
+    likely, doubtful = dict[str, str](), set[str]()
+    for word in unknown:
+        other = find_correction(word, snapshot.keyword)
+        is_long = len(word) >= _MIN_LETTERS_SURE and word not in names
+        is_slip = other is not None and _is_slip(word, other)
+        if other and (is_long or is_slip):
+            likely[word] = other
+            if not (is_long and is_slip):
+                doubtful.add(word)
     context = {word: likely.get(word, word) for word in content[:_MAX_CONTEXT]}
 
     def is_supported(word: str) -> bool:
-        others = {other for w, other in context.items() if w != word} - {closest[word]}
-        needed = _NEEDED_SHARES[doubts[word]]
-        if not needed or not others:
-            return word in likely
-        return _shared_context(closest[word], others, snapshot) >= needed
+        others = {other for w, other in context.items() if w != word} - {likely[word]}
+        is_sure = word not in doubtful or not others
+        return is_sure or _shared_context(likely[word], others, snapshot) >= _NEEDED_SHARE
 
-    return {
-        word: other
-        for word, other in closest.items()
-        if doubts[word] < len(_NEEDED_SHARES) and is_supported(word)
-    }
-
-
-_NEEDED_SHARES = (0.0, 0.4, 1.0)
-"""By doubt: the share of the other words, by idf, that must be in one chunk with a correction.
-
-1 is as many as any chunk has. A correction with a higher doubt is rejected.
-"""
-
-_LIKELY = 1
-"""Maximum doubt of a correction that supports others, and that is made if there are no others."""
-
-
-def _doubt(word: str, correction: str) -> int:
-    """Return 0 for a slip in a long word, and more for a word that may be another one."""
-    # Imported here: few queries need it.
-    from rapidfuzz.distance import OSA
-
-    edits = int(OSA.distance(word, correction))
-    is_short = len(word) < _MIN_LETTERS_SURE
-    return edits - 1 + (not _is_slip(word, correction)) + is_short
+    return {word: other for word, other in likely.items() if is_supported(word)}
 
 
 def _is_slip(word: str, correction: str) -> bool:
@@ -132,31 +110,31 @@ def find_correction(word: str, keyword: KeywordIndex) -> str | None:
 def closest_word(
     word: str, lexicon: Callable[[range], Collection[str]], frequency: Callable[[str], int]
 ) -> str | None:
-    """Return the nearest word by optimal string alignment (Damerau 1964), or None.
+    """Return the best word that one edit makes (optimal string alignment, Damerau 1964), or None.
 
-    Ties go to a word with an equal first letter, then to a likely slip, then to the most frequent
+    Ties go to a likely slip, then to a word with an equal first letter, then to the most frequent
     word. `lexicon` returns the words of the given lengths, `frequency` the number of chunks with a
     word.
     """
-    limit = 2 if len(word) >= _MIN_LETTERS_TWO_EDITS else 1
-    similar = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
+    similar = list(lexicon(range(len(word) - 1, len(word) + 2)))
     if len(word) < _MIN_LETTERS_SURE:
-        similar = [other for other in similar if other[0] == word[0]]
+        swapped = word[1::-1] + word[2:]
+        similar = [other for other in similar if other[0] == word[0] or other == swapped]
     # Imported here: few queries need it.
     from rapidfuzz.distance import OSA
     from rapidfuzz.process import extract
 
     matches = extract(
-        word, similar, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None
+        word, similar, scorer=OSA.distance, processor=None, score_cutoff=1, limit=None
     )
     # the lexicon may contain words of deleted chunks, whose frequency is 0
     ranked = (
-        (int(distance), other[0] != word[0], not _is_slip(word, other), -count, other)
-        for other, distance, _ in matches
+        (not _is_slip(word, other), other[0] != word[0], -count, other)
+        for other, _, _ in matches
         if (count := frequency(other))
     )
-    distance, *_, best = min(ranked, default=(0, False, False, 0, ""))
-    return None if distance == _SUFFIX_EDITS and word.startswith(best) else best or None
+    *_, best = min(ranked, default=(False, False, 0, None))
+    return best
 
 
 # ------------------------------------------------------------------ apostrophes and separators

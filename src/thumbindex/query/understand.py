@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from unicodedata import category
 
 from thumbindex.language import (
     FUNCTION_WORDS,
@@ -245,10 +246,12 @@ def _is_navigational(text: str) -> bool:
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
-_WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…»]*)")
-"""A word such as `(l'arbre's)`, in three groups: `(l'`, `arbre` and `'s)`."""
+_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]++(?!['’](?!s\b)\w)")
+"""The letters of a word: `arbre` in `(l'arbre's)`, but not `shouldn` in `shouldn't`."""
 
-_HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
+_PLAIN = re.compile(r"(?:[^\W\d_]|['’-])+")
+"""A word that is not code."""
+
 _MIN_LETTERS = 4
 """Minimum letters of a word that is corrected."""
 
@@ -267,15 +270,13 @@ def correct(search: Search, tools: Tools) -> Search:
     if search.reference_matches or question_language(search.text) not in ("", *languages):
         return search
     stops = FUNCTION_WORDS.union(stop_weights(search.text, languages))
-    unknown = (
-        word
-        for word in dict.fromkeys(_correctable_words(search.text))
-        if word not in stops and not _is_known(word, tools)
-    )
+    typed = dict[str, None]()
+    correct_text(search.text, typed.setdefault)
+    unknown = (word for word in typed if word not in stops and not _is_known(word, tools))
     corrections = find_corrections(
         list(islice(unknown, _MAX_CORRECTIONS)),
         [word for word in words(search.text) if word not in stops],
-        _names_in(search.text),
+        _names_and_code_in(search.text),
         tools.snapshot,
     )
     text = correct_text(search.text, corrections.get)
@@ -285,17 +286,13 @@ def correct(search: Search, tools: Tools) -> Search:
     return replace(search, text=text, terms=terms, identifiers=identifiers)
 
 
-def _names_in(text: str) -> frozenset[str]:
-    """Return the folded words that are capitalized inside a text. A title has no such words."""
-    bare = [_bare(token) for token in text.split()]
-    is_title = not any(token[:1].islower() for token in bare if len(token) >= _MIN_LETTERS)
-    return frozenset() if is_title else frozenset(fold(t) for t in bare[1:] if t[:1].isupper())
-
-
-def _bare(token: str) -> str:
-    """Return the word of a token such as `(Ada's)?`, or the token without punctuation."""
-    parts = _WORD.fullmatch(token)
-    return parts[2] if parts else token.strip(_PUNCTUATION)
+def _names_and_code_in(text: str) -> frozenset[str]:
+    """Return the folded words in code, or capitalized inside a text that is no title."""
+    parts = tokens(text)
+    is_title = not any(part[:1].islower() for part in parts if len(part) >= _MIN_LETTERS)
+    names = [part for part in parts[1:] if part[:1].isupper() and not is_title]
+    code = [part for part in parts if is_identifier(part) or not _PLAIN.fullmatch(part)]
+    return frozenset(map(fold, _WORD.findall(" ".join(names + code))))
 
 
 def _is_known(word: str, tools: Tools) -> bool:
@@ -319,14 +316,15 @@ def _model_covers_notes(knows: Callable[[str], bool], tools: Tools) -> bool:
 
 
 def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
-    """Correct plain words, but not quotes, code, links, numbers or short words."""
+    """Correct words, but not short words, acronyms, quotes, links, or tokens with digits."""
 
-    def corrected(token: str) -> str:
-        parts = _split_word(token, text)
-        word = correction(fold(parts[2])) if parts else None
-        return f"{parts[1]}{word}{parts[3]}" if parts and word is not None else token
+    def corrected(match: re.Match[str]) -> str:
+        word = match[0]
+        return (correction(fold(word)) or word) if _is_correctable(word, text) else word
 
-    return _TOKEN.sub(lambda match: "-".join(map(corrected, _between_hyphens(match[0]))), text)
+    return _TOKEN.sub(
+        lambda token: token[0] if _is_literal(token[0]) else _WORD.sub(corrected, token[0]), text
+    )
 
 
 _MAX_CJK_RUN = 200
@@ -340,23 +338,14 @@ def truncate_cjk_runs(text: str) -> str:
     return _LONG_RUN.sub(lambda run: run[1] if has_cjk(run[0]) else run[0], text)
 
 
-def _correctable_words(text: str) -> Iterator[str]:
-    """Yield the folded words that `correct_text` may replace."""
-    splits = (
-        _split_word(token, text)
-        for match in _TOKEN.finditer(text)
-        for token in _between_hyphens(match[0])
-    )
-    return (fold(parts[2]) for parts in splits if parts)
+def _is_correctable(word: str, text: str) -> bool:
+    """Return whether a word is no short word, acronym or function word."""
+    is_acronym = word.isupper() and not text.isupper()
+    is_plain = len(word) >= _MIN_LETTERS and not is_acronym and not has_cjk(word)
+    return is_plain and fold(word) not in STOP_WORDS
 
 
-def _between_hyphens(token: str) -> list[str]:
-    return token.split("-") if _HYPHENATED.fullmatch(token) else [token]
-
-
-def _split_word(token: str, text: str) -> re.Match[str] | None:
-    """Split a token into prefix, word and suffix; None if it is short, code, or an acronym."""
-    parts = _WORD.fullmatch(token)
-    if not parts or len(word := parts[2]) < _MIN_LETTERS or (word.isupper() and not text.isupper()):
-        return None
-    return None if has_cjk(word) or is_identifier(word) or fold(word) in STOP_WORDS else parts
+def _is_literal(token: str) -> bool:
+    """Return whether a token is quoted, a link, or has digits or combining marks."""
+    has_marks = not token.isascii() and any(category(letter)[0] == "M" for letter in token)
+    return has_marks or bool(re.search(rf"{QUOTATION_MARK.pattern}|`|\[\[|\d", token))
