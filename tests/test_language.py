@@ -71,6 +71,7 @@ def test_unaccented_forms_of_a_word_have_one_stem(language: str, forms: str) -> 
         ("che cos'e un deadlock", ["it"], {"che": 0.0, "cos'e": 0.0, "un": 0.0}),
         ("qu'est dell'acqua", ["fr", "it"], {"qu'est": 0.25}),
         ("pourquoi est ma page vide", ["de", "fr"], {"pourquoi": 0.0, "est": 0.0, "ma": 0.0}),
+        ("it doesn't say we'll o'hare", ["fr"], {"it": 0.0, "doesn't": 0.0, "we'll": 0.0}),
     ],
 )
 def test_function_words_are_those_of_the_query_language(

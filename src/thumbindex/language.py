@@ -265,7 +265,20 @@ def function_word_weights(text: str, languages: Collection[str]) -> Mapping[str,
         # a query's only function word may be another word: German `mit`, or the name MIT
         **dict.fromkeys(function_words, 0.0 if most > 1 else UNCERTAIN_WEIGHT),
     }
-    return {**weights, **dict.fromkeys(STOP_WORDS.intersection(query_words), 0.0)}
+    return {**weights, **dict.fromkeys(filter(_is_english_function_word, query_words), 0.0)}
+
+
+def _is_english_function_word(word: str) -> bool:
+    """Return whether a word is a function word, or a contraction of one: doesn't, can't, we'll."""
+    first, apostrophe, ending = word.partition("'")
+    bare = first.removesuffix("n") if ending == "t" else first
+    if not apostrophe:
+        return word in STOP_WORDS
+    return ending in _CONTRACTED and not STOP_WORDS.isdisjoint((first, bare))
+
+
+_CONTRACTED = frozenset("t ll re ve d m".split())
+"""Endings of English contractions. `words` removes the ending `'s`."""
 
 
 def question_language(text: str) -> str:
