@@ -29,7 +29,7 @@ from thumbindex.language import FUNCTION_WORDS, reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
 from thumbindex.ports import Cosines, Mask, Matrix, Selection, Vector, VectorIndex, inner_products
 from thumbindex.query.match_names import has_only_function_words
-from thumbindex.query.retrieve import COSINE_DIGITS, QUERY_WEIGHT, chunk_ids_of, field_weights
+from thumbindex.query.retrieve import COSINE_DIGITS, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
 from thumbindex.text import STOP_WORDS, identifiers, words
 
@@ -78,6 +78,12 @@ to the cosines, so that small samples give stable results.
 
 _MAX_LEFT_OUT = 12
 """The query is embedded without each of at most this many words, the rarest."""
+
+_SHARE_KEPT = 0.75
+"""Share of the phrasings whose scores count, the lowest."""
+
+_OWN_SHARE = 0.4
+"""The score is at least this share of the score of the query's own words."""
 
 _HYPOTHETICAL = "passage"
 """Name of the phrasing for the hypothetical answer, which never raises the confidence."""
@@ -189,17 +195,20 @@ class _DocumentScorer:
     def score(self, best: Candidate) -> float:
         """Score a candidate's document: the mean of its scores for the query and the rewordings.
 
-        Rewordings without a known word are ignored. A hypothetical answer can only lower the score.
+        The best quarter is left out, because some rewording matches by chance. Rewordings without a
+        known word are ignored. A hypothetical answer can only lower the score.
         """
-        query_score, *other_scores = (
-            (phrasing.name, self._score_by(phrasing, best))
+        scores = {
+            phrasing.name: self._score_by(phrasing, best)
             for at, phrasing in enumerate(self._phrasings)
             if at == 0 or phrasing.known
-        )
-        query = [query_score[1]] * (round(QUERY_WEIGHT) if other_scores else 1)
-        rewordings = query + [score for name, score in other_scores if name != _HYPOTHETICAL]
-        phrasings = query + [score for _, score in other_scores]
-        return min(sum(rewordings) / len(rewordings), sum(phrasings) / len(phrasings))
+        }
+        most = max(score for name, score in scores.items() if name != _HYPOTHETICAL)
+        lower = sorted(min(score, most) for score in scores.values())
+        kept = lower[: max(round(_SHARE_KEPT * len(lower)), 1)]
+        # rewordings of another subject must not hide the answer to the query
+        own = next(iter(scores.values()))
+        return max(sum(kept) / len(kept), _OWN_SHARE * own)
 
     def shares_word(self, candidate: Candidate) -> bool:
         """Return whether a candidate has text, and a content word of the query."""
