@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from thumbindex.text import STOP_WORDS, has_cjk, normalize_letters, words
 
@@ -179,12 +180,17 @@ _LONG_FUNCTION_WORDS = frozenset(word for word in _LANGUAGES_OF if len(word) > 1
 
 def language_of(text: str) -> str:
     """Return the code of a text's language, such as "en", or an empty string if unclear."""
-    if not text.isascii():
-        letters = sum(c.isalpha() for c in text)
-        scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
-        if sum(count for count, _ in scripts) > letters * _MIN_SCRIPT_SHARE:
-            return "ja" if scripts[0][0] else max(scripts)[1]
-    return _language_by_words(words(text))[0]
+    return _language_by_script(text) or _language_by_words(words(text))[0]
+
+
+def _language_by_script(text: str) -> str:
+    if text.isascii():
+        return ""
+    scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
+    total = sum(count for count, _ in scripts)
+    if total and total > sum(map(str.isalpha, text)) * _MIN_SCRIPT_SHARE:
+        return "ja" if scripts[0][0] else max(scripts)[1]
+    return ""
 
 
 def language_of_prose(texts: Iterable[str]) -> str:
@@ -193,9 +199,11 @@ def language_of_prose(texts: Iterable[str]) -> str:
     Stricter than `language_of`: several function words of two letters or more are required.
     """
     text = _SPAN.sub(" ", "\n".join(_truncated(texts)))
-    if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
+    if language := _language_by_script(text):
         return language
     all_words = words(text)
+    if not text.isascii() and not _language_by_words(all_words)[0]:
+        return ""
     function_words = list(filter(_LONG_FUNCTION_WORDS.__contains__, all_words))
     if len(set(function_words)) < _MIN_FUNCTION_WORDS:
         return ""
@@ -216,13 +224,11 @@ def _truncated(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _language_by_words(text_words: Sequence[str]) -> tuple[str, int]:
-    counts: Counter[str] = Counter()
-    for word, count in Counter(filter(_LANGUAGES_OF.__contains__, text_words)).items():
-        for code in _LANGUAGES_OF[word]:
-            counts[code] += count
-    (language, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
+    listed = filter(_LANGUAGES_OF.__contains__, text_words)
+    counts = Counter(chain.from_iterable(map(_LANGUAGES_OF.__getitem__, listed)))
+    most, next_most = (*sorted(counts.values(), reverse=True), 0, 0)[:2]
     if most >= _MIN_FUNCTION_WORDS and most > _MIN_LEAD * next_most:
-        return (language, most)
+        return max(counts, key=counts.__getitem__), most
     return ("", 0)
 
 

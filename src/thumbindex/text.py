@@ -56,17 +56,18 @@ _MAY_VARY = re.compile(f"[{_IGNORED}{_WIDE}{_APOSTROPHES}\u200c]")
 _VARIANTS = re.compile(
     f"(?P<ignored>[{_IGNORED}]|{_NON_JOINER})|(?P<apostrophe>[{_APOSTROPHES}])|[{_WIDE}]+"
 )
-_ASCII_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]++(?:'[A-Za-z0-9]++)*+")
 _POSSESSIVE = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _without_possessive does
 _CODE_TOKEN = (
     r"--?[A-Za-z][\w-]*"  # --flags
     # dotted.names, kebab-case, a/path, a::b
-    r"|[A-Za-z_@$][\w$]*(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*)+(?:\(\))?"
+    r"|[A-Za-z_@$][\w$]*+(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*+)++(?:\(\))?"
     r"|v?\d+(?:\.\d+)+(?:[-+.]?[A-Za-z0-9]+)*"  # versions
     r"|[^\W\d][\w$]*%s|\$[\w$]+"  # names
     r"|\d[\w]*"
 )
-_CODE = re.compile(_CODE_TOKEN % "")
+# most words are plain: they end before anything that continues a token
+_CODE = re.compile(rf"[A-Za-z]++(?![\w$.:/-])|{_CODE_TOKEN % ''}", re.ASCII)
 _MARK_RANGES = (
     *((0x300, 0x3100), (0xA66F, 0xAC00), (0xFB1E, 0xFB1F), (0xFE20, 0xFE30)),
     *((0x101FD, 0x1037B), (0x10A01, 0x12000), (0x16AF0, 0x17000), (0x1BC9D, 0x1E94B)),
@@ -327,11 +328,12 @@ def code_tokens(text: str) -> list[str]:
     return tokens
 
 
-@lru_cache(maxsize=WORD_CACHE_SIZE)
 def token_parts(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the folded names in a token (usually one), each with its parts."""
     if not token.isascii():
         return tuple((word, ()) for word in words(token))
+    if token.isalpha() and token[1:].islower():
+        return ((token.lower(), ()),)
     if _VERSION.match(token):
         return ((fold(token.removeprefix("v")), ()),)  # parts of a version mean nothing alone
     if looks_like_code(token) or "-" in token[1:] or "/" in token:

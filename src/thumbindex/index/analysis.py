@@ -78,10 +78,18 @@ _ACCENTED_ENDINGS = {
 }
 
 
+_ENGLISH_ENDINGS = tuple(
+    "e s y ' al ll ful ed ing ic ant ent ism er ator sion tion li ogi enci anci iti".split()
+)
+"""All endings that `porter2` changes. Without one, a word is its own stem."""
+
+
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def stem(word: str) -> str:
     """Stem a word, as Russian if it starts with a Cyrillic letter, otherwise as English."""
-    return str(_russian.stem(word) if "а" <= word[0] <= "я" else porter2(word))
+    if "а" <= word[0] <= "я":
+        return str(_russian.stem(word))
+    return str(porter2(word)) if word.endswith(_ENGLISH_ENDINGS) else word
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
