@@ -27,6 +27,8 @@ def add_dialects(md: MarkdownIt) -> None:
     """Let a parser recognize wikilinks, tags, formulas, admonitions and shortcodes."""
     blocks: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     md.block.ruler.before("fence", "dialect", _dialect_block, blocks)
+    md.block.ruler.at("paragraph", _paragraph)
+    md.disable("lheading")
     md.inline.ruler.before("escape", "dialect", _dialect_inline)
     _add_inline_rules(md)
 
@@ -120,18 +122,72 @@ def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> boo
         return False
     if not silent:
         state.line = number + 1
-        _push_paragraph(state, "\n".join(lines), start, state.line, FORMULA_MARK)
+        _push_text(state, "\n".join(lines), start, state.line, markup=FORMULA_MARK)
     return True
 
 
-def _push_paragraph(
-    state: StateBlock, content: str, start: int, end: int, markup: str = ""
+def _push_text(
+    state: StateBlock,
+    content: str,
+    start: int,
+    end: int,
+    *,
+    kind: str = "paragraph",
+    tag: str = "p",
+    markup: str = "",
 ) -> None:
-    paragraph = state.push("paragraph_open", "p", 1)
-    paragraph.map, paragraph.markup = [start, end], markup
+    opening = state.push(f"{kind}_open", tag, 1)
+    opening.map, opening.markup = [start, end], markup
     inline = state.push("inline", "", 0)
     inline.content, inline.map, inline.children = content, [start, end], []
-    state.push("paragraph_close", "p", -1)
+    state.push(f"{kind}_close", tag, -1)
+
+
+# ------------------------------------------------------------------ paragraphs
+
+_UNDERLINE = re.compile(r"(?:-+|=+)[ \t]*")
+_LAZY_INDENT = 3
+"""A line of a paragraph that is indented by more than this begins no block."""
+
+
+def _paragraph(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Parse a paragraph, or the heading that its underline makes of it.
+
+    In markdown-it, two rules search for the end one after the other, and try every block at every
+    line.
+    """
+    from markdown_it.common.utils import mdTrim
+
+    outer, state.parentType = state.parentType, "paragraph"
+    rules = state.md.block.ruler.getRules("paragraph")
+    is_code, underline, number = state.is_code_block(start), None, start + 1
+    while number < end and not state.isEmpty(number):
+        indent = state.sCount[number]
+        if indent - state.blkIndent <= _LAZY_INDENT and not _begins_no_block(state, number):
+            if indent >= state.blkIndent and not is_code:
+                first = state.bMarks[number] + state.tShift[number]
+                underline = _UNDERLINE.fullmatch(state.src, first, state.eMarks[number])
+            if underline or (indent >= 0 and any(rule(state, number, end, True) for rule in rules)):
+                break
+        number += 1
+    content = mdTrim(state.getLines(start, number, state.blkIndent, False))
+    state.line = number + bool(underline)
+    if underline:
+        tag = "h1" if underline[0][0] == "=" else "h2"
+        _push_text(state, content, start, state.line, kind="heading", tag=tag)
+    else:
+        _push_text(state, content, start, state.line)
+    state.parentType = outer
+    return True
+
+
+def _begins_no_block(state: StateBlock, number: int) -> bool:
+    """Return whether a line begins with a letter, and is no formula and no header of a table."""
+    first = state.bMarks[number] + state.tShift[number]
+    if not state.src[first].isalpha() or state.src.find("$$", first, state.eMarks[number]) >= 0:
+        return False
+    below = state.bMarks[number + 1] + state.tShift[number + 1]
+    return state.src[below : below + 1] not in "-|:"
 
 
 # ------------------------------------------------------------------ admonitions and tabs
@@ -166,7 +222,7 @@ def _admonition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
             if state.sCount[number] < indent:
                 break
             last = number + 1
-    _push_paragraph(state, state.src[first : state.eMarks[start]].strip(), start, start + 1)
+    _push_text(state, state.src[first : state.eMarks[start]].strip(), start, start + 1)
     outer = state.blkIndent, state.lineMax
     state.blkIndent, state.lineMax = indent, last
     state.md.block.tokenize(state, body, last)
