@@ -216,8 +216,8 @@ def words(text: str) -> list[str]:
 def _marked_words(text: str) -> list[str]:
     matches = _marked_word().findall(text)
     if "'" in text or "’" in text:
-        return [fold(_without_possessive(word)) for word in matches]
-    return [fold(word) for word in matches]
+        matches = [_without_possessive(word) for word in matches]
+    return [word.lower() if word.isascii() else fold(word) for word in matches]
 
 
 def _pairs(run: str) -> list[str]:

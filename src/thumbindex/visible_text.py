@@ -109,14 +109,15 @@ def strip_markup(markdown: str) -> str:
     if "--" in text:
         text = _RULE.sub("", text)
     text = _LINE_START.sub("", text)
-    if _INSIDE_WORD.search(text):
-        for pattern in _EMPHASIS_IN_WORD:
-            text = pattern.sub(r"\2", text)
-    for marks, pattern, replacement in _INLINE if _MAY_BE_INLINE.search(text) else ():
-        for mark in marks:
-            if mark in text:
-                text = pattern.sub(replacement, text)
-                break
+    if _MAY_BE_INLINE.search(text):
+        if _INSIDE_WORD.search(text):
+            for pattern in _EMPHASIS_IN_WORD:
+                text = pattern.sub(r"\2", text)
+        for marks, pattern, replacement in _INLINE:
+            for mark in marks:
+                if mark in text:
+                    text = pattern.sub(replacement, text)
+                    break
     text = _show_literals(text.replace("|", " ").replace("`", ""), literals)
     if "\t" in text or "  " in text:
         text = _SPACES.sub(" ", text)

@@ -12,7 +12,7 @@ from thumbindex.text import STOP_WORDS, words
 from thumbindex.visible_text import strip_markup
 
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)[^`]*\1(?!`)")
-_PARENTHESES = re.compile(r"(?<=\S )\(([^()\n]{2,100})\)")
+_PARENTHESES = re.compile(r"\((?<=\S \()([^()\n]{2,100})\)")
 _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()`|]")
 _SHORT_FORM = re.compile(r"[A-Za-z\d]{2,10}")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s$")
@@ -58,7 +58,8 @@ def find_definitions(markdown: str) -> Iterator[tuple[str, str]]:
     """Yield (short form, long form) for each abbreviation that a text defines."""
     if " (" not in markdown:
         return
-    text = " ".join(_SPAN.sub(" ` ", markdown).split())
+    without_code = _SPAN.sub(" ` ", markdown) if "`" in markdown else markdown
+    text = " ".join(without_code.split())
     for match in _PARENTHESES.finditer(text):
         before = strip_markup(text[max(0, match.start() - _MAX_CHARS_BEFORE) : match.start()])
         outer = _words(_ENDS_PHRASE.split(before)[-1])

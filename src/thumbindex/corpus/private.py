@@ -40,7 +40,7 @@ _LOOKALIKES = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("�
 """(text, replacement) for a misread byte order mark, Turkish i and I, and other scripts' colons."""
 
 _HASH_AFTER_SYMBOL = re.compile(
-    "(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff])#"
+    "#(?<=[\u20a8\u2100-\u214f\u2460-\u24ff\u3200-\u33ff\U0001f100-\U0001f1ff]#)"
 )
 """A `#` directly after a symbol that NFKC turns into letters, such as ™."""
 
