@@ -236,8 +236,9 @@ class ParsedDocument:
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
     private: bool = False
-    # each chunk's digests: of the embedded text, and of its words; empty until computed
-    keys: tuple[tuple[bytes, bytes], ...] = ()
+    # each chunk's visible text, and digests of the embedded text and of the words; empty until
+    # computed
+    keys: tuple[tuple[str, bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

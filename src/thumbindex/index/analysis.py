@@ -32,7 +32,7 @@ from thumbindex.text import (
     words,
     words_with_positions,
 )
-from thumbindex.visible_text import strip_markup, unescape_markdown
+from thumbindex.visible_text import unescape_markdown
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
@@ -122,16 +122,15 @@ class AnalyzedFields:
     lengths: Mapping[str, int]
 
 
-def analyze_chunk(chunk: Chunk, language: str = "") -> AnalyzedFields:
+def analyze_chunk(chunk: Chunk, visible: str, language: str = "") -> AnalyzedFields:
     """Analyze the fields of a chunk.
 
-    `language` is the language of the document. It is used if the language of the chunk cannot be
-    detected.
+    `visible` is its visible text. `language` is the language of the document. It is used if the
+    language of the chunk cannot be detected.
     """
-    texts = chunk_texts(chunk)
-    sample = texts["body"][:_LANGUAGE_SAMPLE]
+    sample = visible[:_LANGUAGE_SAMPLE]
     detected = "" if chunk.kind is BlockKind.CODE else language_of_prose((sample,))
-    analyzed = _stemmed(texts, detected or language)
+    analyzed = _stemmed(chunk_texts(chunk, visible), detected or language)
     text = unescape_markdown("\n".join((*chunk.heading_path, chunk.text)))
     code = _code_terms(text)
     others = symbols(text) + sign_runs(text, is_code=chunk.kind is BlockKind.CODE)
@@ -153,9 +152,9 @@ def analyze_document(document: Document) -> AnalyzedFields:
     return _stemmed(document_texts(document), document.language)
 
 
-def chunk_texts(chunk: Chunk) -> dict[str, str]:
-    """Return the text of each stemmed field of a chunk."""
-    return {"body": strip_markup(chunk.text), "headings": "\n".join(chunk.heading_path[1:])}
+def chunk_texts(chunk: Chunk, visible: str) -> dict[str, str]:
+    """Return the text of each stemmed field of a chunk with this visible text."""
+    return {"body": visible, "headings": "\n".join(chunk.heading_path[1:])}
 
 
 def document_texts(document: Document) -> dict[str, str]:

@@ -25,9 +25,18 @@ from thumbindex.index.catalog import StoreCatalog, ids_of_rows
 from thumbindex.index.files import as_storage_errors
 from thumbindex.index.segments import OpenSegments, Segment, SegmentFile, SegmentWriter
 from thumbindex.index.store import Store
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, IdleTime, RankedList, Term
+from thumbindex.model import (
+    ChunkId,
+    DocumentId,
+    Hit,
+    IdleTime,
+    ParsedDocument,
+    RankedList,
+    Term,
+)
 from thumbindex.ports import PHRASE_FIELDS, IntArray, KeywordWeights, Mask, Selection
 from thumbindex.text import STOP_WORDS, has_cjk, words
+from thumbindex.visible_text import strip_markup
 
 _T = TypeVar("_T")
 
@@ -296,7 +305,7 @@ class SegmentKeywordIndex:
                     matches[field] = ids
                     continue
                 chunks = self._catalog.chunks(ids.tolist())
-                texts = {n: chunk_texts(chunk) for n, chunk in chunks.items()}
+                texts = {n: chunk_texts(c, strip_markup(c.text)) for n, c in chunks.items()}
             matches[field] = [n for n, text in texts.items() if has_phrase(text[field], phrase)]
         return matches
 
@@ -373,21 +382,21 @@ class KeywordWriter:
     def apply(
         self,
         removed: Sequence[int],
-        documents: Iterable[tuple[int, Document]],
-        chunks: Iterable[tuple[int, Chunk, str]],
+        added: Sequence[tuple[int, ParsedDocument]],
     ) -> None:
-        """Remove and add rows. Each chunk comes with the language of its document.
+        """Remove rows, and add documents with their chunks.
 
-        Row ids of documents are negative, and row ids of chunks are positive.
+        In `removed` and in segments, row ids of documents are negative.
         """
         segments = self._store.segments()
         if removed:
             segments = [self._mark_deleted(segment, removed) for segment in segments]
         writer = SegmentWriter()
-        for row, document in documents:
-            writer.add(row, analyze_document(document))
-        for row, chunk, language in chunks:
-            writer.add(row, analyze_chunk(chunk, language))
+        for row, parsed in sorted(added, key=lambda pair: pair[1].document.path):
+            writer.add(-row, analyze_document(parsed.document))
+        for row, parsed in added:
+            for number, (chunk, keys) in enumerate(zip(parsed.chunks, parsed.keys, strict=True), 1):
+                writer.add(row + number, analyze_chunk(chunk, keys[0], parsed.document.language))
         # a merge is much slower than the commit of an edit, so few commits merge
         is_due = len(segments) >= MAX_SEGMENTS
         by_size = sorted(segments, key=lambda segment: segment.live_rows)

@@ -24,19 +24,20 @@ WORDS_DIGEST_BYTES = 8
 """Length of a digest of words. Collisions are harmless, because the texts are compared as well."""
 
 
-def text_keys(parsed: ParsedDocument) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the vector key of every chunk, and a digest of its words.
+def text_keys(parsed: ParsedDocument) -> tuple[tuple[str, bytes, bytes], ...]:
+    """Return the visible text and vector key of every chunk, and a digest of its words.
 
     Call this before locking the store, because it is half of the work of storing a document.
     """
     return tuple(map(_chunk_keys, parsed.chunks))
 
 
-def _chunk_keys(chunk: Chunk) -> tuple[bytes, bytes]:
+def _chunk_keys(chunk: Chunk) -> tuple[str, bytes, bytes]:
     visible = strip_markup(chunk.text)
     tokens = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible)
     digest = text_key("\0".join((chunk.kind, chunk.language, *tokens))) if tokens else b""
-    return text_key(with_heading(chunk.heading_path, visible)), digest[:WORDS_DIGEST_BYTES]
+    vector_key = text_key(with_heading(chunk.heading_path, visible))
+    return visible, vector_key, digest[:WORDS_DIGEST_BYTES]
 
 
 def text_checksum(text: str) -> int:

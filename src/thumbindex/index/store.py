@@ -165,8 +165,11 @@ class Store(SqliteFile):
                 self.execute("DELETE FROM documents WHERE id = ?", (row,))
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
 
-    def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
-        """Insert or replace the document at `state.path`."""
+    def add_document(self, state: FileState, parsed: ParsedDocument) -> int:
+        """Insert or replace the document at `state.path`. Return its row id.
+
+        The row ids of its chunks follow.
+        """
         self.remove_documents([state.path])
         document = parsed.document
         attributes = json.dumps(
@@ -197,7 +200,7 @@ class Store(SqliteFile):
             [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
             [
                 (row + n, row, *chunk_values(chunk), *digests)
-                for n, (chunk, digests) in enumerate(zip(parsed.chunks, keys, strict=True), 1)
+                for n, (chunk, (_, *digests)) in enumerate(zip(parsed.chunks, keys, strict=True), 1)
             ],
         )
         self.set_meta("last_row", str(row + len(parsed.chunks)))
@@ -207,6 +210,7 @@ class Store(SqliteFile):
         ]
         self.execute_many("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", links)
         self.add_problems(parsed.problems)
+        return row
 
     def _insert_texts(self, sections: Sequence[SqlRow], chunks: Sequence[SqlRow]) -> None:
         texts = {row[1]: row[4] for row in sections}
@@ -320,15 +324,6 @@ class Store(SqliteFile):
             if not is_intact:
                 raise damage_error(self.path, "a text is corrupted")
         return chunks
-
-    def chunk_languages(self, rows: Sequence[int]) -> dict[int, str]:
-        """Return the language of each chunk's document, keyed by the chunk's row id."""
-        documents = self.documents_of_chunks(rows)
-        languages = {
-            row: json.loads(attributes).get("language", "")
-            for row, _, _, _, attributes in self.documents(sorted(set(documents.values())))
-        }
-        return {row: languages.get(document, "") for row, document in documents.items()}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
         """Load the section of each chunk, keyed by the chunk's row id. Omits deleted chunks."""

@@ -34,11 +34,10 @@ from thumbindex.index.private_files import (
     remove_private_notes,
     remove_private_states,
 )
-from thumbindex.index.row_codec import document_from_row
+from thumbindex.index.row_codec import text_keys
 from thumbindex.index.segments import open_segments, verify_segments
 from thumbindex.index.store import Store
 from thumbindex.model import (
-    Chunk,
     Decision,
     Document,
     DocumentTimes,
@@ -72,9 +71,6 @@ def mark_words_changed(store: Store) -> None:
 
 Resolve = Callable[[Link, str], str | None]
 """Takes a link and the path of its document. Returns the value of `Link.resolved`."""
-
-CHUNK_BATCH = 500
-"""Maximum number of chunks that are loaded at once while a segment is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +146,7 @@ class Writer:
                 self.store.signed_row_ids(paths),
                 _link_targets(self.store, paths),
             )
-            self._write_rows(batch)
+            added = self._write_rows(batch)
             must_resolve_all = self.store.meta("links") == "stale" or before.names != _names(
                 self.store, paths
             )
@@ -162,25 +158,14 @@ class Writer:
             self.store.set_meta("links", "stale" if is_stale else "resolved")
             for key, value in batch.meta.items():
                 self.store.set_meta(key, value)
-            rows = self.store.signed_row_ids(paths)
-            self._update_keyword_index(sorted(before.rows - rows), sorted(rows - before.rows))
+            verify_segments(self.store.segments_folder, self.store.segments())
+            if before.rows or added:
+                self.keyword_writer.apply(sorted(before.rows), added)
+            mark_words_changed(self.store)
         return count - _count_paths(batch)
 
-    def _update_keyword_index(self, removed: Sequence[int], added: Sequence[int]) -> None:
-        """Remove and add rows of the keyword index. Row ids of documents are negated."""
-        verify_segments(self.store.segments_folder, self.store.segments())
-        documents = [
-            (-row, document_from_row(path, title, times, attributes, folder=""))
-            for row, path, title, times, attributes in self.store.documents(
-                [-row for row in added if row < 0]
-            )
-        ]
-        chunks = [row for row in added if row > 0]
-        if removed or documents or chunks:
-            self.keyword_writer.apply(removed, documents, self._read_chunks(chunks))
-        mark_words_changed(self.store)
-
-    def _write_rows(self, batch: Batch) -> None:
+    def _write_rows(self, batch: Batch) -> Sequence[tuple[int, ParsedDocument]]:
+        """Write a batch to the store. Return the documents with their row ids."""
         self.store.remove_documents([path for path in batch.removed if path not in batch.erase])
         already_private = private_states(self.store, [state.path for state in batch.private])
         remove_private_notes(
@@ -193,17 +178,21 @@ class Writer:
         remove_private_states(self.store, public=paths, listed=batch.listed)
         versions = self._prior_versions(paths)
         self.store.remove_documents(batch.removed)
+        added: list[tuple[int, ParsedDocument]] = []
         for state, parsed in batch.documents:
             document = with_history(
                 parsed.document, state.digest, versions.get(state.path), batch.newest_known_mtime
             )
-            self.store.add_document(state, replace(parsed, document=document))
+            keys = parsed.keys or text_keys(parsed)
+            parsed = replace(parsed, document=document, keys=keys)
+            added.append((self.store.add_document(state, parsed), parsed))
         for state, modified in batch.metadata_only:
             self.store.update_file_state(state, modified)
         if batch.problems is None:
             self.store.add_problems(batch.failed)
         else:
             self.store.replace_walk_problems(batch.problems)
+        return added
 
     def _prior_versions(self, paths: Sequence[str]) -> dict[str, tuple[str, DocumentTimes]]:
         """Return the stored digest and times of documents, keyed by path."""
@@ -303,15 +292,6 @@ class Writer:
         """Merge small segments, because each edit adds one."""
         verify_segments(self.store.segments_folder, self.store.segments())
         self.keyword_writer.merge(idle)
-
-    def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
-        for start in range(0, len(rows), CHUNK_BATCH):
-            part = rows[start : start + CHUNK_BATCH]
-            languages = self.store.chunk_languages(part)
-            yield from (
-                (row, chunk, languages.get(row, ""))
-                for row, chunk in self.store.chunks(part).items()
-            )
 
     def store_vectors(
         self,
