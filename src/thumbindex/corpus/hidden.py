@@ -110,14 +110,16 @@ _ADDRESS_MODEL = (
     rf"(?:(?:attention|note|important|instructions?){_GAP}(?:to|for)"
     rf"(?:{_GAP}(?:all|any|the|every)){{0,2}}|if{_GAP}you{_GAP}are{_GAP}an?){_GAP}{_MODEL}"
 )
-_CHAT_MARK = (
+_CHAT_MARK = re.compile(
     r"<\|(?:im_start|im_end|system|user|assistant|endoftext)\|>|\[/?inst\]|<</?sys>>"
     r"|</?(?:system_prompt|system-reminder|tool_call|tool_result|function_calls"
-    r"|function_results|antml:[a-z_]{2,20})>"
+    r"|function_results|antml:[a-z_]{2,20})>",
+    re.I,
 )
 _INSTRUCTION_TO_MODEL = re.compile(
-    rf"(?<![^\W_])(?:{_DROP_ORDERS}|{_TELL_ORDERS}|{_KEEP_FROM_USER}|{_ADDRESS_MODEL}){_END}"
-    rf"|{_CHAT_MARK}",
+    # the character before and the possible first letters make the search twice as fast
+    r"[\W_](?=[adfilnoprstw])"
+    rf"({_DROP_ORDERS}|{_TELL_ORDERS}|{_KEEP_FROM_USER}|{_ADDRESS_MODEL}){_END}",
     re.I,
 )
 
@@ -139,9 +141,13 @@ def find_flags(
         Flag(bisect_right(starts, offset), reason) for offset, reason in _hidden_characters(raw)
     ]
     html = list(_hidden_html(clean))
+    matches = [
+        *((match.start(), match[1]) for match in _INSTRUCTION_TO_MODEL.finditer(f"\n{clean}")),
+        *((match.start(), match[0]) for match in _CHAT_MARK.finditer(clean)),
+    ]
     instructions = [
-        (match.start(), f"reads like an instruction to a model: {_quote(match[0])}")
-        for match in _INSTRUCTION_TO_MODEL.finditer(clean)
+        (offset, f"reads like an instruction to a model: {_quote(text)}")
+        for offset, text in matches
     ]
     if html or instructions:
         starts_of_clean = line_starts(clean)

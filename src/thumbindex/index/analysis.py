@@ -84,7 +84,7 @@ _ENGLISH_ENDINGS = tuple(
 """All endings that `porter2` changes. Without one, a word is its own stem."""
 
 
-@lru_cache(maxsize=WORD_CACHE_SIZE)
+@lru_cache(maxsize=2 * WORD_CACHE_SIZE)
 def stem(word: str) -> str:
     """Stem a word, as Russian if it starts with a Cyrillic letter, otherwise as English."""
     if "а" <= word[0] <= "я":
