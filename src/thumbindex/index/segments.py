@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -176,7 +176,9 @@ class SegmentField:
 
     def terms(self, some: slice = slice(None)) -> list[str]:
         """Return the terms with the numbers in a slice, by default all."""
-        return [self.term(number).decode() for number in range(*some.indices(len(self.sizes)))]
+        first, last, _ = some.indices(len(self.sizes))
+        offsets = self._term_offsets[first : last + 1]
+        return [self._term_bytes[start:end].decode() for start, end in pairwise(offsets)]
 
     def lower_bound(self, text: bytes) -> int:
         """Return the number of the first term that is not less than a text."""
@@ -361,10 +363,13 @@ class _PostingsBuffer:
         """
         doc_ids = new_ids[columns.doc_ids]
         live = doc_ids >= 0
-        unique, which = np.unique(columns.terms[live], return_inverse=True)
-        numbers = np.array([self._numbers[terms[number]] for number in unique], dtype=np.uint32)
+        live_terms = columns.terms[live]
+        is_first = _group_starts(live_terms)
+        numbers = np.array(
+            [self._numbers[terms[n]] for n in live_terms[is_first].tolist()], dtype=np.uint32
+        )
         counts = columns.counts[live]
-        _extend(self._terms, np.repeat(numbers[which], counts))
+        _extend(self._terms, np.repeat(numbers[np.cumsum(is_first) - 1], counts))
         _extend(self._doc_ids, doc_ids[live])
         _extend(self._counts, counts)
         if columns.positions is not None:
