@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from thumbindex.text import STOP_WORDS, has_cjk, normalize_letters, words
 
@@ -180,7 +179,7 @@ _LONG_FUNCTION_WORDS = frozenset(word for word in _LANGUAGES_OF if len(word) > 1
 
 def language_of(text: str) -> str:
     """Return the code of a text's language, such as "en", or an empty string if unclear."""
-    return _language_by_script(text) or _language_by_words(words(text))[0]
+    return _language_by_script(text) or _language_by_words(Counter(words(text)))[0]
 
 
 def _language_by_script(text: str) -> str:
@@ -202,13 +201,13 @@ def language_of_prose(texts: Iterable[str]) -> str:
     if language := _language_by_script(text):
         return language
     all_words = words(text)
-    if not text.isascii() and not _language_by_words(all_words)[0]:
+    if not text.isascii() and not _language_by_words(Counter(all_words))[0]:
         return ""
-    function_words = list(filter(_LONG_FUNCTION_WORDS.__contains__, all_words))
-    if len(set(function_words)) < _MIN_FUNCTION_WORDS:
+    function_words = Counter(filter(_LONG_FUNCTION_WORDS.__contains__, all_words))
+    if len(function_words) < _MIN_FUNCTION_WORDS:
         return ""
     language, count = _language_by_words(function_words)
-    distinct = sum(language in _LANGUAGES_OF[word] for word in set(function_words))
+    distinct = sum(language in _LANGUAGES_OF[word] for word in function_words)
     if distinct >= _MIN_FUNCTION_WORDS and count >= _MIN_WORD_SHARE * len(all_words):
         return language
     return ""
@@ -223,9 +222,12 @@ def _truncated(texts: Iterable[str]) -> Iterator[str]:
             return
 
 
-def _language_by_words(text_words: Sequence[str]) -> tuple[str, int]:
-    listed = filter(_LANGUAGES_OF.__contains__, text_words)
-    counts = Counter(chain.from_iterable(map(_LANGUAGES_OF.__getitem__, listed)))
+def _language_by_words(text_words: Mapping[str, int]) -> tuple[str, int]:
+    """Return the language with most function words, and their number, from counts of words."""
+    counts: dict[str, int] = {}
+    for word, count in text_words.items():
+        for language in _LANGUAGES_OF.get(word, ()):
+            counts[language] = counts.get(language, 0) + count
     most, next_most = (*sorted(counts.values(), reverse=True), 0, 0)[:2]
     if most >= _MIN_FUNCTION_WORDS and most > _MIN_LEAD * next_most:
         return max(counts, key=counts.__getitem__), most

@@ -303,6 +303,8 @@ def _separate_symbols(text: str) -> str:
 
 def shorten_heading(path: str) -> str:
     """Return a heading path, shortened in the middle if it is too long to embed."""
+    if len(path) <= _MAX_HEADING_TOKENS:
+        return path
     # estimate: one token per four English letters, and per other character
     costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]
     if sum(costs) <= _MAX_HEADING_TOKENS:

@@ -384,7 +384,8 @@ def parse_markdown(text: str, mdx: bool = False) -> ParsedMarkdown:
     for index, token in enumerate(tokens):
         content, line = token.content, token.map[0] + 1 if token.map else 0
         has_html_link = "<" in content and bool(HTML_LINK.search(content))
-        has_mark = has_html_link or "[" in content or "#" in content
+        has_link = "](" in content or "[[" in content or ("references" in env and "[" in content)
+        has_mark = has_html_link or has_link or "#" in content
         if token.type == "html_block" and has_html_link:
             html = without_raw_text(content)
             links += read_inline(md, html, line, env, only_html=True)[0]

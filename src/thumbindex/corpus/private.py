@@ -282,20 +282,20 @@ _OTHER_KEY = re.compile(rf"{_QUOTE}*+\w[\w -]*+{_QUOTE}*+[ \t]*+[:=]")
 _NAME = re.compile(r"[\w/-]+")
 _HASH = re.compile(
     # not after a letter or digit, except in scripts without spaces between words
-    "(?<![^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])"
-    r"(?<![/&\\])"
-    r"#(?:\[\[([^\[\]\n|]++)|([\w/#-]++))"
+    "#(?<![^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]#)"
+    r"(?<![/&\\]#)"
+    r"(?:\[\[([^\[\]\n|]++)|([\w/#-]++))"
 )
 """A tag that does not begin inside a word, path, escape or entity: `#private`, `#[[private]]`."""
 
 # a backtick after a letter is an apostrophe
-_CODE_SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
+_CODE_SPAN = re.compile(r"`(?<![`\\a-z0-9]`)(`*+)[^`\n]++`\1(?!`)")
 
 _LINK_OR_ANCHOR = re.compile(
     r"\[\[[^\s\[\]|#]*+#(?:[^\[\]\n|#]|(?<!\s)#)*+(?=\||\]\])"  # [[note#heading]]
-    r"|(?<!\])\]\([^\s()]*+(?=\)|\s++[\"'(])"  # [text](page.md#heading)
-    r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
+    r"|\](?<!\]\])\([^\s()]*+(?=\)|\s++[\"'(])"  # [text](page.md#heading)
+    r"|h(?<!\wh)ref\s*+=\s*+[\"']?#[^\s\"'>]*+"
     r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # an anchor: {#heading}
 )
 """A link to a heading or an anchor, or an anchor itself. A `#` in these does not begin a tag."""
