@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.corpus.markdown import Block, SplitMode, parse_markdown
+from thumbindex.corpus.markdown import Block, SplitMode, block_tokens, parse_markdown
 from thumbindex.model import BlockKind
 
 
@@ -64,3 +64,31 @@ def test_paragraph_in_a_list_is_list_but_code_is_code() -> None:
 @pytest.mark.parametrize("text", ["> " * 3000 + "x", "- " * 3000 + "x", "[" * 3000 + "](x)"])
 def test_deep_nesting_is_harmless(text: str) -> None:
     assert len(parse_markdown(text).regions) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One\nline\n===\nTwo\n---\nThree",
+        "- item\nlazy\n===\n\n> quote\nlazy\n---\n",
+        "Deep\n    - indented\n===",
+        "a\n- list",
+        "a\n2. no list\n1. list",
+        "a\n> quote",
+        "a\n# heading",
+        "a\n```\ncode",
+        "a\n***",
+        "a\n<div>\nb",
+        "a\nhead | er\n--- | ---\nb | c",
+        "[^1]: a\nb\n[^2]: c",
+    ],
+)
+def test_paragraph_ends_where_commonmark_ends_it(text: str) -> None:
+    ours, commonmark = (
+        [
+            (token.type, token.tag, token.content, token.type != "inline" and token.map)
+            for token in block_tokens(text, with_dialects=with_dialects)
+        ]
+        for with_dialects in (True, False)
+    )
+    assert ours == commonmark

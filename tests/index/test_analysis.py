@@ -1,12 +1,15 @@
-"""Highlighting of a query's terms in a text."""
+"""Stems, and highlighting of a query's terms in a text."""
 
 import unicodedata
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from whoosh.lang.porter2 import stem as porter2
 
-from thumbindex.index.analysis import highlight_spans
+from thumbindex.index.analysis import highlight_spans, stem
 from thumbindex.model import Term
+from thumbindex.text import words
 
 
 def highlighted(text: str, *terms: Term | str, languages: tuple[str, ...] = ()) -> list[str]:
@@ -54,3 +57,10 @@ def test_spans_are_ordered_and_never_overlap() -> None:
     spans = highlight_spans(text, [Term(word) for word in ("parse", "json", "parse_json")], ())
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert text[slice(*spans[0])] == "parse_json"
+
+
+def test_words_that_skip_the_stemmer_are_their_own_stems() -> None:
+    docs = Path(__file__).parents[2].glob("docs/**/*.md")
+    vocabulary = {word for path in docs for word in words(path.read_text("utf-8"))}
+    assert len(vocabulary) > 1_000
+    assert {word for word in vocabulary if stem(word) != porter2(word)} == set()
