@@ -75,6 +75,11 @@ BUNDLED_FILES = {
         466_247,
         "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     ),
+    # vectors of `provisional.py`, from `scripts/build_table.py`
+    "token_table.npy": (
+        11_842_728,
+        "d446f70ee401baf41f6619314bada1e7e00b2d8710cd0e46033da57e1e02a431",
+    ),
 }
 """Size and sha256 of the files that determine the vectors."""
 
