@@ -47,6 +47,7 @@ from thumbindex.ports import (
     Selection,
     Snapshot,
     Vector,
+    VectorIndex,
     inner_products,
 )
 from thumbindex.text import (
@@ -278,7 +279,7 @@ class MemoryCatalog:
         )
 
 
-class MemoryVectorIndex:
+class MemoryVectorIndex(VectorIndex):
     """VectorIndex that searches the rows of a matrix exactly."""
 
     def __init__(self, catalog: MemoryCatalog, matrix: Matrix) -> None:

@@ -209,7 +209,7 @@ def test_error_names_the_missing_extra(setting, notes, weights_only, home, tmp_p
 
 @pytest.mark.slow
 def test_server_without_the_models_extra_searches_keywords(notes, weights_only, home, tmp_path):
-    run(CLI, "index", "--folder", notes, "--index", tmp_path / "index", "--words-only")
+    run(CLI, "index", "--folder", notes, "--index", tmp_path / "index")
     arguments = (
         "serve",
         "--folder",

@@ -19,7 +19,7 @@ def write(path: Path, text: str = "x") -> None:
 
 
 def reasons(library: Library, *, for_owner: bool = False) -> list[tuple[str, str]]:
-    library.index(words_only=True)
+    library.index(complete=False)
     return [(link.written, link.reason) for link in library.broken(for_owner=for_owner).links]
 
 
@@ -101,11 +101,11 @@ def test_private_target_looks_like_a_missing_one(
 
     write(vault / "a.md", f"# A\n\n{links}\n")
     with open_library(vault, overrides=[globs]) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         missing = seen(library)
         write(vault / path, text)
         assert seen(library) == missing
-        library.index(words_only=True)
+        library.index(complete=False)
         assert seen(library) == missing
 
 

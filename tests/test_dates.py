@@ -92,7 +92,7 @@ def write(path: Path, text: str, day: str = "") -> None:
 
 
 def documents(library: Library) -> Mapping[str, Document]:
-    library.index(words_only=True)
+    library.index(complete=False)
     return {
         document.path: document
         for document in library._readers[0].folder_snapshot().snapshot.catalog.documents
@@ -143,7 +143,7 @@ def test_note_newer_than_the_index_is_dated_by_its_file_time(vault: Path, open_v
         expected = {"a.md": "", "b.md": "2026-02-03", "old/c.md": ""}
         assert days(library) == expected
         assert [note.path for note in library.listing(since=date(2026, 2, 1)).notes] == ["b.md"]
-        library.index(rebuild=True, words_only=True)
+        library.index(rebuild=True, complete=False)
         assert days(library) == expected
     with open_library(vault, index=vault.parent / "another") as another:
         assert days(another) == dict.fromkeys(expected, "")
@@ -171,7 +171,7 @@ def test_rebuild_keeps_observed_edits(vault: Path, open_vault: Open) -> None:
         write(vault / "a.md", "# A\n\nPlums and pears.\n", "2026-02-03")
         before = days(library)
         write(vault / "b.md", "# A\n\nPlums.\n", "2026-03-04")
-        library.index(rebuild=True, words_only=True)
+        library.index(rebuild=True, complete=False)
         assert days(library) == before == {"a.md": "2026-02-03", "b.md": ""}
 
 

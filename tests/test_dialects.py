@@ -290,7 +290,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         for n, case in enumerate(cases)
     }
     with open_library(write_notes(root, notes)) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         yield library
 
 
@@ -345,7 +345,7 @@ def test_percent_comments_outside_a_vault_have_lines_of_their_own(
         write(tmp_path / vault, "{}")
     in_vault = vault.endswith("x")  # `.obsidian` is a folder
     with open_library(root, index=tmp_path / "index") as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         texts = {note.document.path: " ".join(note.texts) for note in library.all_notes()}
     expected = [case[1 + in_vault].split() for case in COMMENTS]
     indexed = [[w for w in WORDS if w in texts[path]] for path in notes]
@@ -364,7 +364,7 @@ def test_text_between_percent_signs_is_read_outside_a_vault(tmp_path: Path) -> N
     root = write_notes(tmp_path / "notes", {"a.md": text, "v/a.md": text})
     write(root / "v/.obsidian/x", "")
     with open_library(root) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         assert [entry.heading for entry in library.outline("a.md")] == ["Quince", "Quince"]
         assert library.read("a.md").flags == ()
         assert library.read("a.md", heading="Quince").start_line == 3
@@ -383,7 +383,7 @@ def test_notes_in_a_vault_by_a_symlink_show_no_comment(tmp_path: Path) -> None:
     write(tmp_path / "config.toml", "[folders]\nnotes = 'notes'\nother = 'vault/linked'")
     config = load_config(user_file=tmp_path / "config.toml")
     with Library.open(index=tmp_path / "index", config=config) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         texts = {note.document.path: note.texts for note in library.all_notes()}
     assert texts == {"a.md": ("plum  pear",), "b.md": ("plum  pear",)}
 
@@ -391,10 +391,10 @@ def test_notes_in_a_vault_by_a_symlink_show_no_comment(tmp_path: Path) -> None:
 def test_a_folder_that_becomes_a_vault_is_indexed_again(tmp_path: Path) -> None:
     root = write_notes(tmp_path / "notes", {"a.md": "plum %%quince%% pear"})
     with open_library(root) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         assert library.query("quince").passages
         write(root / ".obsidian/x", "{}")
-        library.index(words_only=True)
+        library.index(complete=False)
         assert not library.query("quince").passages
         assert library.query("pear").passages
 
@@ -407,7 +407,7 @@ def test_html_headings_are_headings(library: Library, path: str, case: Case) -> 
 def test_text_around_html_headings_is_found_below_them(tmp_path: Path) -> None:
     text = "<div>harbor\n<h2 id=q>Quay</h2>pier</div>\n\nsail\n\n<h2>\n<b>Mast</b>\n</h2>\n\nrope"
     with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         lines = [
             passage.match_start_line
             for word in ("harbor", "pier", "sail", "rope", "mast")
@@ -427,7 +427,7 @@ def test_text_around_html_headings_is_found_below_them(tmp_path: Path) -> None:
 )
 def test_html_heading_is_the_title_only_above_others(tmp_path: Path, text: str, title: str) -> None:
     with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         assert [note.title for note in library.listing().notes] == [title]
 
 
@@ -460,7 +460,7 @@ def test_code_in_shortcodes_has_no_comments_or_anchors(
     code = "  <!-- plum -->\n  %% pear %%\n  <a id=fig>\n  x ^quince"
     text = f"{before}\n{code}\n{after}\n\n<!-- lime -->\n"
     with open_library(write_notes(tmp_path / "vault", {"n.md": text})) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         (note,) = library.all_notes()
         for place in ("fig", "^quince"):
             with pytest.raises(UsageError):

@@ -70,7 +70,7 @@ def test_server_query_leaves_indexing_to_the_indexer(reader: Library, vault: Pat
 
 def test_query_waits_for_a_running_indexer(reader: Library, writer: Library, vault: Path) -> None:
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
-    later = threading.Timer(0.3, lambda: writer.index(words_only=True))
+    later = threading.Timer(0.3, lambda: writer.index(complete=False))
     later.start()
     answer = reader.query("plums", wait_fresh=30, indexer_starting=lambda: True)
     later.join()
@@ -86,9 +86,9 @@ def test_run_that_began_before_the_request_does_not_complete_it(
 
     requests: list[Path] = []
     write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
-    writer.index(words_only=True, progress=request_during_run)
+    writer.index(complete=False, progress=request_during_run)
     assert requests[0].exists()
-    writer.index(words_only=True)
+    writer.index(complete=False)
     assert not any(path.exists() for path in requests)
 
 
@@ -112,7 +112,7 @@ def test_interrupted_run_completes_no_request(
     for number in range(3 * FIRST_BATCH_BYTES // 100_000):
         write(vault / f"{number}.md", "plums have stones " * 6_000)
     path = request_refresh(reader.opened[0].index_paths.folder)
-    assert writer.index(words_only=True, interrupted=lambda: True).deferred
+    assert writer.index(complete=False, interrupted=lambda: True).deferred
     assert path.exists()
 
 
@@ -120,7 +120,7 @@ def test_interrupted_run_completes_no_request(
 def test_unreadable_note_is_not_waited_for(reader: Library, writer: Library, vault: Path) -> None:
     write(vault / "locked.md", "# Locked\n")
     (vault / "locked.md").chmod(0)
-    writer.index(words_only=True)
+    writer.index(complete=False)
     assert query_fresh(reader, "apples").freshness == FRESH
 
 
@@ -160,7 +160,7 @@ def test_poll_returns_changes_since_the_last_poll(
     write(vault / "plums.md", "# Plums\n")
     write(vault / "apples.md", "# Apples\n\nChanged.\n")
     (vault / "pears.md").unlink()
-    writer.index(words_only=True)
+    writer.index(complete=False)
     reader.query("plums")  # opens the new generation without hiding it from `poll`
     assert changes.poll() == {"vault": Changes(("plums.md",), ("apples.md",), ("pears.md",), 0)}
     assert changes.poll() == {}

@@ -48,7 +48,7 @@ NOTES = {
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     root = write_notes(tmp_path_factory.mktemp("languages") / "vault", NOTES)
     with Library.open([root], index=root.parent / "index", wait_for_models=False) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         yield library
 
 
@@ -124,7 +124,7 @@ def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     with Library.open(
         [SET], index=tmp_path_factory.mktemp("household"), wait_for_models=False
     ) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         yield library
 
 

@@ -126,7 +126,7 @@ def test_rebuild_embeds_nothing_and_gives_the_same_index(library):
 
 
 def test_words_are_searchable_without_vectors(library):
-    library.index(words_only=True)
+    library.index(complete=False)
     answer = library.query("cellar")
     assert (answer.index.vectors, answer.index.pending, answer.passages[0].path) == (
         0,
@@ -406,7 +406,7 @@ def test_rebuild_during_embedding_keeps_vectors_with_their_texts(batches_of_eigh
         if progress.phase == "vectors" and 0 < progress.done < progress.total and not rebuilt:
             (vault / "long 0.md").unlink()  # chunks get other row ids
             with open_library(vault, tmp_path / "index") as other:
-                rebuilt.append(other.index(words_only=True, rebuild=True))
+                rebuilt.append(other.index(complete=False, rebuild=True))
 
     report = batches_of_eight.index(progress=rebuild)
     assert len(rebuilt) == 1

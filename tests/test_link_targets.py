@@ -18,7 +18,7 @@ def links_in(folder: Path, files: Files) -> tuple[list[str], list[str]]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
     with open_library(folder) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         links = [f"{path} -> {target}" for path in files for target in library.related(path).links]
         broken = [link.written for link in library.broken().links]
     return sorted(links), broken
@@ -106,7 +106,7 @@ def test_heading_keeps_the_name_of_a_note_with_the_suffix_of_a_file(tmp_path: Pa
     vault.mkdir()
     (vault / "a.md").write_text("# About [[Node.js]] ![[logo.png]] [[x.pdf|it]]\n", "utf-8")
     with open_library(vault) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         assert library.all_notes()[0].document.title == "About Node.js it"
 
 
@@ -347,7 +347,7 @@ def test_slug_that_appears_changes_and_goes_is_followed(tmp_path: Path) -> None:
             "",
         ):
             (vault / "b.md").write_text(f"---\nkind: x\n{properties}\n---\nText\n", "utf-8")
-            library.index(words_only=True)
+            library.index(complete=False)
             seen.append([link.target for link in library.broken().links])
     assert seen == [["/one", "/two"], ["/two"], ["/one"], [], ["/two"], ["/one", "/two"]]
 

@@ -45,7 +45,7 @@ def test_name_that_needs_utf8_ends_in_one_sentence(
     root = write_notes(tmp_path / folder, notes)
     for is_indexed in (False, True):
         if is_indexed:
-            run(root, "index", "--words-only", locale=False)
+            run(root, "index", locale=False)
         for command in (("query", "launch"), ("list",), ("index",), ("read", "boat.md")):
             done = run(root, *command)
             assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{shown}{ADVICE}\n")
@@ -55,4 +55,4 @@ def test_plain_names_work_in_any_locale(tmp_path: Path) -> None:
     root = write_notes(tmp_path / "notes", {"boat.md": "Größe: 3 m\n", "é.png": "", ".ü/x.md": ""})
     done = run(root, "list")
     assert (done.returncode, done.stdout) == (0, "no date     boat.md - boat\n")
-    assert "UTF-8" not in run(root, "index", "--words-only").stdout
+    assert "UTF-8" not in run(root, "index").stdout

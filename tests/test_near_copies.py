@@ -154,7 +154,7 @@ def start_search(library: Library, **notes: str) -> Generator[None]:
     ((_, root),) = library.folders
     for name, text in notes.items():
         (root / f"{name}.md").write_text(text, encoding="utf-8")
-    library.index(words_only=True)
+    library.index(complete=False)
     library.embed()
     return library.find_duplicates()
 
@@ -178,7 +178,7 @@ def test_rebuild_discards_a_running_duplicate_search(library):
     steps = start_search(library, a=note("A", BACKUP, PEARS), b=note("B", BACKUP))
     next(steps)
     # the rebuilt index has the same row ids and no duplicates yet
-    library.index(rebuild=True, words_only=True)
+    library.index(rebuild=True, complete=False)
     deque(steps, maxlen=0)
     assert (repeats(library), pairs(library)) == ([], [])
     library.index()

@@ -28,7 +28,7 @@ NOTES = {
 def library(tmp_path: Path) -> Iterator[Library]:
     write_notes(tmp_path, NOTES)
     with open_library(tmp_path / "notes", tmp_path / "work") as opened:
-        opened.index(words_only=True)
+        opened.index(complete=False)
         yield opened
 
 

@@ -88,16 +88,16 @@ def test_fresh_query_waits_for_a_writer_only_until_its_deadline(
 
 
 @pytest.mark.parametrize(
-    ("run", "words_only", "interrupted"),
+    ("run", "complete", "interrupted"),
     [
-        (RunProgress(os.getpid(), 1), False, False),
-        (RunProgress(OTHER, 1, "vectors", 5, 9), True, False),
-        (RunProgress(OTHER, 1, "words", 5, 9), False, True),
+        (RunProgress(os.getpid(), 1), True, False),
+        (RunProgress(OTHER, 1, "vectors", 5, 9), False, False),
+        (RunProgress(OTHER, 1, "words", 5, 9), True, True),
     ],
     ids=["same process", "only embedding", "interrupted"],
 )
 def test_unrelated_or_interrupted_run_is_not_waited_for(
-    library: Library, run: RunProgress, words_only: bool, interrupted: bool
+    library: Library, run: RunProgress, complete: bool, interrupted: bool
 ) -> None:
     library.index()
     with publish_run(index_folder(library)):
@@ -106,5 +106,5 @@ def test_unrelated_or_interrupted_run_is_not_waited_for(
             library.opened[0],
             lambda progress: pytest.fail(f"waits for {progress}"),
             lambda: interrupted,
-            words_only=words_only,
+            complete=complete,
         )

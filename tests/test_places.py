@@ -165,7 +165,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     notes["dir/sail.md"] = "# Sail\n\n## Sail 2\n\nThe sail. ^sail-1\n\nThe mast. ^mast\n"
     write_notes(root / "notes", notes)
     with open_library(root / "notes") as opened:
-        opened.index(words_only=True)
+        opened.index(complete=False)
         yield opened
 
 

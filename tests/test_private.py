@@ -122,12 +122,12 @@ def test_private_note_is_invisible_on_every_surface(
     vault: Path, open_vault: Callable[..., Library]
 ) -> None:
     library, note = open_vault(), vault / "hidden.md"
-    library.index(words_only=True)
+    library.index(complete=False)
     before, all_before = replies_about(library, note.name), general_replies(library)
     write(note, BY_KEY)
     assert replies_about(library, note.name) == before
     assert note.name not in general_replies(library)
-    report = library.index(words_only=True)
+    report = library.index(complete=False)
     assert (
         report.added,
         report.unchanged,
@@ -136,14 +136,14 @@ def test_private_note_is_invisible_on_every_surface(
     ) == (0, 2, (), 2)
     assert (replies_about(library, note.name), general_replies(library)) == (before, all_before)
     write(note, OPEN_TEXT)
-    assert library.index(words_only=True).added == 1
+    assert library.index(complete=False).added == 1
     assert all(
         SECRET in reply
         for reply in (replies_about(library, note.name)[0], general_replies(library))
     )
     write(note, BY_KEY)
     assert replies_about(library, note.name)[:6] == before[:6]
-    assert library.index(words_only=True).removed == 1
+    assert library.index(complete=False).removed == 1
     assert (replies_about(library, note.name), general_replies(library)) == (before, all_before)
 
 
@@ -238,7 +238,7 @@ def test_note_that_becomes_private_after_lookup_is_not_read(
 ) -> None:
     library, note = open_vault(), vault / "hidden.md"
     write(note, OPEN_TEXT)
-    library.index(words_only=True)
+    library.index(complete=False)
     with closing(DiskReader(library.opened[0])) as reader:
         document = NoteLookup([reader]).find_exact(note.name)
         write(note, BY_KEY)
@@ -252,11 +252,11 @@ def test_private_glob_hides_notes_completely(
     vault: Path, open_vault: Callable[..., Library], glob: str
 ) -> None:
     library = open_vault(f"corpus.private.globs={glob}")
-    library.index(words_only=True)
+    library.index(complete=False)
     before = replies_about(library, "journal/day.md"), replies_about(library, "shown.md")
     write(vault / "journal/day.md", f"# Day\n\n{SECRET} apples.\n")
     (vault / "shown.md").symlink_to("journal/day.md")
-    assert library.index(words_only=True).added == 0
+    assert library.index(complete=False).added == 0
     assert (replies_about(library, "journal/day.md"), replies_about(library, "shown.md")) == before
     assert SECRET not in general_replies(library)
 
@@ -326,7 +326,7 @@ class PausedRun:
         pool.shutdown(wait=False)
 
     def _index(self, open_it: Callable[[], Library]) -> None:
-        open_it().index(words_only=True, progress=self._hold)
+        open_it().index(complete=False, progress=self._hold)
 
     def _hold(self, progress: Progress) -> None:
         if progress.phase == "waiting":
@@ -342,12 +342,12 @@ class PausedRun:
 def test_concurrent_run_does_not_restore_a_note_that_became_private(
     vault: Path, tmp_path: Path, open_vault: Callable[..., Library], later_run: bool
 ) -> None:
-    open_vault().index(words_only=True)
+    open_vault().index(complete=False)
     lock = next((tmp_path / "index").glob("*/writer.lock"))
     write(vault / "hidden.md", OPEN_TEXT)
     early = PausedRun(open_vault, lock)
     write(vault / "hidden.md", BY_KEY)
-    open_vault().index(words_only=True)
+    open_vault().index(complete=False)
     if later_run:
         write(vault / "other.md", f"{PUBLIC['other.md']}\nAnd figs.\n")
         late = PausedRun(open_vault, lock)
@@ -356,7 +356,7 @@ def test_concurrent_run_does_not_restore_a_note_that_became_private(
         late.resume()
     traces: list[str | bytes] = [SECRET, *as_stored(OPEN_TEXT)]
     assert True not in contains_traces(tmp_path / "index", traces)
-    assert open_vault().index(words_only=True).unchanged == 2
+    assert open_vault().index(complete=False).unchanged == 2
 
 
 LINKS = {
@@ -395,7 +395,7 @@ def test_private_glob_excludes_targets_of_symlinks(
     (vault / "diary/stored").symlink_to("../.store")
     (vault / link[0]).symlink_to(link[1])
     library = open_vault(f"corpus.private.globs={glob}")
-    report = library.index(words_only=True)
+    report = library.index(complete=False)
     replies = repr(
         [
             library.outline(),
@@ -597,7 +597,7 @@ def test_symlinks_into_a_private_folder_are_not_listed(
     for number in range(3):
         write(vault / f"notes/{number}.md", OPEN_TEXT)
     library = open_vault("corpus.private.globs=diary/**", "corpus.include=notes/**")
-    library.index(words_only=True)
+    library.index(complete=False)
     (vault / "diary").mkdir()
     (vault / "notes/1.md").rename(vault / "diary/1.md")
     (vault / "notes/1.md").symlink_to("../diary/1.md")
@@ -664,14 +664,14 @@ def test_state_of_a_private_file_is_kept_until_it_is_public_or_deleted(
 
     for path in paths:
         write(vault / path, BY_KEY)
-    library.index(words_only=True)
+    library.index(complete=False)
     time_ns = (vault / "hidden.md").stat().st_mtime_ns
     assert stored_times().keys() == set(paths)
     assert True not in contains_traces(tmp_path / "index", list(paths))
     os.utime(vault / "hidden.md", ns=(time_ns + 1, time_ns + 1))
     write(vault / "was.md", OPEN_TEXT)
     (vault / "gone.md").unlink()
-    library.index(words_only=True)
+    library.index(complete=False)
     assert stored_times().keys() == {"hidden.md"}
     assert library.is_up_to_date()
 

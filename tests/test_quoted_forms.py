@@ -28,7 +28,7 @@ TRUE, FALSE = "call the mayor about the permit", "the mayor paid for the whole h
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
     with open_library(write_notes(tmp_path / "notes", NOTES)) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         yield library
 
 

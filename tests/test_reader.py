@@ -116,4 +116,4 @@ def edit_repeatedly(vault: Path, library: Library) -> None:
     for number in range(10):
         lines = "\n".join(f"Line {n} of {number}." for n in range(number % 4 + 1))
         write(vault, "a.md", f"# A\n\n{lines}\n\n## Kept\n\nApples grow.\n")
-        library.index(words_only=True)
+        library.index(complete=False)

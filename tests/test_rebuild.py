@@ -57,7 +57,7 @@ def test_rebuild_keeps_no_vector_of_a_note_that_became_private(
         library.index()
     write(vault / "pears.md", "---\nprivate: true\n---\nSome pears are ripe.\n")
     with open_vault(*(() if options else ("corpus.chunk.child_max=400",))) as library:
-        library.index(words_only=True, **options)
+        library.index(complete=False, **options)
         assert (paths(library), count_unneeded(library)) == ({"apples.md", "plums.md"}, 0)
 
 
@@ -72,7 +72,7 @@ def test_rebuild_keeps_changes_made_by_another_process(vault: Path, open_vault: 
         def index_elsewhere(progress: object) -> None:
             if edits:
                 edits.pop()()
-                other.index(words_only=True)
+                other.index(complete=False)
 
         library.index(rebuild=True, progress=index_elsewhere)
         assert (paths(library), edits) == ({"apples.md", "plums.md", "quinces.md"}, [])
@@ -105,7 +105,7 @@ def test_interrupted_rebuild_resumes_while_the_old_index_answers(
         library.index()
     with open_vault("corpus.chunk.child_max=400") as library:
         interruptions = iter([True])
-        report = library.index(words_only=True, interrupted=lambda: next(interruptions, False))
+        report = library.index(complete=False, interrupted=lambda: next(interruptions, False))
         assert (library.opened[0].index_paths.current_build, len(paths(library))) == (
             1 if report.deferred else 2,
             3,
@@ -135,7 +135,7 @@ def test_note_that_becomes_private_during_embedding_gets_no_vector(
 
         def hide() -> None:
             write(vault / "pears.md", "#private\n\nSome pears are ripe.\n")
-            other.index(words_only=True)
+            other.index(complete=False)
 
         with open_vault(embedder=HidingEmbedder(hide)) as library:
             library.index()

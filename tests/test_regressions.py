@@ -182,7 +182,7 @@ def test_note_deleted_during_a_run_is_no_problem(tmp_path):
     os.utime(tmp_path / "vault/b.md", (0, 0))  # the oldest note is read last
     with opened(tmp_path) as library:
         report = library.index(
-            words_only=True,
+            complete=False,
             progress=lambda progress: (tmp_path / "vault/b.md").unlink(missing_ok=True),
         )
         assert (report.skipped, [entry.path for entry in library.outline()]) == ((), ["a.md"])

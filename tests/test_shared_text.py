@@ -15,7 +15,7 @@ def footer(name: str) -> str:
     return f"# This note\n\nSync this note with git: [edit it]({edit}) or [copy it]({edit}?raw)."
 
 
-def vault(tmp_path: Path, *, words_only: bool = True, **more: str) -> Library:
+def vault(tmp_path: Path, *, complete: bool = False, **more: str) -> Library:
     notes = {
         f"{topic}.md": f"# {topic}\n\nThe {topic} are picked in autumn, and stored in the cellar."
         f" {'They keep until the spring. ' * 20}\n\n{footer(topic)}\n"
@@ -27,13 +27,13 @@ def vault(tmp_path: Path, *, words_only: bool = True, **more: str) -> Library:
     )
     notes |= {f"{name}.md": text for name, text in more.items()}
     library = open_library(write_notes(tmp_path / "notes", notes))
-    library.index(words_only=words_only)
+    library.index(complete=complete)
     return library
 
 
-@pytest.mark.parametrize("words_only", [True, False])
-def test_own_text_comes_before_shared_text(tmp_path, words_only: bool) -> None:
-    with vault(tmp_path, words_only=words_only) as library:
+@pytest.mark.parametrize("complete", [False, True])
+def test_own_text_comes_before_shared_text(tmp_path, complete: bool) -> None:
+    with vault(tmp_path, complete=complete) as library:
         passages = library.query("sync the vault with git").passages
     assert passages[0].path == "backup.md"
     assert passages[0].match.startswith("A script syncs")
@@ -50,7 +50,7 @@ def test_edited_note_shares_its_footer_at_once(tmp_path) -> None:
     with vault(tmp_path) as library:
         folder = Path(library.folders[0][1])
         (folder / "kiwis.md").write_text(f"# Kiwis\n\nKiwis are green.\n\n{footer('kiwis')}\n")
-        library.index(words_only=True)
+        library.index(complete=False)
         answer = library.query("edit or copy it")
     assert [passage.path for passage in answer.passages if "edit it" in passage.match] == [
         "apples.md"
@@ -75,6 +75,6 @@ def test_shared_text_is_found_if_its_first_note_became_private(tmp_path) -> None
     with vault(tmp_path) as library:
         first = Path(library.folders[0][1]) / "apples.md"
         first.write_text(f"---\nprivate: true\n---\n{first.read_text()}")
-        library.index(words_only=True)
+        library.index(complete=False)
         answer = library.query("edit or copy it")
     assert "edit it" in answer.passages[0].match

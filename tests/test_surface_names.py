@@ -88,7 +88,7 @@ def test_library_methods_have_arguments_of_tools(method: str, tool: str) -> None
     assert {renamed.get(name, name) for name in TOOL[tool] - only_in_tools} <= parameters
 
 
-@pytest.mark.parametrize("name", ["words_only", "rebuild", "verify", "folder"])
+@pytest.mark.parametrize("name", ["complete", "rebuild", "verify", "folder"])
 def test_library_index_has_flags_of_command(name: str) -> None:
     assert name in flags("index")
     assert name in inspect.signature(Library.index).parameters

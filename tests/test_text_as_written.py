@@ -125,7 +125,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     write_notes(root, TAGGED)
     write_notes(root, PARTS)
     with Library.open([root], index=root.parent / "index", wait_for_models=False) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         yield library
 
 

@@ -59,5 +59,5 @@ def test_newly_private_note_is_in_no_pair(root):
 def test_no_pairs_without_vectors(root):
     with open_library(write_notes(root, {"a.md": f"# A\n\n{SAME}\n"})) as library:
         assert library.unlinked() == ()
-        library.index(words_only=True)
+        library.index(complete=False)
         assert library.unlinked() == ()

@@ -239,6 +239,8 @@ class ParsedDocument:
     # each chunk's visible text, and digests of the embedded text and of the words; empty until
     # computed
     keys: tuple[tuple[str, bytes, bytes], ...] = ()
+    # each chunk's provisional vector as it is stored; empty without a table
+    provisional: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -654,10 +656,21 @@ class IndexState:
 
     documents: int
     chunks: int
-    vectors: int
-    pending: int  # chunks without a vector
+    vectors: int  # chunks with an exact vector
+    pending: int  # chunks without an exact vector
     model: str
     generation: int
+    refining: int = 0  # chunks in `pending` that have a provisional vector
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a chunk has an exact or provisional vector."""
+        return self.vectors + self.refining > 0
+
+    @property
+    def is_refining(self) -> bool:
+        """Whether each chunk has a vector, but not each vector is exact yet."""
+        return 0 < self.pending == self.refining
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,11 +218,30 @@ class VectorIndex(Protocol):
     def __len__(self) -> int:
         """Count the chunks with a vector."""
 
+    @property
+    def base(self) -> VectorIndex:
+        """This index, without changes that hold for one query only."""
+        return self
+
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best `limit` chunks by cosine."""
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return the vectors of chunks, in order. A chunk without a vector has a row of NaN."""
+
+    def count_provisional(self) -> int:
+        """Count the vectors that are provisional: estimates until the model has computed them."""
+        return 0
+
+    def is_provisional(self, chunks: Sequence[ChunkId]) -> Mask:
+        """Return whether the vector of each chunk is provisional, shape (chunks,)."""
+        return np.zeros(len(chunks), dtype=np.bool_)
+
+    def exact_vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
+        """Like `vectors`, but provisional vectors are NaN, too."""
+        matrix = self.vectors(chunks)
+        matrix[self.is_provisional(chunks)] = np.nan
+        return matrix
 
 
 class LinkGraph(Protocol):

@@ -74,7 +74,7 @@ def test_answer_names_the_folder_without_an_index_and_the_reason(
 ) -> None:
     write(tmp_path / "other/b.md", "# B\n\nSyncing.\n")
     with open_library(OpenOptions((str(vault),), tmp_path / "index")) as writer:
-        writer.index(words_only=True)
+        writer.index(complete=False)
     both = OpenOptions((str(vault), str(tmp_path / "other")), tmp_path / "index")
     background = LibraryHost(both, open_library, command=failing_indexer("other", "input()"))
     background.start()
@@ -139,7 +139,7 @@ def test_query_waits_for_a_first_index_for_a_limited_time(vault: Path, tmp_path:
     background.await_words(0.3)
     assert 0.3 <= time.monotonic() - started < 10
     with open_library(opening) as writer:
-        writer.index(words_only=True)
+        writer.index(complete=False)
     started = time.monotonic()
     background.await_words(60)
     assert time.monotonic() - started < 10

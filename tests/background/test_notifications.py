@@ -76,7 +76,7 @@ class Vault:
             else:
                 write(self.root / path, f"# {path}\n\n{text}\n")
         with self.open() as writer:
-            writer.index(words_only=True)
+            writer.index(complete=False)
 
 
 @pytest.fixture
@@ -259,7 +259,7 @@ def test_follower_ignores_a_damaged_index(
         follower.start(library)
         assert until(lambda: library.polls > 3)
         write(tmp_path / "vault" / "a.md", "# A\n")
-        library.index(words_only=True)
+        library.index(complete=False)
         assert until(lambda: received == [{"vault": Changes(("a.md",))}])
         follower.stop()
         time.sleep(0.05)

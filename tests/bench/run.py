@@ -97,7 +97,7 @@ class Subject:
 
 def measure_index(subject: Subject) -> Iterator[Row]:
     """Index with the command line, keywords first, then vectors; then index again."""
-    runs = {"words": ["--words-only"], "vectors": []}
+    runs = {"words": [], "vectors": ["--complete"]}
     if subject.options.words_only:
         del runs["vectors"]
     for name, options in runs.items():
@@ -107,8 +107,8 @@ def measure_index(subject: Subject) -> Iterator[Row]:
         yield Row("index", f"{name}, peak memory", "MB", [megabytes])
     with open_library(subject.opening()) as library:
         words_only = subject.options.words_only
-        library.index(words_only=words_only)
-        again = [timed(partial(library.index, words_only=words_only)) for _ in rounds(subject)]
+        library.index(complete=not words_only)
+        again = [timed(partial(library.index, complete=not words_only)) for _ in rounds(subject)]
         state = library.status()[0].index
         yield Row("index", "documents", "", [state.documents])
         yield Row("index", "chunks", "", [state.chunks])
@@ -400,8 +400,8 @@ def main(arguments: Sequence[str]) -> None:
         subject = Subject(folder.resolve(), scratch, options)
         names = [name for name in MEASURES if name in (options.what or MEASURES)]
         if "index" not in names:
-            words_only = ["--words-only"] if options.words_only else []
-            run_command("index", *words_only, subject=subject)
+            complete = [] if options.words_only else ["--complete"]
+            run_command("index", *complete, subject=subject)
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
             if name in QUERYING and not subject.questions:

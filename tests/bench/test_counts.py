@@ -34,7 +34,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 
 
 def test_number_of_commits_and_statements_is_limited(library: Library) -> None:
-    words = library.index(words_only=True)
+    words = library.index(complete=False)
     complete = library.index()
     batches = -(-words.chunks // library.config.encode.embed.batch)
     commits = (words.generation, complete.generation - words.generation)

@@ -106,7 +106,7 @@ def test_status_shows_the_index_and_its_model(run: Run, vault: Path) -> None:
 
 def test_forget_deletes_the_index_but_not_the_notes(run: Run, vault: Path, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"))
-    run("index", *elsewhere)
+    run("index", "--complete", *elsewhere)
     assert (
         checked(run("forget", "--json", *elsewhere), "status")["folders"][0]["index"]["documents"]
         == 3
@@ -117,7 +117,7 @@ def test_forget_deletes_the_index_but_not_the_notes(run: Run, vault: Path, tmp_p
 
 def test_forget_is_refused_while_a_server_watches_the_folder(run: Run, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"))
-    run("index", *elsewhere)
+    run("index", "--complete", *elsewhere)
     watch = next((tmp_path / "other").glob("*/*/index.sqlite3")).parent.with_name("watch.lock")
     with FileLock(watch):
         refused = run("forget", *elsewhere)
@@ -131,7 +131,7 @@ def test_forget_is_refused_while_a_server_watches_the_folder(run: Run, tmp_path:
 
 def test_forget_is_refused_while_another_process_indexes(run: Run, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"))
-    run("index", *elsewhere)
+    run("index", "--complete", *elsewhere)
     folder = next((tmp_path / "other").glob("*/*/index.sqlite3")).parents[1]
     indexing = (
         "from pathlib import Path\nfrom thumbindex.index.locks import publish_run\n"
@@ -227,15 +227,15 @@ def test_folder_without_markdown_is_reported(tmp_path: Path, run_in: Run) -> Non
     )
 
 
-def test_first_query_indexes_words_and_vectors_only_with_wait(run: Run, tmp_path: Path) -> None:
+def test_vectors_are_exact_after_a_complete_index(run: Run, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"), "--json")
     first = run("query", "green button", *elsewhere)
-    assert checked(first, "query")["index"]["vectors"] == 0
+    index = checked(first, "query")["index"]
+    assert index["pending"] == index["chunks"]
     assert "vault: indexed 3 of 3 notes" in first.stderr
-    assert (
-        checked(run("query", "green button", "--wait", *elsewhere), "query")["index"]["pending"]
-        == 0
-    )
+    run("index", "--complete", *elsewhere)
+    index = checked(run("query", "green button", *elsewhere), "query")["index"]
+    assert (index["pending"], index["vectors"]) == (0, index["chunks"])
 
 
 def test_query_waits_for_a_running_writer_and_finds_new_notes(
@@ -382,10 +382,7 @@ def test_program_exits_quietly_when_its_reader_leaves(vault: Path, tmp_path: Pat
     options = f"--folder '{vault}' --index '{tmp_path / 'index'}'"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "XDG_CONFIG_HOME": str(tmp_path)}
     program = f"'{sys.executable}' -m thumbindex"
-    script = (
-        f"{program} index --words-only {options} && {program} query 'green button' {options} | "
-        "head -1"
-    )
+    script = f"{program} index {options} && {program} query 'green button' {options} | head -1"
     result = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {script}"],
         capture_output=True,
@@ -418,7 +415,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_query_repairs_a_damaged_index_and_answers(
     vault: Path, tmp_path: Path, run_in: Run
 ) -> None:
-    run_in(vault, "index")
+    run_in(vault, "index", "--complete")
     (store,) = tmp_path.glob("index/*/*/index.sqlite3")
     store.write_bytes(
         store.read_bytes().replace(b"Press the green button", b"Press the brown button")
@@ -461,7 +458,7 @@ def test_status_and_doctor_report_an_interrupted_indexing_run(
 
 
 def test_status_reports_a_damaged_index(vault: Path, tmp_path: Path, run_in: Run) -> None:
-    run_in(vault, "index")
+    run_in(vault, "index", "--complete")
     (store,) = tmp_path.glob("index/*/*/index.sqlite3")
     store.write_bytes(b"no SQLite file" * 1000)
     (folder,) = checked(run_in(vault, "status", "--json"), "status")["folders"]

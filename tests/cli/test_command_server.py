@@ -216,7 +216,6 @@ def test_server_answers_after_its_own_directory_is_deleted(
     ("arguments", "around"),
     [
         (("--set", "query.limit=2"), {}),
-        (("--wait",), {}),
         (("--wait-fresh=1",), {}),
         (("--help",), {}),
         (("--no-such-option",), {}),
@@ -486,7 +485,7 @@ def test_index_without_vectors_is_not_served(
     with open_fake(OpenOptions((str(tmp_path / "tea"),), tmp_path / "indexes")) as library:
         time.sleep(TRUSTED_SECONDS)
         for _ in range(2):
-            library.index(words_only=True)
+            library.index(complete=False)
         local = CommandServer(library, PROGRAM, open_fake)
         without = ask(tmp_path, "query", "green button", *options)
         settle(library)

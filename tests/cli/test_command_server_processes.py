@@ -136,7 +136,7 @@ def place() -> Iterator[Place]:
         time.sleep(TRUSTED_SECONDS)
         for _ in range(2):
             subprocess.run(
-                [*THUMBINDEX, "index", *directory.options],
+                [*THUMBINDEX, "index", "--complete", *directory.options],
                 env=directory.around,
                 check=True,
                 capture_output=True,

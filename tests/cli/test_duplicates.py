@@ -30,7 +30,7 @@ def run(tmp_path: Path, run_in: Run) -> Run:
     write(vault / "b.md", PREVIEW.format("B"))
     write(vault / "old.md", RETENTION.format(30))
     write(vault / "new.md", RETENTION.format(90))
-    run_in(vault, "index")
+    run_in(vault, "index", "--complete")
 
     def run_it(*arguments: str, stdin: str | None = None) -> Result:
         return run_in(vault, "duplicates", *arguments, stdin=stdin)

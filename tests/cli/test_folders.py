@@ -178,7 +178,7 @@ def test_a_command_uses_the_configured_folder_it_runs_in_else_all(
     write(config, "")
     for name in ("one", "two"):
         run("add", str(home / name / "docs"), "--name", name)
-    run("index")
+    run("index", "--complete")
     monkeypatch.chdir(home / "two/docs")
     inside = run("query", "all about project", "--json")
     monkeypatch.chdir(home)

@@ -187,7 +187,7 @@ def test_names_never_break_or_reverse_log_lines(
 ) -> None:
     command = ["index", "--folder", str(place / ROOT), "--index", str(place / "index")]
     result = subprocess.run(
-        [sys.executable, "-m", "thumbindex", *command, "--words-only"],
+        [sys.executable, "-m", "thumbindex", *command],
         capture_output=True,
         env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
         check=False,

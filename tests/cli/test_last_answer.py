@@ -208,7 +208,7 @@ def test_forget_erases_the_saved_answer_of_its_folder(
 ) -> None:
     second = tmp_path / "other"
     second.mkdir()
-    run("index", "--words-only", "--folder", str(second), "--index", str(tmp_path / "index"))
+    run("index", "--folder", str(second), "--index", str(tmp_path / "index"))
     query("keep tea leaves dry", "--folder", str(second))
     assert set(read_answer().opening.folder) == {str(kitchen), str(second)}  # type: ignore[union-attr]
     run("forget", "--folder", str(tmp_path / "bin"), "--index", str(tmp_path / "index"))

@@ -215,12 +215,12 @@ def test_related_lists_links_backlinks_and_similar_notes(
         "  milk",
         "Most similar",
     ]
-    again = f"thumbindex index --folder {kitchen} --index {tmp_path / 'index'}"
+    again = f"thumbindex index --folder {kitchen} --index {tmp_path / 'index'} --complete"
     assert run("related", "tea.md").stdout.splitlines() == [
         *lines,
         f"  none yet: run `{again}`",
     ]
-    run("index")
+    run("index", "--complete")
     similar = checked(run("related", "tea.md", "--json"), "related")["similar"]
     assert {note["path"] for note in similar} == NOTES.keys() - {"tea.md"}
 
@@ -312,7 +312,7 @@ def test_newly_private_note_has_no_links_in_either_direction(
     kitchen: Path, tmp_path: Path, open_fake: Callable[[OpenOptions], Library]
 ) -> None:
     with open_fake(OpenOptions((str(kitchen),), tmp_path / "index")) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         write(
             kitchen / "how/brewing.md",
             "---\nprivate: true\n---\n# Brewing\n\n[tea](../tea.md) ![[lemon]]\n",
@@ -325,7 +325,7 @@ def test_newly_private_note_has_no_links_in_either_direction(
 
 
 def test_new_note_can_be_read_at_once(run: Run, kitchen: Path) -> None:
-    run("index")
+    run("index", "--complete")
     write(kitchen / "milk.md", "# Milk\n")
     assert run("read", "milk").stdout == "milk.md (line 1 of 1)\n\n# Milk\n"
     assert "[[milk]]" not in run("broken").stdout

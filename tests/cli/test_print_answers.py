@@ -60,7 +60,7 @@ def ask(
     open_fake: Callable[[OpenOptions], Library],
 ) -> Ask:
     place = ["--folder", str(notes), "--index", str(tmp_path_factory.mktemp("index"))]
-    CliRunner().invoke(app, ["index", *place], obj=open_fake)
+    CliRunner().invoke(app, ["index", "--complete", *place], obj=open_fake)
 
     def run(*arguments: str, **environment: str) -> Result:
         return CliRunner().invoke(

@@ -112,7 +112,7 @@ def options(folder: Path, index: Path, *more: str) -> list[str]:
     """Index a folder; return the arguments that serve it."""
     arguments = [f"--folder={folder}", f"--index={index}", *more]
     subprocess.run(
-        [sys.executable, "-P", "-m", "thumbindex", "index", *arguments],
+        [sys.executable, "-P", "-m", "thumbindex", "index", "--complete", *arguments],
         check=True,
         capture_output=True,
     )

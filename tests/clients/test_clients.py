@@ -82,7 +82,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     place = tmp_path_factory.mktemp("clients")
     write_notes(place / "vault", NOTES)
     with Library.open([place / "vault"], index=place / "index") as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         (folder,) = library.opened
     with hold_lock(folder.index_paths.lock), publish_run(folder.index_paths.folder) as at:
         at("words", 0, 1)

@@ -48,7 +48,7 @@ def use(folder: Path) -> dict[str, object]:
     """Return the result of each kind of query, and the port of the HTTP server."""
     options = ["--folder", str(folder / "notes"), "--index", str(folder / "index")]
     results: dict[str, object] = {
-        "embedded": command("index", *options)["embedded"],
+        "embedded": command("index", "--complete", *options)["embedded"],
         "command": first(command("query", *options, QUESTION)),
     }
     with ServerProcess(options) as server:

@@ -85,15 +85,6 @@ def test_heading_counts_twice():
     assert counts == {garden: pytest.approx(np.log(4)), water: pytest.approx(np.log(2))}
 
 
-def test_fingerprint_is_that_of_the_table(table, tmp_path):
-    rows = np.load(BUNDLED_FOLDER / TABLE)
-    rows["scale"][0] += 1
-    np.save(tmp_path / TABLE, rows)
-    other = TokenTable(tmp_path / TABLE).fingerprint
-    assert {table.fingerprint[:9], other[:9]} == {"static-1-"}
-    assert other != table.fingerprint
-
-
 def test_program_reads_each_folder_in_turn_and_skips_what_is_not_utf_8(program, folders):
     texts = program.read_texts(folders, 100)
     assert len(texts) == len(set(texts)) >= len(PASSAGES)

@@ -29,7 +29,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         overrides=["encode.embed.model=all-MiniLM-L6-v2"],
     )
     with Library.open([unpack(CORPUS, folder)], index=folder / "index", config=config) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         yield library
 
 

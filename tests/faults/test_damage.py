@@ -80,7 +80,7 @@ def unclosed(old: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an index as a killed process leaves it, with data only in SQLite's log."""
     folder = tmp_path_factory.mktemp("unclosed")
     with open_library(old.root, folder / "index") as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         (reader,) = library._readers
         assert reader.store.generation  # keeps the log open
         library.index()

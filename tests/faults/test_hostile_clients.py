@@ -181,8 +181,8 @@ def test_flooded_server_answers_others_and_frees_its_resources(many: int, scratc
 
 
 COMMANDS = (
-    ("index", "--words-only"),
-    ("index", "--words-only", "--rebuild"),
+    ("index",),
+    ("index", "--rebuild"),
     ("forget",),
     ("serve",),
     ("query", "stone wall"),
@@ -228,7 +228,7 @@ def test_concurrent_commands_end_with_a_result_or_a_sentence(scratch: Path) -> N
             )
             assert "Traceback" not in errors + out, (command, errors)
             assert process.returncode == 0 or errors.strip() or out.strip(), command
-    last = start(("index", "--words-only", "--verify"), options, 0)
+    last = start(("index", "--verify"), options, 0)
     last.communicate(timeout=180)
     assert last.returncode == 0
     dumps = []

@@ -75,7 +75,7 @@ def set_off(name: str, bomb: Path, model: str) -> int:
         with note.open("rb") as file:
             beginning = file.read(200).decode("utf-8", "replace")
         initial_peak, clock = peak(), [time.process_time()]
-        report = library.index(words_only=True)
+        report = library.index(complete=False)
         clock.append(time.process_time())
         if model:
             library.index()

@@ -196,7 +196,7 @@ def test_index_is_readable_without_its_vectors(build, note, tmp_path):
     shutil.rmtree(tmp_path / "vectors")
     with closing(Store(paths.store, read_only=True)) as store:
         assert (store.counts(), len(load_vectors(store).rows()), store.vectors) == (
-            (1, 1, 0),
+            (1, 1, 0, 0),
             0,
             None,
         )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.index.vectors import VECTOR_DTYPE, FaissVectors
+from thumbindex.index.vectors import VECTOR_DTYPE, FaissVectors, Part
 
 DIMENSIONS = 4
 
@@ -21,7 +21,7 @@ def units(rows: list[int]) -> np.ndarray:
 
 
 def view_of(rows: list[int]) -> FaissVectors:
-    return FaissVectors(DIMENSIONS, len(rows), [(rows, units(rows))] if rows else [])
+    return FaissVectors(DIMENSIONS, len(rows), [Part(rows, units(rows))] if rows else [])
 
 
 def contents(view: FaissVectors) -> dict[int, bytes]:
@@ -46,7 +46,8 @@ def test_changed_vectors_contain_additions_without_removals(
     for removed, added in steps:
         expected = {row: vector for row, vector in expected.items() if row not in removed}
         new = sorted(added - expected.keys())
-        view = view.with_changes(np.array(sorted(removed), dtype=np.int64), new, units(new))
+        gone = np.array(sorted(removed), dtype=np.int64)
+        view = view.with_changes(gone, [Part(new, units(new))], len(new))
         expected |= {row: unit(row) for row in new}
     query = np.frombuffer(unit(7), dtype=np.float32)
     cosines = {
@@ -65,7 +66,7 @@ def test_changed_vectors_contain_additions_without_removals(
 
 
 def test_fewer_vectors_than_announced_are_accepted() -> None:
-    view = FaissVectors(DIMENSIONS, 3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
+    view = FaissVectors(DIMENSIONS, 3, [Part([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
     assert (view.rows().tolist(), view.matrix_at(np.arange(2)).tolist()) == (
         [1, 2],
         np.eye(2, DIMENSIONS).tolist(),

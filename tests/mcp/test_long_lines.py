@@ -64,7 +64,7 @@ NOTES = {f"{name}.md": f"# Talk\n\n{line}\n\nEnd of {name}.\n" for name, line in
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     folder = write_notes(tmp_path_factory.mktemp("talks") / "notes", NOTES)
     with open_library(folder, overrides=("serve.read_tokens=1000",)) as opened:
-        opened.index(words_only=True)
+        opened.index(complete=False)
         yield opened
 
 
@@ -118,7 +118,7 @@ def test_line_that_fits_into_the_next_reply_is_not_cut(library: Library, tmp_pat
     line = MINUTES[:3_000]
     folder = write_notes(tmp_path / "notes", {"a.md": "\n".join([line] * 3)})
     with open_library(folder, overrides=("serve.read_tokens=1000",)) as opened:
-        opened.index(words_only=True)
+        opened.index(complete=False)
         reply = read(opened, "a.md")
     assert reply.structured["text"] == line
     assert reply.structured["rest"] == {"start_line": 2, "end_line": 3}
@@ -169,7 +169,7 @@ def test_passage_of_whole_lines_is_shown_with_its_comments(tmp_path: Path) -> No
     text = "- [ ] one <!-- x -->\n\nTwo %%\nhidden\n%% lines. <!-- y -->"
     folder = write_notes(tmp_path / "notes", {"a.md": f"{text}\n"})
     with open_library(folder) as opened:
-        opened.index(words_only=True)
+        opened.index(complete=False)
         address = opened.query("two lines").passages[0].address
         assert opened.read(address) == opened.read("a.md")
 

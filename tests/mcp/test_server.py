@@ -228,7 +228,7 @@ def long_document(tmp_path: Path, open_fake: Callable[[OpenOptions], Library]) -
         (str(tmp_path / "notes"),), tmp_path / "index", overrides=("serve.read_tokens=1000",)
     )
     with open_fake(opening) as library:
-        library.index(words_only=True)
+        library.index(complete=False)
         yield build_server(
             LibraryHost(opening, lambda opening: library, command=[]), library.folders
         )
@@ -360,7 +360,7 @@ def stale_folder(
     write(root / "old.md", "# Old\n\nKnown for long.\n")
     opening = OpenOptions((str(root),), tmp_path / "index")
     with open_fake(opening) as library, open_fake(opening) as writer:
-        writer.index(words_only=True)
+        writer.index(complete=False)
         for number in range(7):
             write(root / f"new {number}.md", f"# New {number}\n\nJust written.\n")
         yield (

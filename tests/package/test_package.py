@@ -258,7 +258,9 @@ def test_install_works_offline_and_ignores_modules_in_the_notes_folder(
     installed: Installed, notes: Path
 ) -> None:
     assert installed.ask("--version") == f"thumbindex {PROJECT['version']}\n"
-    report = json.loads(installed.ask("index", "--folder", ".", "--json", folder=notes))
+    report = json.loads(
+        installed.ask("index", "--complete", "--folder", ".", "--json", folder=notes)
+    )
     assert report["skipped"] == []
     answer = json.loads(installed.ask("query", "--folder", ".", "--json", QUESTION, folder=notes))
     assert answer["results"][0]["path"] == ANSWER

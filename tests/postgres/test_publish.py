@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from postgres.server import TestServer
-from postgres.vault import QUESTIONS, answers, in_database, on_disk, publishing
+from postgres.vault import QUESTIONS, answers, configured, in_database, on_disk, publishing
 from thumbindex.errors import EngineConnectionError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import Progress
@@ -121,3 +121,19 @@ def test_server_drops_its_caches_after_a_restored_backup(
         with publishing(disk, url) as builder:
             builder.publish_changes()
         assert answers(served) == answers(disk)
+
+
+def test_estimated_vectors_are_published_and_replaced(
+    garden: Path, url: str, tmp_path: Path
+) -> None:
+    config, index = configured(tmp_path), tmp_path / "index"
+    with Library.open([garden], index=index, config=config) as disk:
+        disk.index(complete=False)
+        publish(disk, url)
+        with Library.open([], index=index, config=config, engine=url) as served:
+            state = served.query("apples").index
+            assert (state.vectors, state.refining) == (0, state.chunks)
+            disk.index()
+            publish(disk, url)
+            assert served.query("apples").index.refining == 0
+            assert answers(served, SOME) == answers(disk, SOME)

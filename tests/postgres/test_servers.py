@@ -238,7 +238,7 @@ def test_two_servers_show_each_of_200_edits_within_a_second(
         for number in range(1, 201):
             write_pair(garden, number)
             started = time.monotonic()
-            disk.index(folder=["garden"], words_only=number % 5 != 0)
+            disk.index(folder=["garden"], complete=number % 5 == 0)
             builder.publish_changes()
             for server in (first, second):
                 while (shown := revisions(server)) != {number} and time.monotonic() < started + 5:

@@ -234,7 +234,7 @@ class IndexingLoop:
         folder.due[Job.WORDS] = self._clock() + self._settings.reconcile_seconds
         folder.requests_at = _NEVER
         report = self._library.index(
-            words_only=True, folder=[folder.name], finish=False, interrupted=self._interrupted
+            complete=False, folder=[folder.name], finish=False, interrupted=self._interrupted
         )
         self._note(folder, "words", "")
         self._note(folder, "empty", "")
@@ -339,7 +339,7 @@ def keep_up_to_date(open_it: Callable[[], Library], only: Collection[str] = ()) 
     if library.config.serve.watch.enabled:
         IndexingLoop(library, _send, only=only).run()
     else:
-        library.index(words_only=True)
+        library.index(complete=False)
         library.index()
 
 

@@ -26,7 +26,7 @@ FIRST_STEPS = (
 )
 
 _COMMANDS: tuple[tuple[str, Callable[..., None] | typer.Typer, tuple[str, ...]], ...] = (
-    ("index", index, ("index --folder notes", "index --folder notes --words-only")),
+    ("index", index, ("index --folder notes", "index --folder notes --complete")),
     (
         "query",
         query,

@@ -105,7 +105,7 @@ def why_note(
 def _load_models(library: Library) -> None:
     """Load the models if the index has vectors."""
     try:
-        if any(state.vectors for state in library.index_states().values()):
+        if library.has_vectors:
             library.load_models()
     except ModelError as error:
         print_error(f"{error} {library.words_only_sentence}")
@@ -152,9 +152,6 @@ def query(
     path: GlobOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Compute all vectors before answering.")
-    ] = False,
     wait_fresh: Annotated[
         float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)
     ] = 0.0,
@@ -186,7 +183,7 @@ def query(
         raise UsageError("--full, --files and --json cannot be combined: use only one.")
     with open_for(ctx, opening) as library:
         ask = partial(library.query, request, wait_fresh=wait_fresh, explain=explain)
-        answer = _answer(library, ask, wait)
+        answer = _answer(library, ask)
         roots = dict(library.folders)
         if as_json:
             print_json(answer_payload(answer, explain))
@@ -262,23 +259,23 @@ def _list_private(library: Library, limit: int | None, as_json: bool) -> int:
     return FOUND if notes else NOT_FOUND
 
 
-def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
+def _answer(library: Library, ask: Callable[[], Answer]) -> Answer:
     """Update the index and call `ask`. If the index is damaged, repair it and try again."""
     try:
-        _make_ready(library, wait)
+        _make_ready(library)
         return ask()
     except IndexDamagedError:
         if remote_command():  # the command line repairs it
             raise
         library.repair()
-        _make_ready(library, wait)
+        _make_ready(library)
         return ask()
 
 
-def _make_ready(library: Library, wait: bool) -> None:
-    """Index changed notes by keywords (with `wait`, also their vectors), and load the models."""
+def _make_ready(library: Library) -> None:
+    """Index changed notes, and load the models."""
     try:
-        update_index(library, wait)
+        update_index(library)
     except ModelError as error:
         print_error(f"{error} {library.words_only_sentence}")
         return

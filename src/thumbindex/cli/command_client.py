@@ -25,7 +25,6 @@ NOT_SERVED_OPTIONS = (
     "-h",
     "--help",
     "--explain",
-    "--wait",
     "--wait-fresh",
     "--engine",
     "--private",

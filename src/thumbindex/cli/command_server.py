@@ -127,7 +127,7 @@ class CommandServer:
                 raise CommandDeclined
             library.warm_up()  # the server may be slightly behind
             # without vectors the command loads no model, and would answer differently
-            if not any(state.vectors for state in library.index_states().values()):
+            if not library.has_vectors:
                 raise CommandDeclined
         except ThumbindexError:
             raise CommandDeclined from None

@@ -135,7 +135,7 @@ def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> 
     # index before publishing, since a note may have become private since the last run
     if is_watched:
         with show:
-            library.index(progress=show, after_others=True, words_only=True)
+            library.index(progress=show, after_others=True, complete=False)
     # a child process keeps the indexes up to date if no other process does
     indexer = IndexerSupervisor(partial(indexer_command, opening), folders if is_watched else ())
     indexer.start()

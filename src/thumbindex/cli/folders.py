@@ -322,9 +322,11 @@ def _change(path: Path, edit: Callable[[str], str]) -> None:
 def index(
     ctx: typer.Context,
     opening: OpenOptions,
-    words_only: Annotated[
+    complete: Annotated[
         bool,
-        typer.Option("--words-only", help="Index keywords only, and skip the slower vectors."),
+        typer.Option(
+            "--complete", help="Compute all exact vectors now, instead of while you query."
+        ),
     ] = False,
     rebuild: Annotated[
         bool,
@@ -339,10 +341,10 @@ def index(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Bring the index up to date, including vectors."""
+    """Bring the index up to date, for queries by words and meaning."""
     with open_for(ctx, opening) as opened, ProgressDisplay() as show:
         report = opened.index(
-            words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True
+            complete=complete, rebuild=rebuild, verify=verify, progress=show, after_others=True
         )
         unmatched, private = opened.unmatched_private_globs(), opened.count_private_notes()
     if as_json:

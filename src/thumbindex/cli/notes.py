@@ -213,7 +213,9 @@ def related(
     for title, names in related_groups(neighbors, limit):
         unknown = title == SIMILAR_TITLE and not has_vectors
         print_line(title)
-        for name in names or [f"none yet: run `{opening.command('index')}`" if unknown else "none"]:
+        for name in names or [
+            f"none yet: run `{opening.command('index')} --complete`" if unknown else "none"
+        ]:
             print_line(f"  {name}")
     return FOUND
 
@@ -408,7 +410,7 @@ def update_index(library: Library, vectors: bool = False) -> None:
         return
     try:
         with ProgressDisplay() as show:
-            library.index(words_only=not vectors, progress=show, after_others=vectors)
+            library.index(complete=vectors, progress=show, after_others=vectors)
     except (UnknownFolderError, StorageError) as error:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise

@@ -169,7 +169,7 @@ def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: 
     if is_detailed or answer.freshness or missing_model_sentence(answer, model):
         print_line(answer_footer(answer, model=model), "dim")
     if lacking := missing_vectors_sentence(answer.index, indexing):
-        print_line(lacking, WARNING)
+        print_line(lacking, "dim" if answer.index.is_refining else WARNING)
 
 
 # ------------------------------------------------------------------ passages in a few rows

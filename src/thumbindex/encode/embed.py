@@ -23,7 +23,7 @@ from thumbindex.encode.models import (
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.process import count_cores, disable_telemetry
-from thumbindex.settings import EmbedSettings
+from thumbindex.settings import AUTO_MODEL, EmbedSettings
 from thumbindex.text import has_cjk
 
 
@@ -153,6 +153,13 @@ class _Embedder:
 
 _SHIPPED_GRAPH = "onnx-1"
 """Takes the place of the precision in the fingerprint of an `OnnxEmbedder`."""
+
+
+@lru_cache(maxsize=1)
+def bundled_fingerprint() -> str:
+    """Return the fingerprint of the bundled model's vectors."""
+    return find_model(AUTO_MODEL, offline=True).fingerprint(_SHIPPED_GRAPH)
+
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.encode.embed import open_tokenizer
-from thumbindex.encode.models import bundled_folder, file_digest
+from thumbindex.encode.embed import bundled_fingerprint, open_tokenizer
+from thumbindex.encode.models import BUNDLED, BUNDLED_FILES, BUNDLED_NAMES, bundled_folder
 from thumbindex.ports import IntArray, Matrix, Vector
+from thumbindex.settings import EmbedSettings
 
 TABLE = "token_table.npy"
 """The bundled table, in the folder of the bundled model. Built by `scripts/build_table.py`."""
+
+TABLE_VERSION = f"static-1-{BUNDLED_FILES[TABLE][1][:8]}"
+"""Identifies the bundled table in an index: with another table, all notes are indexed again."""
 
 TABLE_ROW = np.dtype([("scale", "<f4"), ("vector", "i1", (384,))])
 """One row for each token. The token's vector is `vector * scale`."""
@@ -77,6 +82,15 @@ class TokenCounter:
         return tuple(self._tokenizer.encode(word, add_special_tokens=False).ids)
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """The facts about a model that an index stores."""
+
+    name: str
+    fingerprint: str
+    dimensions: int
+
+
 class TokenTable:
     """Embeds texts with a table of token vectors."""
 
@@ -85,8 +99,8 @@ class TokenTable:
         # `asarray`, because indexing a `memmap` is slower
         self._rows: npt.NDArray[np.void] = np.asarray(np.load(path, mmap_mode="r"))
         self._counter = TokenCounter()
-        self.fingerprint = f"static-1-{file_digest(path)[:32]}"
         self.dimensions = TABLE_ROW["vector"].shape[0]
+        self.model = ModelFacts(BUNDLED, bundled_fingerprint(), self.dimensions)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Embed texts: shape (len(texts), dimensions). A row does not depend on other texts."""
@@ -98,3 +112,19 @@ class TokenTable:
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         units: Matrix = sums / np.maximum(lengths, np.finfo(np.float32).tiny)
         return units
+
+
+@lru_cache(maxsize=1)
+def bundled_table() -> TokenTable:
+    """Open the table of the bundled model. Raises ModelError."""
+    return TokenTable()
+
+
+def table_for(settings: EmbedSettings, fingerprint: str) -> TokenTable | None:
+    """Return the table if an index's vectors are, or will be, those of the bundled model.
+
+    `fingerprint` is that of the index's model; empty if none is chosen yet. Raises ModelError.
+    """
+    if settings.model not in BUNDLED_NAMES or settings.runtime == "torch":
+        return None
+    return bundled_table() if fingerprint in ("", bundled_fingerprint()) else None

@@ -1,15 +1,19 @@
-"""The vectors of a folder's chunks, loaded by row id, and the keys of embedded texts."""
+"""The exact and provisional vectors of chunks, by row id, and the keys of embedded texts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 
 from thumbindex.index.sqlite import KEYS_PER_STATEMENT, SqlRow
 from thumbindex.index.store import Store
-from thumbindex.ports import Matrix, Vector
+from thumbindex.index.vector_store import VectorStore, unpacked
+from thumbindex.index.vectors import Part
+from thumbindex.ports import IntArray, Matrix, Vector
 from thumbindex.text import text_key
 
 
@@ -33,6 +37,27 @@ def chunk_keys_among(store: Store, keys: Collection[bytes], rows: Sequence[int])
     return set(keys).intersection(key for (key,) in store.fetch("SELECT key FROM chunks"))
 
 
+def keep_vectors(index: Path, paths: Sequence[str], vectors: Mapping[bytes, Vector]) -> None:
+    """Store vectors of chunks of the documents at `paths`, without the writer's lock.
+
+    Skips texts that are no longer indexed. Raises StorageError.
+    """
+    keys_of_documents = (
+        "SELECT key FROM chunks WHERE document IN (SELECT id FROM documents WHERE path IN ({}))"
+    )
+    with closing(Store(index, read_only=True)) as store:
+
+        def indexed_keys() -> set[bytes]:
+            return {key for (key,) in store.fetch_in(keys_of_documents, paths)}
+
+        fingerprint = store.meta("fingerprint")
+        path = store.vectors_path(fingerprint)
+        with closing(VectorStore.open(path, fingerprint)) as file:
+            # A private note is removed from the index before its vectors are deleted. So inside the
+            # transaction, either its text is not found, or its vector is deleted later.
+            file.add(list(vectors), np.stack(list(vectors.values())), indexed_keys)
+
+
 def unique_keys(rows: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
     """Return the distinct keys, each with its first row id."""
     first: dict[bytes, int] = {}
@@ -51,6 +76,13 @@ def chunks_without_vector(store: Store) -> list[tuple[bytes, int]]:
         [row for key, row in chunks if key not in embedded],
     )
     return [row[:2] for row in sorted(missing, key=lambda row: (-row[2], row[3], row[4]))]
+
+
+def replaced_provisional(store: Store) -> list[tuple[int]]:
+    """Return the rows with a provisional vector whose chunk also has an exact one."""
+    rows: list[tuple[int]] = store.fetch("SELECT chunk FROM provisional")
+    needed = {row for _, row in chunks_without_vector(store)} if rows else set()
+    return [(row,) for (row,) in rows if row not in needed]
 
 
 def chunk_vectors(store: Store, rows: Sequence[int]) -> dict[int, Vector]:
@@ -72,10 +104,19 @@ def chunk_matrix(store: Store, rows: Sequence[int]) -> tuple[list[int], Matrix]:
     )
 
 
-def all_matrices(store: Store) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
-    """Return the number of chunks, and an iterator that loads all of their vectors in parts."""
+def exact_parts(store: Store) -> tuple[int, Iterator[Part]]:
+    """Return the number of chunks, and an iterator that loads their exact vectors in parts."""
     chunks = store.fetch("SELECT key, id FROM chunks NOT INDEXED")
-    return len(chunks), _matrices(store, chunks)
+    return len(chunks), (Part(*loaded) for loaded in _matrices(store, chunks))
+
+
+def provisional_parts(store: Store, rows: IntArray) -> Iterator[Part]:
+    """Load the provisional vectors of the chunks in `rows`, in parts."""
+    sql = "SELECT chunk, vector FROM provisional WHERE chunk IN ({})"
+    for start in range(0, len(rows), KEYS_PER_STATEMENT):
+        found = store.fetch_in(sql, rows[start : start + KEYS_PER_STATEMENT].tolist())
+        if found:
+            yield Part([row for row, _ in found], unpacked([vector for _, vector in found]), True)
 
 
 def _matrices(store: Store, chunks: Sequence[SqlRow]) -> Iterator[tuple[list[int], Matrix]]:

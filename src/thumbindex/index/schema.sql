@@ -35,6 +35,12 @@ CREATE TABLE IF NOT EXISTS chunks (
 );
 CREATE INDEX IF NOT EXISTS chunks_by_words ON chunks (words);
 
+-- Estimates of vectors, until the model has computed them.
+CREATE TABLE IF NOT EXISTS provisional (
+    chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
+    vector BLOB NOT NULL -- as in the file of vectors
+);
+
 CREATE TABLE IF NOT EXISTS links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, fragment TEXT NOT NULL, text TEXT NOT NULL, line INTEGER NOT NULL,

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.chunk_vectors import all_matrices, chunk_matrix
+from thumbindex.index.chunk_vectors import chunk_matrix, exact_parts, provisional_parts
 from thumbindex.index.duplicate_clusters import StoreDuplicates, open_duplicates
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword_index import SegmentKeywordIndex
 from thumbindex.index.segments import open_segments
 from thumbindex.index.store import Store
-from thumbindex.index.vectors import FaissVectorIndex, FaissVectors
+from thumbindex.index.vectors import FaissVectorIndex, FaissVectors, Part
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
 
@@ -103,22 +103,32 @@ def _vectors(
     vectors are loaded.
     """
     if last is None or not fingerprint or last.fingerprint != fingerprint:
-        return load_vectors(store)
+        return _load_all_vectors(store, catalog)
     view = last.vectors
     rows = view.rows()
-    at = catalog.chunks_of_rows(rows)
-    removed, missing = rows[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
-    new, matrix = chunk_matrix(store, missing.tolist())
-    if not new and not len(removed):
-        return view
-    return view.with_changes(removed, new, matrix)
+    missing = np.setdiff1d(catalog.chunk_rows, rows[~view.provisional])
+    exact = Part(*chunk_matrix(store, missing.tolist()))
+    removed = rows[np.isin(rows, exact.rows) | ~np.isin(rows, catalog.chunk_rows)]
+    missing = np.setdiff1d(missing, np.union1d(rows, exact.rows)).astype(np.int64)
+    new = [exact, *provisional_parts(store, missing)]
+    count = sum(len(part.rows) for part in new)
+    return view.with_changes(removed, new, count) if count or len(removed) else view
 
 
 def load_vectors(store: Store) -> FaissVectors:
-    """Load the vectors of all chunks."""
+    """Load the exact vectors of all chunks."""
     with store.read_transaction():
-        count, parts = all_matrices(store) if store.meta("fingerprint") else (0, iter(()))
+        count, parts = exact_parts(store) if store.meta("fingerprint") else (0, iter(()))
         return FaissVectors(int(store.meta("dimensions", "1")), count, parts)
+
+
+def _load_all_vectors(store: Store, catalog: StoreCatalog) -> FaissVectors:
+    """Load the exact vector of each chunk, or else the provisional one."""
+    view = load_vectors(store)
+    missing = np.setdiff1d(catalog.chunk_rows, view.rows())
+    if not len(missing):
+        return view
+    return view.with_changes(missing[:0], provisional_parts(store, missing), len(missing))
 
 
 def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:

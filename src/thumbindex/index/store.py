@@ -83,7 +83,7 @@ class Store(SqliteFile):
     """One folder's SQLite file. Also opens the file of vectors, which all folders share."""
 
     schema = "schema.sql"
-    version = 21
+    version = 22
     """Version of the schema, text analysis and segment format."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Store(SqliteFile):
         self.decisions_file = path.parent.with_name(DECISIONS_FILE)
         self._guard = threading.Lock()
         # generations of the store and its vectors, and the counts at these generations
-        self._cached_counts: tuple[tuple[int, int], tuple[int, int, int]] | None = None
+        self._cached_counts: tuple[tuple[int, int], tuple[int, int, int, int]] | None = None
         self._vectors: VectorStore | None = None
         # identity of the open vector file, to notice a replacement
         self._vector_file_identity: tuple[Path, int, int] | str | None = "not opened yet"
@@ -114,16 +114,23 @@ class Store(SqliteFile):
         """Return the user's decisions about duplicates. Raises StorageError."""
         return read_decisions(self.decisions_file)
 
-    def counts(self) -> tuple[int, int, int]:
-        """Return the numbers of documents, chunks, and chunks with a vector."""
+    def counts(self) -> tuple[int, int, int, int]:
+        """Return the numbers of documents and chunks, and of exact and provisional vectors."""
         with self.read_transaction():
             vectors = self.vectors
             generations = self.generation, vectors.generation if vectors else -1
             if self._cached_counts is None or self._cached_counts[0] != generations:
                 with_vector = vectors.keys() if vectors else set()
                 documents = self.fetch("SELECT count(*) FROM documents")[0][0]
-                keys = [key for (key,) in self.fetch("SELECT key FROM chunks")]
-                counts = documents, len(keys), sum(key in with_vector for key in keys)
+                chunks = self.fetch(
+                    "SELECT key, chunk IS NOT NULL FROM chunks LEFT JOIN provisional ON chunk = id"
+                )
+                exact = [key in with_vector for key, _ in chunks]
+                provisional = sum(
+                    is_provisional and not is_exact
+                    for is_exact, (_, is_provisional) in zip(exact, chunks, strict=True)
+                )
+                counts = documents, len(chunks), sum(exact), provisional
                 self._cached_counts = generations, counts
             return self._cached_counts[1]
 
@@ -202,6 +209,10 @@ class Store(SqliteFile):
                 (row + n, row, *chunk_values(chunk), *digests)
                 for n, (chunk, (_, *digests)) in enumerate(zip(parsed.chunks, keys, strict=True), 1)
             ],
+        )
+        self.execute_many(
+            "INSERT INTO provisional VALUES (?, ?)",
+            [(row + n, vector) for n, vector in enumerate(parsed.provisional, 1)],
         )
         self.set_meta("last_row", str(row + len(parsed.chunks)))
         links = [
@@ -403,12 +414,16 @@ class Store(SqliteFile):
         if not fingerprint:
             return None
         with self._guard:
-            path = vector_file(self.path.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
+            path = self.vectors_path(fingerprint)
             if self._vector_file_identity != _file_identity(path) or (
                 self._vectors is None and not self._read_only
             ):
                 self._open_vectors(path, fingerprint)
             return self._vectors
+
+    def vectors_path(self, fingerprint: str) -> Path:
+        """Return the path of the file with a model's vectors."""
+        return vector_file(self.path.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
 
     def _open_vectors(self, path: Path, fingerprint: str) -> None:
         self._vectors = self._vector_file_identity = None

@@ -38,6 +38,7 @@ from thumbindex.ports import (
     KeywordIndex,
     KeywordWeights,
     LinkGraph,
+    Mask,
     Matrix,
     Salience,
     Selection,
@@ -272,7 +273,7 @@ def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
 
 
-class UnionVectorIndex:
+class UnionVectorIndex(VectorIndex):
     """Vector index over several folders with the same model. A folder may have no vectors yet."""
 
     def __init__(self, parts: Sequence[VectorIndex], catalog: UnionCatalog) -> None:
@@ -298,6 +299,15 @@ class UnionVectorIndex:
             if len(self._parts[part]):
                 matrix[at] = self._parts[part].vectors(local)
         return matrix
+
+    def count_provisional(self) -> int:
+        return sum(part.count_provisional() for part in self._parts)
+
+    def is_provisional(self, chunks: Sequence[ChunkId]) -> Mask:
+        mask = np.zeros(len(chunks), dtype=np.bool_)
+        for part, at, local in self._catalog.split(chunks):
+            mask[at] = self._parts[part].is_provisional(local)
+        return mask
 
 
 class UnionLinkGraph:

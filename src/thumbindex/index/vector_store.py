@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
@@ -112,13 +112,22 @@ class VectorStore(SqliteFile):
             return {}
         return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True))
 
-    def add(self, keys: Sequence[bytes], matrix: Matrix) -> None:
-        """Store vectors by the digests of their texts. Existing vectors are not replaced."""
-        stored = zip(keys, (vector.tobytes() for vector in packed(matrix)), strict=True)
+    def add(
+        self,
+        keys: Sequence[bytes],
+        matrix: Matrix,
+        used_keys: Callable[[], Collection[bytes]] | None = None,
+    ) -> None:
+        """Store vectors by the digests of their texts. Existing vectors are not replaced.
+
+        `used_keys` is called inside the transaction, and only the keys that it returns are stored.
+        """
+        stored = list(zip(keys, (vector.tobytes() for vector in packed(matrix)), strict=True))
         with self.transaction():
+            used = set(keys if used_keys is None else used_keys())
             self.execute_many(
                 "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)",
-                [(key, crc32(vector, crc32(key)), vector) for key, vector in stored],
+                [(key, crc32(vector, crc32(key)), vector) for key, vector in stored if key in used],
             )
 
     def remove(self, keys: Collection[bytes]) -> None:

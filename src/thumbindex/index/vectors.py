@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import IntArray, Mask, Matrix, Selection, Vector
+from thumbindex.ports import IntArray, Mask, Matrix, Selection, Vector, VectorIndex
 
 VECTOR_BATCH = 16_384
 """Number of vectors that are compared with the queries at once. For 1,000 queries, their cosines
@@ -30,8 +30,13 @@ TIE_MARGIN = 16
 
 Float16Matrix = npt.NDArray[np.float16]
 
-Part = tuple[Sequence[int] | IntArray, Matrix | Float16Matrix]
-"""Row ids and their vectors, shape (row ids, dimensions)."""
+
+class Part(NamedTuple):
+    """Row ids and their vectors."""
+
+    rows: Sequence[int] | IntArray
+    matrix: Matrix | Float16Matrix  # shape (rows, dimensions)
+    provisional: Mask | bool = False  # whether the vectors are provisional: of each row, or of all
 
 
 def _faiss() -> Any:
@@ -78,8 +83,11 @@ class FaissVectors:
             dimensions, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
         )
         rows, start = np.empty(count, dtype=np.int64), 0
+        provisional = np.zeros(count, dtype=np.bool_)
         halves = _resized(self._index, count)
-        for ids, matrix in parts:
+        for ids, matrix, is_provisional in parts:
+            if not len(ids):
+                continue
             if matrix.shape[1] != dimensions:
                 raise IndexDamagedError(
                     f"Stored vectors have {matrix.shape[1]} dimensions, not {dimensions}: "
@@ -87,20 +95,21 @@ class FaissVectors:
                 )
             rows[start : start + len(ids)] = ids
             halves[start : start + len(ids)] = matrix
+            provisional[start : start + len(ids)] = is_provisional
             start += len(ids)
         self._rows: IntArray = rows[:start].copy()
+        self.provisional: Mask = provisional[:start].copy()  # of each row
         self._halves = _resized(self._index, start)  # a view of the index's memory
 
-    def with_changes(self, removed: IntArray, rows: Sequence[int], matrix: Matrix) -> FaissVectors:
-        """Return a copy without the rows in `removed`, and with new `rows` and their vectors."""
+    def with_changes(self, removed: IntArray, new: Iterable[Part], count: int) -> FaissVectors:
+        """Return a copy without the rows in `removed`, and with at most `count` new rows."""
         kept = np.flatnonzero(~np.isin(self._rows, removed))
-        parts: Iterable[Part] = (
-            (self._rows[some], self._halves[some])
+        parts = (
+            Part(self._rows[some], self._halves[some], self.provisional[some])
             for start in range(0, len(kept), VECTOR_BATCH)
             for some in (kept[start : start + VECTOR_BATCH],)
         )
-        new: Iterable[Part] = [(rows, matrix)] if rows else []
-        return FaissVectors(self.dimensions, len(kept) + len(rows), chain(parts, new))
+        return FaissVectors(self.dimensions, len(kept) + count, chain(parts, new))
 
     def rows(self) -> IntArray:
         return self._rows
@@ -179,7 +188,7 @@ def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, limit: int) -> Any:
     return chosen
 
 
-class FaissVectorIndex:
+class FaissVectorIndex(VectorIndex):
     """Vector index over one folder's vectors. `catalog` must contain the chunk of every vector."""
 
     def __init__(self, view: FaissVectors, catalog: StoreCatalog) -> None:
@@ -189,6 +198,8 @@ class FaissVectorIndex:
         # position of each chunk's vector in the view, or -1
         self._at = np.full(len(catalog), -1, dtype=np.int64)
         self._at[self._chunks] = np.arange(len(self._chunks))
+        self._provisional = np.zeros(len(catalog), dtype=np.bool_)
+        self._provisional[self._chunks] = view.provisional
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -211,6 +222,13 @@ class FaissVectorIndex:
             Hit(chunk, self._catalog.document_of(chunk), rank, score)
             for rank, (chunk, score) in enumerate(pairs, 1)
         )
+
+    def count_provisional(self) -> int:
+        return int(np.count_nonzero(self._provisional))
+
+    def is_provisional(self, chunks: Sequence[ChunkId]) -> Mask:
+        mask: Mask = self._provisional[np.array(chunks, dtype=np.int64)]
+        return mask
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         at = self._at[np.array(chunks, dtype=np.int64)]

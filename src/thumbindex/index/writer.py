@@ -15,7 +15,7 @@ import numpy as np
 
 from thumbindex.errors import IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, build_in_progress, delete_unused_vectors, open_store
-from thumbindex.index.chunk_vectors import chunk_keys_among
+from thumbindex.index.chunk_vectors import chunk_keys_among, replaced_provisional
 from thumbindex.index.document_dates import (
     document_versions,
     mark_dates_unknown,
@@ -317,6 +317,22 @@ class Writer:
         if keys := [key for key in vectors if key in present]:
             self.store.vectors.add(keys, np.stack([vectors[key] for key in keys]))
         self.store.bump_generation()
+
+    def set_model(self, meta: Mapping[str, str]) -> None:
+        """Store the meta values of a model. Another model's provisional vectors are deleted."""
+        if all(self.store.meta(name) == value for name, value in meta.items()):
+            return
+        with self.store.transaction():
+            if self.store.meta("fingerprint") not in ("", meta["fingerprint"]):
+                self.store.execute("DELETE FROM provisional")
+            for name, value in meta.items():
+                self.store.set_meta(name, value)
+
+    def drop_provisional(self) -> None:
+        """Delete the provisional vectors of chunks that have an exact vector."""
+        if rows := replaced_provisional(self.store):
+            with self.store.transaction():
+                self.store.execute_many("DELETE FROM provisional WHERE chunk = ?", rows)
 
     def limit_unused_vectors(self) -> None:
         """Delete unused vectors if the ratio of stored to used ones exceeds `MAX_VECTOR_RATIO`."""

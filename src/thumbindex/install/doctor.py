@@ -105,7 +105,8 @@ def check_folder(status: FolderStatus, is_intact: Callable[[], bool]) -> Check:
         )
     vectors = f"vectors for {state.vectors:,} of {plural(state.chunks, 'passage')}"
     description += f", {plural(state.documents, 'note')}, {vectors}, intact ({status.location})"
-    if status.unfinished or (state.pending and not status.writing):
+    lacks_vectors = state.pending and not state.is_refining
+    if status.unfinished or (lacks_vectors and not status.writing):
         return Check(
             subject, "warn", description, f"Run `{again}`, or leave it to the server.", places
         )

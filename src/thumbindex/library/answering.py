@@ -15,6 +15,7 @@ from thumbindex.index.analysis import highlight_spans
 from thumbindex.index.union import unite
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
+from thumbindex.library.refining import with_exact_candidates
 from thumbindex.library.visibility import PrivacyFilter
 from thumbindex.model import Answer, ChunkId, IndexState, Query, Term
 from thumbindex.ports import (
@@ -71,6 +72,8 @@ def answer_query(
 
     text = _folder_relative(query.text, [reader.folder for reader in snapshots])
     unfiltered = without_folder_filter(replace(query, text=text))
+    tools = with_exact_candidates(unfiltered, tools, tuple(snapshots))
+    state = _with_refined(state, tools.snapshot.vector)
     search, trace = run_pipeline(unfiltered, tools, time.perf_counter, observe)
     passages = search.passages
     passages = explain_passages(passages, observed, tools) if explain else passages
@@ -165,6 +168,7 @@ def _sum_states(states: Sequence[IndexState]) -> IndexState:
         sum(s.pending for s in states),
         ", ".join(models),
         sum(s.generation for s in states),
+        sum(s.refining for s in states),
     )
 
 
@@ -172,9 +176,27 @@ def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState
     """Return the counts of `index`. If `embedder` uses another model, no vectors are counted."""
     snapshot, chunks = index.snapshot, len(index.snapshot.catalog)
     is_same_model = embedder is None or embedder.fingerprint == index.fingerprint
-    vectors = len(snapshot.vector) if is_same_model else 0
+    provisional = snapshot.vector.count_provisional() if is_same_model else 0
+    vectors = len(snapshot.vector) - provisional if is_same_model else 0
     return IndexState(
-        index.documents, chunks, vectors, chunks - vectors, index.model, snapshot.generation
+        index.documents,
+        chunks,
+        vectors,
+        chunks - vectors,
+        index.model,
+        snapshot.generation,
+        provisional,
+    )
+
+
+def _with_refined(state: IndexState, vector: VectorIndex) -> IndexState:
+    """Count the vectors that were computed for this query as exact."""
+    refined = vector.base.count_provisional() - vector.count_provisional()
+    return replace(
+        state,
+        vectors=state.vectors + refined,
+        pending=state.pending - refined,
+        refining=state.refining - refined,
     )
 
 
@@ -183,10 +205,9 @@ def folder_index_state(reader: Reader) -> IndexState:
     if not reader.indexed:
         return IndexState(0, 0, 0, 0, "", 0)
     store = reader.store
-    documents, chunks, vectors = store.counts()
-    return IndexState(
-        documents, chunks, vectors, chunks - vectors, store.meta("model"), store.generation
-    )
+    documents, chunks, vectors, provisional = store.counts()
+    pending, model = chunks - vectors, store.meta("model")
+    return IndexState(documents, chunks, vectors, pending, model, store.generation, provisional)
 
 
 def without_foreign_vectors(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from thumbindex.corpus.read import read_digest
 from thumbindex.corpus.walk import find_changes, walk
+from thumbindex.encode.provisional import TABLE_VERSION
 from thumbindex.errors import UnknownFolderError
 from thumbindex.index.builds import INCOMPLETE
 from thumbindex.index.document_dates import newest_time
@@ -37,6 +38,7 @@ class IndexedFiles:
     generation: int
     private: Mapping[str, FileState] = field(default_factory=dict)  # private files by path
     newest: float = 0.0  # latest modification time in seconds; 0 without files
+    model: str = ""  # fingerprint of the model that makes the vectors; empty until one is chosen
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
         """Return whether the last run was complete and recorded exactly these problems."""
@@ -74,6 +76,7 @@ def indexed_files_of(store: Store, paths: Collection[str]) -> IndexedFiles:
             store.generation,
             private_states(store, paths),
             newest_time(store),
+            store.meta("fingerprint"),
         )
 
 
@@ -183,6 +186,6 @@ def without_private_links(
 
 
 def current_parser_key(folder: Folder) -> str:
-    """Return the parser's version and settings. If they change, every file is parsed again."""
+    """Return the versions and settings that parsing depends on. A change reindexes every file."""
     tags, in_vault = folder.config.corpus.private.tags, folder.is_in_vault("note.md")
-    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r} {in_vault}"
+    return f"{PARSE_VERSION} {TABLE_VERSION} {folder.config.corpus.chunk!r} {tags!r} {in_vault}"

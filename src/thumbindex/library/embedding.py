@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from thumbindex.encode.embed import default_workers
+from thumbindex.encode.provisional import ModelFacts
 from thumbindex.index.builds import finish_deleting_vectors
 from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.writer import Writer
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.model import Progress
 from thumbindex.ports import Embedder, Vector
+from thumbindex.settings import EmbedSettings
 from thumbindex.text import text_key
 from thumbindex.visible_text import embedded_text
 
@@ -54,12 +56,11 @@ def embed_folder(
     If `interrupted` returns True, the run stops, and the next call embeds the remaining texts.
     """
     settings = folder.config.encode.embed
-    setting = f"{settings.model} {settings.runtime}"
     with Writer.open(folder.index_paths.folder) as writer:
         store = writer.store
         index_model = store.meta("model")
         can_reuse = bool(index_model) and (
-            store.meta("model_setting") == setting
+            store.meta("model_setting") == _model_setting(settings)
             or (settings.model in {"auto", index_model} and settings.runtime == "auto")
         )
         pending, checked = (
@@ -67,6 +68,7 @@ def embed_folder(
             (writer.paths.build, store.generation, store.meta("fingerprint")),
         )
         if can_reuse and not pending and not _needs_vocabulary(folder, writer):
+            writer.drop_provisional()
             finish_deleting_vectors(folder.index_paths.folder.parent)
             return EmbeddingReport(0, store.count_chunks())
     embedder = open_embedder(index_model if can_reuse or settings.model == "auto" else "")
@@ -74,16 +76,30 @@ def embed_folder(
     with Writer.open(folder.index_paths.folder) as writer:
         current = (writer.paths.build, writer.store.generation, embedder.fingerprint)
         is_same = can_reuse and checked == current
-        writer.set_meta(
-            "fingerprint",
-            embedder.fingerprint,
-            dimensions=str(embedder.dimensions),
-            model=embedder.name,
-            model_setting=setting,
-        )
+        writer.set_model(model_meta(embedder, settings))
         pending = pending if is_same else chunks_without_vector(writer.store)
         reused = writer.store.count_chunks() - len(pending)
-    return _embed_pending(folder, embedder, unique_keys(pending), reused, on_progress, interrupted)
+    report = _embed_pending(
+        folder, embedder, unique_keys(pending), reused, on_progress, interrupted
+    )
+    if report.is_complete:
+        with Writer.open(folder.index_paths.folder) as writer:
+            writer.drop_provisional()
+    return report
+
+
+def model_meta(model: Embedder | ModelFacts, settings: EmbedSettings) -> Mapping[str, str]:
+    """Return the meta values of an index whose vectors are of this model."""
+    return {
+        "fingerprint": model.fingerprint,
+        "dimensions": str(model.dimensions),
+        "model": model.name,
+        "model_setting": _model_setting(settings),
+    }
+
+
+def _model_setting(settings: EmbedSettings) -> str:
+    return f"{settings.model} {settings.runtime}"
 
 
 def _embed_pending(

@@ -73,17 +73,17 @@ def wait_for_other_run(
     on_progress: ProgressCallback,
     interrupted: Callable[[], bool],
     *,
-    words_only: bool,
+    complete: bool,
 ) -> None:
     """Wait until another process's indexing run ends.
 
-    With `words_only`, wait only until that run begins to embed.
+    Unless `complete`, wait only until that run begins to embed.
     """
     first_run = run = current_run(folder.index_paths.folder)
     if run and run.pid == os.getpid():
         return
     while first_run and run and run.run == first_run.run and not interrupted():
-        if words_only and run.phase == "vectors":
+        if not complete and run.phase == "vectors":
             return
         on_progress(Progress(folder.name, "waiting", run.done, run.total, run.pid))
         time.sleep(_POLL_OTHERS_SECONDS)
@@ -228,7 +228,7 @@ def _wait_for_writer(
     folder: Folder, on_progress: ProgressCallback, is_over: Callable[[], bool]
 ) -> None:
     """Wait until no other process indexes words or holds the folder's writer lock."""
-    wait_for_other_run(folder, on_progress, is_over, words_only=True)
+    wait_for_other_run(folder, on_progress, is_over, complete=False)
     while is_held(folder.index_paths.lock) and not is_over():
         time.sleep(_POLL_SECONDS)
 

@@ -1,4 +1,4 @@
-"""Index folders: compare files with the index, commit words in batches, then vectors."""
+"""Index folders: commit words and provisional vectors in batches, then exact vectors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import MAX_WINDOWS_PATH, content_digest, read_bytes
+from thumbindex.encode.provisional import TokenTable
 from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import current_run, hold_lock
 from thumbindex.index.row_codec import text_keys
 from thumbindex.index.store import Store
+from thumbindex.index.vector_store import packed
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library.commit_dates import store_commit_dates
 from thumbindex.library.comparison import (
@@ -32,7 +34,7 @@ from thumbindex.library.comparison import (
     read_indexed_files,
     without_private_links,
 )
-from thumbindex.library.embedding import OpenEmbedder, embed_folder
+from thumbindex.library.embedding import OpenEmbedder, embed_folder, model_meta
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.near_copies import duplicate_steps
 from thumbindex.model import (
@@ -44,6 +46,8 @@ from thumbindex.model import (
     Problem,
     Progress,
 )
+from thumbindex.settings import EmbedSettings
+from thumbindex.visible_text import with_heading
 
 FIRST_BATCH_BYTES, _MAX_BATCH_BYTES = 128 * 1024, 1024 * 1024
 """Bytes of text in the first and the largest batch.
@@ -60,6 +64,12 @@ _RETRY_SECONDS = 0.01
 _FILE_OVERHEAD_BYTES = 512
 """Bytes added to each file's size, to limit the number of small files in a batch."""
 
+OpenTable = Callable[[EmbedSettings, str], TokenTable | None]
+"""Opens the table of provisional vectors, given the index's model or an empty string.
+
+Returns None if there is no table for the model.
+"""
+
 _LOCK_NOTICE_SECONDS = 1.0
 """Seconds to wait for a lock before the wait is reported as progress."""
 
@@ -74,7 +84,7 @@ _MAX_REBUILD_PASSES = 10
 class IndexingOptions:
     """The options of one run."""
 
-    words_only: bool = False
+    complete: bool = True  # compute exact vectors, too
     rebuild: bool = False
     verify: bool = False
     on_progress: Callable[[Progress], None] = lambda progress: None
@@ -82,6 +92,7 @@ class IndexingOptions:
     interrupted: Callable[[], bool] = lambda: False
     finish: bool = True  # merge segments and store commit dates after the last batch
     first_bytes: int = FIRST_BATCH_BYTES
+    open_table: OpenTable = lambda settings, model: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ _EMPTY_REPORT = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
 def index_folders(
     folders: Sequence[Folder], options: IndexingOptions, open_embedder: OpenEmbedder
 ) -> IndexReport:
-    """Update the folders' indexes: all folders' words first, then their vectors.
+    """Update the folders' indexes: words and provisional vectors first, then exact vectors.
 
     Raises ModelError after the words are committed, and IndexMissingError if another process
     deletes an index during the run.
@@ -109,7 +120,7 @@ def index_folders(
     if options.finish:
         for folder, report in zip(folders, reports, strict=True):
             _finish_words(folder, options, report)
-    if not options.words_only:
+    if options.complete:
         reports = [
             update_vectors(folder, report, options=options, open_embedder=open_embedder)
             for folder, report in zip(folders, reports, strict=True)
@@ -265,6 +276,8 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
     if comparison.is_empty:
         return CommitResult()
     indexed, modified = comparison.indexed, comparison.modified
+    embed_settings = folder.config.encode.embed
+    table = options.open_table(embed_settings, indexed.model)
     batches = _batches(comparison, options)
     paths = set(comparison.metadata_only)
     metadata_only = [state for state in comparison.states if state.path in paths]
@@ -278,7 +291,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
     path_cache = PathCache()
     result, done, total = CommitResult(), 0, sum(map(len, batches))
     for number, files in enumerate(batches or [[]], 1):
-        parsed = _parse_files(folder, files, modified)
+        parsed = _parse_files(folder, files, modified, table)
         result = replace(
             result,
             failed=(*result.failed, *parsed.failed),
@@ -293,6 +306,8 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
         failed = [problem.path for problem in parsed.failed]
         removed = (*pending.removed, *parsed.gone, *failed, *now_private)
         meta: dict[str, str] = {}
+        if table and not indexed.model and number == 1:
+            meta |= model_meta(table.model, embed_settings)
         problems: tuple[Problem, ...] | None = None
         if last or not indexed.manifest:
             meta |= {"corpus": current_parser_key(folder), "root": str(folder.root)}
@@ -423,7 +438,10 @@ class _ParsedFiles(NamedTuple):
 
 
 def _parse_files(
-    folder: Folder, states: Sequence[FileState], modified: Mapping[str, float]
+    folder: Folder,
+    states: Sequence[FileState],
+    modified: Mapping[str, float],
+    table: TokenTable | None,
 ) -> _ParsedFiles:
     files, settings = _ParsedFiles([], [], [], []), folder.config.corpus
     for state, data in _read_files(folder, states):
@@ -439,8 +457,19 @@ def _parse_files(
             if parsed.private:
                 files.private.append(file_state)
             else:
-                files.documents.append((file_state, replace(parsed, keys=text_keys(parsed))))
+                parsed = replace(parsed, keys=text_keys(parsed))
+                if table and parsed.chunks:
+                    parsed = replace(parsed, provisional=_provisional_vectors(parsed, table))
+                files.documents.append((file_state, parsed))
     return files
+
+
+def _provisional_vectors(parsed: ParsedDocument, table: TokenTable) -> tuple[bytes, ...]:
+    texts = [
+        with_heading(chunk.heading_path, visible)
+        for chunk, (visible, *_) in zip(parsed.chunks, parsed.keys, strict=True)
+    ]
+    return tuple(vector.tobytes() for vector in packed(table.embed(texts)))
 
 
 def _still_exists(path: Path) -> bool:

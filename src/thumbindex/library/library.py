@@ -21,6 +21,7 @@ from thumbindex.corpus.private import why_private
 from thumbindex.corpus.walk import unmatched_private_globs, walk_with_private
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import CrossEncoderReranker
+from thumbindex.encode.provisional import TokenTable, table_for
 from thumbindex.errors import (
     IndexDamagedError,
     ModelError,
@@ -101,7 +102,7 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import is_offline
-from thumbindex.settings import Config, QuerySettings
+from thumbindex.settings import Config, EmbedSettings, QuerySettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -332,9 +333,14 @@ class Library:
         return self._embedder is not None
 
     @property
+    def has_vectors(self) -> bool:
+        """Whether an index has exact or provisional vectors."""
+        return any(state.has_vectors for state in self.index_states().values())
+
+    @property
     def awaits_model(self) -> bool:
         """Whether an index has vectors, but no model is loaded yet."""
-        return not self.has_model and any(state.vectors for state in self.index_states().values())
+        return not self.has_model and self.has_vectors
 
     @property
     def words_only_sentence(self) -> str:
@@ -394,6 +400,16 @@ class Library:
             embedder = open_embedder(settings, offline=is_offline(), lean=not self._wait_for_models)
             self._indexing_models.update({settings.model: embedder, embedder.name: embedder})
         return self._indexing_models[settings.model]
+
+    def _open_table(self, settings: EmbedSettings, model: str) -> TokenTable | None:
+        """Return the table of provisional vectors for an index's model, if there is one."""
+        try:
+            table = table_for(settings, model)
+        except ModelError:  # the bundled model is damaged, which `embed` reports
+            return None
+        if table and self._has_own_embedder and self._embedder:
+            return table if table.model.fingerprint == self._embedder.fingerprint else None
+        return table
 
     # -------------------------------------------------------------- answering
 
@@ -752,7 +768,7 @@ class Library:
     def index(
         self,
         *,
-        words_only: bool = False,
+        complete: bool = True,
         rebuild: bool = False,
         verify: bool = False,
         progress: Callable[[Progress], None] | None = None,
@@ -763,6 +779,9 @@ class Library:
     ) -> IndexReport:
         """Update the indexes. Repairs damaged and old indexes, and waits for other writers.
 
+        Unless `complete`, the run ends when all notes can be searched by words and meaning: their
+        vectors are provisional, and queries compute the exact ones of their best candidates.
+
         If `interrupted` returns True between two batches, the run stops, and the next call indexes
         the remaining files. Without `finish`, segments are not merged and commit dates are not
         stored. With `after_others`, the run first waits until another process's run ends. With
@@ -772,7 +791,7 @@ class Library:
         folders = self._local_folders(folder)
         show = progress or (lambda _: None)
         for local_folder in folders if after_others else ():
-            wait_for_other_run(local_folder, show, interrupted, words_only=words_only)
+            wait_for_other_run(local_folder, show, interrupted, complete=complete)
         requests = [
             path
             for local_folder in folders
@@ -780,7 +799,13 @@ class Library:
         ]
         with publish_progress(folders, show) as report_progress:
             options = IndexingOptions(
-                words_only, rebuild, verify, report_progress, interrupted, finish
+                complete,
+                rebuild,
+                verify,
+                report_progress,
+                interrupted,
+                finish,
+                open_table=self._open_table,
             )
             repaired = self.repair(folder) if verify else ()
             try:
@@ -795,7 +820,7 @@ class Library:
         return replace(report, repaired=(*repaired, *report.repaired))
 
     def _index_words_until(self, folder: str, is_over: Callable[[], bool]) -> None:
-        self.index(words_only=True, folder=[folder], interrupted=is_over)
+        self.index(complete=False, folder=[folder], interrupted=is_over)
 
     def embed(
         self,

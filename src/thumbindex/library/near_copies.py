@@ -21,7 +21,7 @@ from thumbindex.index.chunk_vectors import chunk_matrix, chunk_vectors, chunks_w
 from thumbindex.index.duplicate_tables import DuplicateFindings, DuplicatePair, DuplicateTables
 from thumbindex.index.snapshot import load_vectors
 from thumbindex.index.store import Store
-from thumbindex.index.vectors import FaissVectors
+from thumbindex.index.vectors import FaissVectors, Part
 from thumbindex.index.writer import Writer
 from thumbindex.library.embedding import split_batches
 from thumbindex.library.indexed_folders import Folder
@@ -89,7 +89,9 @@ def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_Cach
     cached.deleted.clear()
     new = np.array([row for row, _ in store.chunk_rows_between(cached.last, last)], dtype=np.int64)
     missing = np.setdiff1d(new, np.setdiff1d(cached.view.rows(), deleted)).tolist()
-    cached.view = cached.view.with_changes(deleted, *chunk_matrix(store, missing))
+    cached.view = cached.view.with_changes(
+        deleted, [Part(*chunk_matrix(store, missing))], len(missing)
+    )
     cached.last = max(cached.last, last)
     try:
         yield cached

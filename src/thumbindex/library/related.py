@@ -98,7 +98,9 @@ def _nearest_documents(
 
 def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
     """Return the unit-length mean of a document's vectors; None without vectors."""
-    vectors = snapshot.vector.vectors([ChunkId(n) for n in snapshot.catalog.chunk_ids(document)])
+    vectors = snapshot.vector.exact_vectors(
+        [ChunkId(n) for n in snapshot.catalog.chunk_ids(document)]
+    )
     vectors = vectors[~np.isnan(vectors).any(axis=1)]
     if not len(vectors):
         return None

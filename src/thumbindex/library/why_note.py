@@ -24,6 +24,7 @@ from thumbindex.library.note_lookup import (
 from thumbindex.library.places import NotePlaces, matching_headings
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import current_text
+from thumbindex.library.refining import with_exact_candidates
 from thumbindex.library.visibility import PrivacyFilter, note_states
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, WhyReport
 from thumbindex.ports import Embedder, Reranker
@@ -173,7 +174,9 @@ def _in_index(
         if reader.indexed and (not names or reader.folder.name in names)
     }
     folder_snapshots = list(snapshots.values())
+    unfiltered = without_folder_filter(query)
     tools = build_tools(folder_snapshots, settings, embedder, reranker)
+    tools = with_exact_candidates(unfiltered, tools, tuple(snapshots))
     steps: list[tuple[str, Search]] = []
     folder = next(number for number, reader in enumerate(snapshots) if reader.folder.name == name)
     document = folder_snapshots[folder].catalog.document_at(path)
@@ -182,7 +185,7 @@ def _in_index(
     before = sum(folder_snapshot.documents for folder_snapshot in folder_snapshots[:folder])
     chunks = _chunks_under(note, DocumentId(before + document), tools)
     answer, _ = run_pipeline(
-        without_folder_filter(query),
+        unfiltered,
         tools,
         time.perf_counter,
         lambda stage, search: steps.append((stage, search)),

@@ -63,7 +63,7 @@ DEFAULTS: Mapping[str, str | int] = {
 network is detected after about 15 s.
 """
 
-VERSION = 9
+VERSION = 10
 """Version of our database schema. Only `thumbindex engine migrate` replaces an earlier schema."""
 
 TABLES = {
@@ -93,7 +93,7 @@ TABLES = {
     },
     "chunks": {"id": "int8", "document": "int8", "section": "int4", "record": "text"},
     "parts": {"segment": "text", "name": "text", "data": "bytea"},
-    "vectors": {"id": "int8", "vector": "halfvec"},
+    "vectors": {"id": "int8", "vector": "halfvec", "provisional": "bool"},
 }
 """The tables that are partitioned by folder, and the types of their columns."""
 

@@ -91,7 +91,7 @@ class _PublishedRows:
 
     row_digests: Mapping[int, str] = field(default_factory=dict)  # by document row
     tombstones: Mapping[str, bytes] = field(default_factory=dict)  # by segment
-    vectors: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # row ids
+    vectors: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     duplicates: str = ""  # digest
 
 
@@ -244,7 +244,7 @@ def _read_published(
         row_digests[row] = row_digest
     sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s"
     tombstones: dict[str, bytes] = dict(session.fetch(sql, (state.folder, DELETED)))
-    sql = "SELECT id FROM vectors WHERE folder = %s ORDER BY id"
+    sql = "SELECT CASE WHEN provisional THEN -id ELSE id END FROM vectors WHERE folder = %s"
     vectors = np.array([row for (row,) in session.fetch(sql, (state.folder,))], dtype=np.int64)
     return _PublishedRows(row_digests, tombstones, vectors, str(state.facts["duplicates"]))
 
@@ -291,8 +291,8 @@ def forget_published(engine: Engine, name: str) -> bool:
 def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> list[int]:
     """Create an HNSW index for each folder that has more than `above` vectors and no index.
 
-    Skips folders in which fewer than 90% of the chunks have a vector. Returns the numbers of the
-    indexed folders.
+    Skips folders in which fewer than 90% of the chunks have an exact vector. Returns the numbers of
+    the indexed folders.
     """
     indexed = []
     with engine.read_transaction() as session:
@@ -466,10 +466,10 @@ class _ChangeWriter:
 
     def _write_vectors(self, report: _PhaseListener) -> None:
         view, published = self._opened.vectors, self._previous.vectors
-        current = view.rows()
+        current = np.where(view.provisional, -view.rows(), view.rows())
         if not len(published):  # the index may be for vectors of another length
             self._session.execute(f"DROP INDEX IF EXISTS vectors_{self._folder}_hnsw")
-        self._delete("vectors", "id", np.setdiff1d(published, current).tolist())
+        self._delete("vectors", "id", np.abs(np.setdiff1d(published, current)).tolist())
         new = np.setdiff1d(current, published)
         order = np.argsort(current)
         positions = order[np.searchsorted(current, new, sorter=order)]
@@ -479,7 +479,8 @@ class _ChangeWriter:
                 report("publishing vectors", start, len(new))
                 batch = slice(start, start + _VECTOR_BATCH)
                 vectors = view.matrix_at(positions[batch]).astype(np.float16)
-                yield from zip(new[batch].tolist(), map(HalfVector, vectors), strict=True)
+                rows, provisional = np.abs(new[batch]).tolist(), (new[batch] < 0).tolist()
+                yield from zip(rows, map(HalfVector, vectors), provisional, strict=True)
 
         self._copy("vectors", rows())
 
@@ -508,7 +509,8 @@ def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]
     return {
         "documents": len(opened.catalog.paths),
         "chunks": len(opened.catalog),
-        "vectors": len(opened.snapshot.vector),
+        "vectors": len(opened.snapshot.vector) - opened.snapshot.vector.count_provisional(),
+        "provisional": opened.snapshot.vector.count_provisional(),
         "dimensions": opened.vectors.dimensions,
         "model": opened.model,
         "fingerprint": opened.fingerprint,

@@ -92,10 +92,13 @@ class PublishedStore:
         """Return the user's decisions about duplicates."""
         return tuple(Decision(*values) for values in self.state.facts["decisions"])
 
-    def counts(self) -> tuple[int, int, int]:
-        """Count documents, chunks, and chunks with a vector."""
+    def counts(self) -> tuple[int, int, int, int]:
+        """Count documents and chunks, and exact and provisional vectors."""
         facts = self.state.facts
-        return int(facts["documents"]), int(facts["chunks"]), int(facts["vectors"])
+        documents, chunks, vectors, provisional = (
+            int(facts[name]) for name in ("documents", "chunks", "vectors", "provisional")
+        )
+        return documents, chunks, vectors, provisional
 
     def link_counts(self) -> LinkCounts:
         """Count resolved and dangling links."""

@@ -49,6 +49,6 @@ ALTER TABLE parts ALTER COLUMN data SET STORAGE EXTERNAL; -- uncompressed, so th
 
 -- `halfvec` has no fixed length here, since folders may use different models.
 CREATE TABLE vectors (
-    folder int NOT NULL, id bigint NOT NULL, vector halfvec NOT NULL,
+    folder int NOT NULL, id bigint NOT NULL, vector halfvec NOT NULL, provisional boolean NOT NULL,
     PRIMARY KEY (folder, id)
 ) PARTITION BY LIST (folder);

@@ -240,10 +240,10 @@ def index_sentence(state: IndexState) -> str:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'passage')}"
     limitation = ""
-    if state.pending:
-        limitation = ", keywords only until they are computed"
-        if state.vectors:
-            limitation = ", the rest by keywords only"
+    if state.is_refining:
+        limitation = ", refining the rest"
+    elif state.pending:
+        limitation = ", the rest by keywords only"
     return f"index: {plural(state.documents, 'note')}; vectors: {vectors}{limitation}"
 
 
@@ -254,13 +254,13 @@ NO_MARKDOWN = (
 
 
 def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index") -> str:
-    """Return advice to run `command`, which computes missing vectors; empty if none is missing."""
-    missing = (
-        f"{state.pending:,} of {plural(state.chunks, 'passage')}"
-        if state.vectors
-        else "these notes"
-    )
-    return f"To find {missing} by meaning too, run `{command}`." if state.pending else ""
+    """Return how many passages lack an exact vector, and the command; empty if none does."""
+    if not state.pending:
+        return ""
+    pending = f"{state.pending:,} of {plural(state.chunks, 'passage')}"
+    if state.is_refining:
+        return f"Refining: the vectors of {pending} are estimates (all now: `{command} --complete`)"
+    return f"To find {pending} by meaning too, run `{command} --complete`."
 
 
 ModelState = Literal["loading", "none", "loaded"]
@@ -284,7 +284,7 @@ def answer_footer(
 
 def missing_model_sentence(answer: Answer, model: ModelState = "loading") -> str:
     """Return a notice if only keywords were searched because no model was loaded; else ""."""
-    unasked = answer.index.vectors and any(
+    unasked = answer.index.has_vectors and any(
         step.stage == "search_vector" and not step.size_out for step in answer.trace
     )
     return _MISSING_MODEL[model] if unasked else ""
@@ -338,9 +338,11 @@ def hidden_text_sentence(notes: int) -> str:
 
 def folder_state_sentence(status: FolderStatus) -> str:
     """Return the state of a folder's index in a few words."""
-    pending = (
-        f"{plural(status.index.pending, 'passage')} without vectors" if status.index.pending else ""
-    )
+    state, pending = status.index, ""
+    if state.is_refining:
+        pending = f"refining {plural(state.refining, 'passage')}"
+    elif state.pending:
+        pending = f"{plural(state.pending, 'passage')} without vectors"
     if status.progress:
         return (
             f"process {status.progress.pid} is "

@@ -328,7 +328,7 @@ def _draw_sample(
     Return the chunks with a vector, the vectors, and the fraction of the sample with a vector.
     """
     chunks = tools.snapshot.catalog.every_nth(step, within)
-    vectors = tools.snapshot.vector.vectors(chunks)
+    vectors = tools.snapshot.vector.base.vectors(chunks)
     has_vector = ~np.isnan(vectors[:, 0])
     return (
         [n for n, is_drawn in zip(chunks, has_vector.tolist(), strict=True) if is_drawn],
@@ -348,8 +348,8 @@ def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
     repeats = 0 if repeated is None else len(repeated)
     if within is not None and len(within) < len(snapshot.catalog) - repeats:
         return _Sample(within, tools)
-    if (sample := _SAMPLES.get(snapshot.vector)) is None:
-        sample = _SAMPLES[snapshot.vector] = _Sample(within, tools)
+    if (sample := _SAMPLES.get(snapshot.vector.base)) is None:
+        sample = _SAMPLES[snapshot.vector.base] = _Sample(within, tools)
     return sample
 
 

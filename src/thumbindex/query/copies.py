@@ -229,7 +229,7 @@ def _ngram_similarities(candidates: Sequence[Candidate]) -> SimilarityMatrix:
 
 def _cosines(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.float32]:
     """Return the cosines of all pairs, shape (items, items). A missing vector results in NaN."""
-    vectors = tools.snapshot.vector.vectors([candidate.id for candidate in candidates])
+    vectors = tools.snapshot.vector.exact_vectors([candidate.id for candidate in candidates])
     return inner_products(vectors, vectors)
 
 

@@ -96,10 +96,12 @@ def run_pipeline(
     tools: Tools,
     clock: Callable[[], float],
     observe: StageObserver = lambda stage, search: None,
+    last: str = "",
 ) -> tuple[Search, tuple[TraceStep, ...]]:
     """Run all stages, and return the final search and the trace.
 
-    If the query contains only filters, or no chunk passes the filters, no stage runs.
+    If the query contains only filters, or no chunk passes the filters, no stage runs. With `last`,
+    no stage runs after that one, and no passages are made.
     """
     search, steps = start_search(query, tools), []
     observe("", search)
@@ -116,6 +118,10 @@ def run_pipeline(
         else:
             continue
         observe(name, search)
+        if name == last:
+            break
+    if last:
+        return search, tuple(steps)
     return _finish(search, tools), tuple(steps)
 
 

@@ -82,9 +82,14 @@ def search_code(search: Search, tools: Tools) -> Search:
 
 
 def search_vector(search: Search, tools: Tools) -> Search:
-    """Find chunks by meaning, if there are a model, vectors, and a query that has a meaning."""
-    settings = tools.settings.search_vector
-    if tools.embedder is None or not len(tools.snapshot.vector) or _is_only_codes(search, tools):
+    """Find chunks by meaning, if there are a model, vectors, and a query that has a meaning.
+
+    If fewer than half of the chunks have a vector, the rest would be disadvantaged: words alone
+    find more.
+    """
+    settings, snapshot = tools.settings.search_vector, tools.snapshot
+    has_vectors = len(snapshot.vector) and 2 * len(snapshot.vector) >= len(snapshot.catalog)
+    if tools.embedder is None or not has_vectors or _is_only_codes(search, tools):
         return search
     text = search.embedding_text or search.text
     others = [phrasing.text for phrasing in search.other_phrasings]
