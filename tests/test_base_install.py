@@ -196,7 +196,7 @@ def test_error_names_the_missing_extra(setting, notes, weights_only, home, tmp_p
     }[setting]
     overrides = [part for override in settings for part in ("--set", override)]
     index = ["--folder", notes, "--index", tmp_path / "index"]
-    indexed = run(CLI, "index", *index, *overrides)
+    indexed = run(CLI, "index", "--complete", *index, *overrides)
     result = (
         run(CLI, "query", *index, *overrides, "where do apples stay fresh?")
         if setting == "rerank"

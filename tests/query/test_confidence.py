@@ -31,7 +31,7 @@ def term(idf: float, *chunks: int) -> tuple[float, Mask]:
 
 
 def test_cosine_stands_out_less_among_near_texts():
-    near, far = np.full(400, 0.5), np.full(400, 0.1)
+    near, far = np.full(4000, 0.5), np.full(4000, 0.1)
     near[::2] += 0.1
     far[::2] += 0.1
     means, deviations = zip(mean_and_deviation(near), mean_and_deviation(far), strict=True)

@@ -71,7 +71,7 @@ SAMPLE_SIZE = 512
 _MAX_DENSITY = 8
 """If most of the sampled chunks have no vector, up to this many times as many are sampled."""
 
-_PRIOR_COUNT, _PRIOR_SPREAD = 4, 0.08
+_PRIOR_COUNT, _PRIOR_SPREAD = 16, 0.08
 """Pseudo-count and standard deviation of a prior with mean 0. `mean_and_deviation` adds the prior
 to the cosines, so that small samples give stable results.
 """
