@@ -112,7 +112,8 @@ def exact_parts(store: Store) -> tuple[int, Iterator[Part]]:
 
 def provisional_parts(store: Store, rows: IntArray) -> Iterator[Part]:
     """Load the provisional vectors of the chunks in `rows`, in parts."""
-    sql = "SELECT chunk, vector FROM provisional WHERE chunk IN ({})"
+    sql = "SELECT chunk, vector FROM provisional WHERE length(vector) = {} AND chunk IN ({{}})"
+    sql = sql.format(int(store.meta("dimensions", "0")))  # a damaged row may have another length
     for start in range(0, len(rows), KEYS_PER_STATEMENT):
         found = store.fetch_in(sql, rows[start : start + KEYS_PER_STATEMENT].tolist())
         if found:
