@@ -131,7 +131,7 @@ def test_estimated_vectors_are_published_and_replaced(
         disk.index(complete=False)
         publish(disk, url)
         with Library.open([], index=index, config=config, engine=url) as served:
-            state = served.query("apples").index
+            (state,) = served.index_states().values()
             assert (state.vectors, state.refining) == (0, state.chunks)
             disk.index()
             publish(disk, url)
