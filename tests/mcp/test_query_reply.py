@@ -11,7 +11,15 @@ from thumbindex.encode.embed import token_counter
 from thumbindex.errors import UsageError
 from thumbindex.mcp.query_reply import AnswerFrame, PassageFormat, fit_answer, reply_tokens
 from thumbindex.mcp.tools import check_arguments
-from thumbindex.model import Answer, Freshness, IndexState, Passage, QueryKind, TypedFilter
+from thumbindex.model import (
+    Answer,
+    Freshness,
+    IndexState,
+    Passage,
+    Progress,
+    QueryKind,
+    TypedFilter,
+)
 
 COUNT = token_counter()
 
@@ -62,6 +70,13 @@ def test_text_and_structured_content_each_fit_the_budget(texts: list[str], token
     reply = fit_answer(tokens, COUNT, frame, PassageFormat())
     assert reply_tokens(reply, COUNT) <= tokens
     assert len(reply.structured["results"]) + reply.structured.get("left_out", 0) == len(texts)
+
+
+def test_nothing_is_said_to_be_missing_while_notes_are_indexed() -> None:
+    first_run = AnswerFrame(answer([]), (Progress("f", "words", 65, 311),))
+    text = fit_answer(1000, COUNT, first_run, PassageFormat()).text
+    assert "not all notes are indexed yet" in text
+    assert "Tell the user so" not in text
 
 
 def test_long_frame_fits_the_smallest_budget() -> None:

@@ -205,13 +205,13 @@ def related(
     with open_for(ctx, opening) as library:
         update_index(library)
         neighbors = library.related(resolve_from_cwd(path, library), limit=limit)
-        has_vectors = library.index_states()[neighbors.folder].vectors > 0
+        is_exact = not library.index_states()[neighbors.folder].pending
     if as_json:
         print_json(related_payload(neighbors, limit))
         return FOUND
     print_line(neighbors.path, "bold")
     for title, names in related_groups(neighbors, limit):
-        unknown = title == SIMILAR_TITLE and not has_vectors
+        unknown = title == SIMILAR_TITLE and not is_exact
         print_line(title)
         for name in names or [
             f"none yet: run `{opening.command('index')} --complete`" if unknown else "none"
@@ -363,7 +363,7 @@ def unlinked(
     is 1 if there are none.
     """
     with open_for(ctx, opening) as library:
-        update_index(library, vectors=True)
+        update_index(library, complete=True)
         pairs = library.unlinked()
         several = len(library.folders) > 1
     if as_json:
@@ -404,13 +404,13 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
     return argument
 
 
-def update_index(library: Library, vectors: bool = False) -> None:
+def update_index(library: Library, complete: bool = False) -> None:
     """Update the index, or report the error and go on with the existing index."""
     if remote_command():  # the server's index is up to date
         return
     try:
         with ProgressDisplay() as show:
-            library.index(complete=vectors, progress=show, after_others=vectors)
+            library.index(complete=complete, progress=show, after_others=complete)
     except (UnknownFolderError, StorageError) as error:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise

@@ -191,6 +191,8 @@ class AnswerFrame:
         answer = self.answer
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
         advice = "" if answer.found else " Tell the user so, or try other words."
+        if any(run.phase == "words" for run in self.progress):
+            advice = " But not all notes are indexed yet: ask again soon."
         filters = filter_lines(answer.filters, answer.unmet, answer.undated)
         first = f"{corrected}{confidence_sentence(answer, self.narrowed, self.several)}{advice}"
         return [first, *filter(None, [self.index_warning]), *filters]

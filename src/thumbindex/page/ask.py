@@ -153,8 +153,8 @@ def ask_screen(visit: Visit) -> Screen:
     judged, warnings = judgments_of(visit, query.text)
     grades = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
-    if not progress and (missing_vectors := missing_vectors_sentence(answer.index)):
-        lines.append(missing_vectors)
+    if not (progress or answer.index.is_refining):  # the server refines by itself
+        lines += filter(None, [missing_vectors_sentence(answer.index)])
     answered = {
         "problems": [*visit.warnings(), *warnings],
         "answer": answer,

@@ -111,7 +111,7 @@ def note_screen(visit: Visit) -> Screen:
             (note_address(folder, other.path), names[other.path], other.path, other.score)
             for other in note.unlinked
         ],
-        "has_vectors": state is not None and state.vectors > 0,
+        "has_vectors": state is not None and not state.pending,
         "map": _local_map(note, names),
         "opens": available_links(root / note.path, heading, first) if visit.is_local else (),
         "command": shlex.join(command),

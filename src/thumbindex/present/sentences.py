@@ -259,7 +259,10 @@ def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index
         return ""
     pending = f"{state.pending:,} of {plural(state.chunks, 'passage')}"
     if state.is_refining:
-        return f"Refining: the vectors of {pending} are estimates (all now: `{command} --complete`)"
+        return (
+            f"Refining: {pending} have estimated vectors, so the order may still change. To "
+            f"compute all now, run `{command} --complete`."
+        )
     return f"To find {pending} by meaning too, run `{command} --complete`."
 
 
