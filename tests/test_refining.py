@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fakes import FakeEmbedder
 from folders import open_library, write_notes
 from thumbindex import Library
 from thumbindex.config import load_config
+from thumbindex.encode.embed import bundled_fingerprint
+from thumbindex.index.chunk_vectors import keep_vectors
 from thumbindex.index.store import Store
 from thumbindex.library.refining import MAX_EMBEDDED
+from thumbindex.text import text_key
 
 NOTES = {
     "kitchen/bread.md": "# Bread\n\nKnead the dough, and let it rise overnight in the fridge.\n",
@@ -103,18 +107,48 @@ def test_question_answers_where_no_vector_can_be_stored(library: Library, tmp_pa
     assert library.query(QUESTION).passages[0].path == "money/taxes.md"
 
 
-def test_vector_of_a_note_that_became_private_is_not_stored(
+def keep(library: Library, path: str, fingerprint: str) -> set[bytes]:
+    """Store vectors for the texts that a note had, and return those that were new."""
+    index = library.opened[0].index_paths.of_build().store
+    with closing(store_of(library)) as store:
+        before = store.vectors.keys() if store.vectors else set()
+    vectors = {b"other text": np.ones(384, np.float32), TAXES: np.ones(384, np.float32)}
+    keep_vectors(index, fingerprint, [path], vectors)
+    with closing(store_of(library)) as store:
+        return (store.vectors.keys() if store.vectors else set()) - before
+
+
+TAXES = text_key("Taxes\n\nThe return is due on the last day of July.")
+
+
+def test_vector_is_stored_only_for_an_indexed_text_of_the_same_model(
     library: Library, tmp_path: Path
 ) -> None:
-    with library.in_one_snapshot(lambda: library), open_bundled(tmp_path) as other:
-        taxes = tmp_path / "notes" / "money" / "taxes.md"
-        taxes.write_text(f"---\nprivate: true\n---\n{taxes.read_text()}")
-        other.index(complete=False)
-        other.query(QUESTION)
-        with closing(store_of(other)) as store:
-            indexed = {key for (key,) in store.fetch("SELECT key FROM chunks")}
-            assert store.vectors is not None
-            assert store.vectors.keys() <= indexed
+    fingerprint = bundled_fingerprint()
+    assert keep(library, "money/taxes.md", "another model") == set()
+    taxes = tmp_path / "notes" / "money" / "taxes.md"
+    text = taxes.read_text()
+    taxes.write_text(f"---\nprivate: true\n---\n{text}")
+    library.index(complete=False)
+    assert keep(library, "money/taxes.md", fingerprint) == set()
+    taxes.write_text(text)
+    library.index(complete=False)
+    assert keep(library, "money/taxes.md", fingerprint) == {TAXES}
+
+
+def test_folder_of_another_model_takes_no_part_in_refining(
+    library: Library, tmp_path: Path
+) -> None:
+    write_notes(tmp_path / "other", NOTES)
+    with open_library(tmp_path / "other", index=tmp_path / "index") as other:
+        other.index()
+    config = load_config(user_file=tmp_path / "none")
+    with Library.open(
+        [tmp_path / "notes", tmp_path / "other"], index=tmp_path / "index", config=config
+    ) as both:
+        answer = both.query(QUESTION)
+    assert answer.passages[0].path == "money/taxes.md"
+    assert any(step.stage == "search_vector" and step.size_out for step in answer.trace)
 
 
 def test_another_model_has_no_estimates(library: Library, tmp_path: Path) -> None:

@@ -219,6 +219,11 @@ class VectorIndex(Protocol):
         """Count the chunks with a vector."""
 
     @property
+    def coverage(self) -> float:
+        """The share of chunks with a vector, without folders that have none."""
+        return 1.0
+
+    @property
     def base(self) -> VectorIndex:
         """This index, without changes that hold for one query only."""
         return self

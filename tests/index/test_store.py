@@ -65,7 +65,7 @@ def test_text_is_pending_without_a_vector_and_after_its_removal(store, note):
     key = text_key(embedded_text(("a",), "text"))
     store.vectors.add([key], unit(1, 0)[None])
     assert (len(unique_keys(chunks_without_vector(store))), store.counts()) == (1, (2, 2, 1, 0))
-    store.vectors.remove([key])
+    store.vectors.remove_unused(store.vectors.keys() - {key})
     assert (len(unique_keys(chunks_without_vector(store))), store.counts()) == (2, (2, 2, 0, 0))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from thumbindex.encode.embed import bundled_fingerprint, open_tokenizer
 from thumbindex.encode.models import BUNDLED, BUNDLED_FILES, BUNDLED_NAMES, bundled_folder
+from thumbindex.errors import ModelError
 from thumbindex.ports import IntArray, Matrix, Vector
 from thumbindex.settings import EmbedSettings
 
@@ -82,25 +82,18 @@ class TokenCounter:
         return tuple(self._tokenizer.encode(word, add_special_tokens=False).ids)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """The facts about a model that an index stores."""
-
-    name: str
-    fingerprint: str
-    dimensions: int
-
-
 class TokenTable:
     """Embeds texts with a table of token vectors."""
 
     def __init__(self, path: Path | None = None) -> None:
         path = path or bundled_folder() / TABLE
-        # `asarray`, because indexing a `memmap` is slower
-        self._rows: npt.NDArray[np.void] = np.asarray(np.load(path, mmap_mode="r"))
+        try:  # `asarray`, because indexing a `memmap` is slower
+            self._rows: npt.NDArray[np.void] = np.asarray(np.load(path, mmap_mode="r"))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} is damaged ({error}): reinstall thumbindex.") from error
         self._counter = TokenCounter()
         self.dimensions = TABLE_ROW["vector"].shape[0]
-        self.model = ModelFacts(BUNDLED, bundled_fingerprint(), self.dimensions)
+        self.name, self.fingerprint = BUNDLED, bundled_fingerprint()  # of the model
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Embed texts: shape (len(texts), dimensions). A row does not depend on other texts."""

@@ -211,9 +211,7 @@ def _request_vector_deletion(indexes: Path) -> bool:
 def _delete_unused(path: Path, used: Mapping[str, set[bytes]]) -> bool:
     with closing(VectorStore.open(path)) as vectors:
         texts = used.get(fingerprint := vectors.fingerprint)
-        vectors.remove(vectors.keys() - (texts or set()))
-        with vectors.transaction():
-            vectors.set_meta("used_count", str(vectors.count()))
+        vectors.remove_unused(texts or ())
         is_clean = vectors.truncate_log()
     if texts is None and fingerprint:
         with suppress(StorageError):  # no index uses this model; the file may be open elsewhere

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from thumbindex.index.files import VECTORS_FOLDER
 from thumbindex.index.sqlite import KEYS_PER_STATEMENT, SqlRow
 from thumbindex.index.store import Store
-from thumbindex.index.vector_store import VectorStore, unpacked
+from thumbindex.index.vector_store import VectorStore, unpacked, vector_file
 from thumbindex.index.vectors import Part
 from thumbindex.ports import IntArray, Matrix, Vector
 from thumbindex.text import text_key
@@ -37,25 +38,32 @@ def chunk_keys_among(store: Store, keys: Collection[bytes], rows: Sequence[int])
     return set(keys).intersection(key for (key,) in store.fetch("SELECT key FROM chunks"))
 
 
-def keep_vectors(index: Path, paths: Sequence[str], vectors: Mapping[bytes, Vector]) -> None:
-    """Store vectors of chunks of the documents at `paths`, without the writer's lock.
+_KEEP_SECONDS = 0.2
+"""Seconds that a query waits to store vectors; then it uses them without storing them."""
+
+
+def keep_vectors(
+    index: Path, fingerprint: str, paths: Sequence[str], vectors: Mapping[bytes, Vector]
+) -> None:
+    """Store a model's vectors of chunks of the documents at `paths`, without the writer's lock.
 
     Skips texts that are no longer indexed. Raises StorageError.
     """
-    keys_of_documents = (
-        "SELECT key FROM chunks WHERE document IN (SELECT id FROM documents WHERE path IN ({}))"
-    )
-    with closing(Store(index, read_only=True)) as store:
 
-        def indexed_keys() -> set[bytes]:
-            return {key for (key,) in store.fetch_in(keys_of_documents, paths)}
+    def indexed_keys() -> set[bytes]:
+        # A private note leaves the index before its vectors are deleted. So in the transaction
+        # that stores a vector, either its text is not found, or the vector is deleted later.
+        with closing(Store(index, read_only=True)) as store:
+            if store.meta("fingerprint") != fingerprint:
+                return set()
+            sql = "SELECT id FROM documents WHERE path IN ({})"
+            documents = [row for (row,) in store.fetch_in(sql, paths)]
+            sql = "SELECT key FROM chunks WHERE document IN ({})"
+            return {key for (key,) in store.fetch_in(sql, documents)}
 
-        fingerprint = store.meta("fingerprint")
-        path = store.vectors_path(fingerprint)
-        with closing(VectorStore.open(path, fingerprint)) as file:
-            # A private note is removed from the index before its vectors are deleted. So inside the
-            # transaction, either its text is not found, or its vector is deleted later.
-            file.add(list(vectors), np.stack(list(vectors.values())), indexed_keys)
+    path = vector_file(index.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
+    with closing(VectorStore.open(path, fingerprint, busy_seconds=_KEEP_SECONDS)) as file:
+        file.add(list(vectors), np.stack(list(vectors.values())), indexed_keys)
 
 
 def unique_keys(rows: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
@@ -80,9 +88,9 @@ def chunks_without_vector(store: Store) -> list[tuple[bytes, int]]:
 
 def replaced_provisional(store: Store) -> list[tuple[int]]:
     """Return the rows with a provisional vector whose chunk also has an exact one."""
-    rows: list[tuple[int]] = store.fetch("SELECT chunk FROM provisional")
-    needed = {row for _, row in chunks_without_vector(store)} if rows else set()
-    return [(row,) for (row,) in rows if row not in needed]
+    rows = store.fetch("SELECT chunk, key FROM provisional JOIN chunks ON id = chunk")
+    exact = store.vectors.keys() if rows and store.vectors else set()
+    return [(row,) for row, key in rows if key in exact]
 
 
 def chunk_vectors(store: Store, rows: Sequence[int]) -> dict[int, Vector]:

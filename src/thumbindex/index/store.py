@@ -414,16 +414,12 @@ class Store(SqliteFile):
         if not fingerprint:
             return None
         with self._guard:
-            path = self.vectors_path(fingerprint)
+            path = vector_file(self.path.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
             if self._vector_file_identity != _file_identity(path) or (
                 self._vectors is None and not self._read_only
             ):
                 self._open_vectors(path, fingerprint)
             return self._vectors
-
-    def vectors_path(self, fingerprint: str) -> Path:
-        """Return the path of the file with a model's vectors."""
-        return vector_file(self.path.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
 
     def _open_vectors(self, path: Path, fingerprint: str) -> None:
         self._vectors = self._vector_file_identity = None

@@ -300,6 +300,11 @@ class UnionVectorIndex(VectorIndex):
                 matrix[at] = self._parts[part].vectors(local)
         return matrix
 
+    @property
+    def coverage(self) -> float:
+        chunks = sum(len(part) / part.coverage for part in self._parts if len(part))
+        return len(self) / chunks if chunks else 0.0
+
     def count_provisional(self) -> int:
         return sum(part.count_provisional() for part in self._parts)
 

@@ -15,7 +15,13 @@ from filelock import FileLock
 
 from thumbindex.errors import IndexDamagedError, ModelError
 from thumbindex.index.files import as_storage_errors, delete_sqlite_file, make_folder
-from thumbindex.index.sqlite import KEYS_PER_STATEMENT, SqliteFile, SqlRow, damage_error
+from thumbindex.index.sqlite import (
+    BUSY_SECONDS,
+    KEYS_PER_STATEMENT,
+    SqliteFile,
+    SqlRow,
+    damage_error,
+)
 from thumbindex.ports import Matrix, Vector
 
 _LOG = logging.getLogger(__name__)
@@ -77,15 +83,17 @@ class VectorStore(SqliteFile):
     version = 3
 
     @classmethod
-    def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
+    def open(
+        cls, path: Path, fingerprint: str = "", *, busy_seconds: float = BUSY_SECONDS
+    ) -> VectorStore:
         """Open a model's vectors for writing. Replaces a damaged file with an empty one."""
         with as_storage_errors(path.parent):
             make_folder(path.parent)
         try:
-            store = cls(path)
+            store = cls(path, busy_seconds=busy_seconds)
         except IndexDamagedError:
             _LOG.warning("%s", repair_vectors(path))
-            store = cls(path)
+            store = cls(path, busy_seconds=busy_seconds)
         if fingerprint and not store.fingerprint:
             with store.transaction():
                 store.set_meta("fingerprint", fingerprint)
@@ -130,11 +138,12 @@ class VectorStore(SqliteFile):
                 [(key, crc32(vector, crc32(key)), vector) for key, vector in stored if key in used],
             )
 
-    def remove(self, keys: Collection[bytes]) -> None:
-        """Delete vectors."""
-        if keys:
-            with self.transaction():
-                self.execute_many("DELETE FROM vectors WHERE key = ?", [(key,) for key in keys])
+    def remove_unused(self, used: Collection[bytes]) -> None:
+        """Delete all vectors but those of the texts in `used`, and record how many remain."""
+        with self.transaction():  # other processes may store vectors until it begins
+            unused = self.keys().difference(used)
+            self.execute_many("DELETE FROM vectors WHERE key = ?", [(key,) for key in unused])
+            self.set_meta("used_count", str(self.count()))
 
     def verify(self) -> None:
         """Check the file and the checksums of all vectors. Raises IndexDamagedError."""

@@ -223,6 +223,10 @@ class FaissVectorIndex(VectorIndex):
             for rank, (chunk, score) in enumerate(pairs, 1)
         )
 
+    @property
+    def coverage(self) -> float:
+        return len(self) / len(self._catalog) if len(self) else 0.0
+
     def count_provisional(self) -> int:
         return int(np.count_nonzero(self._provisional))
 

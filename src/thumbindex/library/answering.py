@@ -15,7 +15,7 @@ from thumbindex.index.analysis import highlight_spans
 from thumbindex.index.union import unite
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
-from thumbindex.library.refining import with_exact_candidates
+from thumbindex.library.refining import count_refined, with_exact_candidates
 from thumbindex.library.visibility import PrivacyFilter
 from thumbindex.model import Answer, ChunkId, IndexState, Query, Term
 from thumbindex.ports import (
@@ -73,7 +73,7 @@ def answer_query(
     text = _folder_relative(query.text, [reader.folder for reader in snapshots])
     unfiltered = without_folder_filter(replace(query, text=text))
     tools = with_exact_candidates(unfiltered, tools, tuple(snapshots))
-    state = _with_refined(state, tools.snapshot.vector)
+    state = count_refined(state, tools.snapshot.vector)
     search, trace = run_pipeline(unfiltered, tools, time.perf_counter, observe)
     passages = search.passages
     passages = explain_passages(passages, observed, tools) if explain else passages
@@ -186,17 +186,6 @@ def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState
         index.model,
         snapshot.generation,
         provisional,
-    )
-
-
-def _with_refined(state: IndexState, vector: VectorIndex) -> IndexState:
-    """Count the vectors that were computed for this query as exact."""
-    refined = vector.base.count_provisional() - vector.count_provisional()
-    return replace(
-        state,
-        vectors=state.vectors + refined,
-        pending=state.pending - refined,
-        refining=state.refining - refined,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from thumbindex.encode.embed import default_workers
-from thumbindex.encode.provisional import ModelFacts
+from thumbindex.encode.provisional import TokenTable
 from thumbindex.index.builds import finish_deleting_vectors
 from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
 from thumbindex.index.writer import Writer
@@ -88,7 +88,7 @@ def embed_folder(
     return report
 
 
-def model_meta(model: Embedder | ModelFacts, settings: EmbedSettings) -> Mapping[str, str]:
+def model_meta(model: Embedder | TokenTable, settings: EmbedSettings) -> Mapping[str, str]:
     """Return the meta values of an index whose vectors are of this model."""
     return {
         "fingerprint": model.fingerprint,

@@ -307,7 +307,7 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
         removed = (*pending.removed, *parsed.gone, *failed, *now_private)
         meta: dict[str, str] = {}
         if table and not indexed.model and number == 1:
-            meta |= model_meta(table.model, embed_settings)
+            meta |= model_meta(table, embed_settings)
         problems: tuple[Problem, ...] | None = None
         if last or not indexed.manifest:
             meta |= {"corpus": current_parser_key(folder), "root": str(folder.root)}

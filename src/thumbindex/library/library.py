@@ -403,13 +403,12 @@ class Library:
 
     def _open_table(self, settings: EmbedSettings, model: str) -> TokenTable | None:
         """Return the table of provisional vectors for an index's model, if there is one."""
+        if self._has_own_embedder and self._embedder:
+            model = self._embedder.fingerprint
         try:
-            table = table_for(settings, model)
+            return table_for(settings, model)
         except ModelError:  # the bundled model is damaged, which `embed` reports
             return None
-        if table and self._has_own_embedder and self._embedder:
-            return table if table.model.fingerprint == self._embedder.fingerprint else None
-        return table
 
     # -------------------------------------------------------------- answering
 

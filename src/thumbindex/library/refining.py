@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from thumbindex.index.chunk_vectors import keep_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import VECTOR_DTYPE
 from thumbindex.library.reader import Reader
-from thumbindex.model import Candidate, ChunkId, Hit, Query
+from thumbindex.model import Candidate, ChunkId, Hit, IndexState, Query
 from thumbindex.ports import (
     Catalog,
     Embedder,
@@ -25,7 +26,7 @@ from thumbindex.ports import (
     VectorIndex,
     inner_products,
 )
-from thumbindex.query.pipeline import run_pipeline
+from thumbindex.query.pipeline import find_candidates
 from thumbindex.query.stage import Tools
 from thumbindex.text import text_key
 from thumbindex.visible_text import embedded_text
@@ -45,7 +46,9 @@ def with_exact_candidates(query: Query, tools: Tools, readers: Sequence[Reader])
     vector = tools.snapshot.vector
     if tools.embedder is None or not vector.count_provisional():
         return tools
-    search, _ = run_pipeline(query, tools, lambda: 0.0, last="headings")
+    search = find_candidates(query, tools)
+    if search.vector is None:
+        return tools
     at = vector.is_provisional([candidate.id for candidate in search.candidates])
     candidates = [search.candidates[n] for n in np.flatnonzero(at)]
     if not candidates:
@@ -61,35 +64,40 @@ def _exact_vectors(
     """Return the stored vectors of candidates, and compute up to `MAX_EMBEDDED` more."""
     texts = {c.id: embedded_text(c.chunk.heading_path, c.chunk.text) for c in candidates}
     keys = {chunk: text_key(text) for chunk, text in texts.items()}
-    stored: dict[bytes, Vector] = {}
-    for reader in readers:
-        if isinstance(reader.store, Store) and reader.store.vectors:
-            stored |= reader.store.vectors.get(list(keys.values()))
-    new = [chunk for chunk, key in keys.items() if key not in stored][:MAX_EMBEDDED]
+    stores = {
+        reader.folder.name: reader.store
+        for reader in readers
+        if isinstance(reader.store, Store)
+        and reader.store.meta("fingerprint") == embedder.fingerprint
+    }
+    exact: dict[bytes, Vector] = {}
+    for store in stores.values():
+        if store.vectors:
+            exact |= store.vectors.get(list(keys.values()))
+    new = {key: texts[chunk] for chunk, key in keys.items() if key not in exact}
+    new = dict(islice(new.items(), MAX_EMBEDDED))
     if new:
-        matrix = embedder.embed_passages([texts[chunk] for chunk in new])
-        vectors = {keys[chunk]: vector for chunk, vector in zip(new, matrix, strict=True)}
-        _keep({c.id: c for c in candidates if c.id in new}, keys, vectors, tools, readers)
-        stored |= vectors
-    return {chunk: stored[key] for chunk, key in keys.items() if key in stored}
+        vectors = dict(zip(new, embedder.embed_passages(list(new.values())), strict=True))
+        exact |= vectors
+        paths: dict[str, list[str]] = defaultdict(list)
+        for candidate in candidates:
+            document = tools.snapshot.catalog.documents[candidate.document]
+            paths[document.folder].append(document.path)
+        for name in paths.keys() & stores.keys():
+            with suppress(StorageError):  # without permission to write, this query only uses them
+                keep_vectors(stores[name].path, embedder.fingerprint, paths[name], vectors)
+    return {chunk: exact[key] for chunk, key in keys.items() if key in exact}
 
 
-def _keep(
-    candidates: Mapping[ChunkId, Candidate],
-    keys: Mapping[ChunkId, bytes],
-    vectors: Mapping[bytes, Vector],
-    tools: Tools,
-    readers: Sequence[Reader],
-) -> None:
-    """Store new vectors; without the permission to write, they are used for this query only."""
-    paths: dict[str, dict[str, None]] = defaultdict(dict)
-    for candidate in candidates.values():
-        document = tools.snapshot.catalog.documents[candidate.document]
-        paths[document.folder][document.path] = None
-    for reader in readers:
-        if isinstance(reader.store, Store) and reader.folder.name in paths:
-            with suppress(StorageError):
-                keep_vectors(reader.store.path, list(paths[reader.folder.name]), vectors)
+def count_refined(state: IndexState, vector: VectorIndex) -> IndexState:
+    """Count the vectors that were computed for this query as exact."""
+    refined = vector.base.count_provisional() - vector.count_provisional()
+    return replace(
+        state,
+        vectors=state.vectors + refined,
+        pending=state.pending - refined,
+        refining=state.refining - refined,
+    )
 
 
 class _RefinedVectors(VectorIndex):
@@ -106,6 +114,10 @@ class _RefinedVectors(VectorIndex):
 
     def __len__(self) -> int:
         return len(self._base)
+
+    @property
+    def coverage(self) -> float:
+        return self._base.coverage
 
     @property
     def base(self) -> VectorIndex:

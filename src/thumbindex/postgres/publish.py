@@ -91,6 +91,7 @@ class _PublishedRows:
 
     row_digests: Mapping[int, str] = field(default_factory=dict)  # by document row
     tombstones: Mapping[str, bytes] = field(default_factory=dict)  # by segment
+    # row ids, negative if provisional
     vectors: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     duplicates: str = ""  # digest
 

@@ -49,6 +49,10 @@ class PostgresVectorIndex(VectorIndex):
     def __len__(self) -> int:
         return int(self._store.state.facts["vectors"]) + self.count_provisional()
 
+    @property
+    def coverage(self) -> float:
+        return len(self) / len(self._catalog) if len(self) else 0.0
+
     def count_provisional(self) -> int:
         return int(self._store.state.facts["provisional"])
 

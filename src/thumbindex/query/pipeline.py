@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from thumbindex.model import Query, QueryKind, TraceStep
@@ -96,16 +96,31 @@ def run_pipeline(
     tools: Tools,
     clock: Callable[[], float],
     observe: StageObserver = lambda stage, search: None,
-    last: str = "",
 ) -> tuple[Search, tuple[TraceStep, ...]]:
     """Run all stages, and return the final search and the trace.
 
-    If the query contains only filters, or no chunk passes the filters, no stage runs. With `last`,
-    no stage runs after that one, and no passages are made.
+    If the query contains only filters, or no chunk passes the filters, no stage runs.
     """
+    search, steps = _run_stages(STAGES, query, tools, clock, observe)
+    return _finish(search, tools), steps
+
+
+def find_candidates(query: Query, tools: Tools) -> Search:
+    """Run the stages up to `headings`, which rank all candidates."""
+    last = [name for name, _ in STAGES].index("headings")
+    return _run_stages(STAGES[: last + 1], query, tools)[0]
+
+
+def _run_stages(
+    stages: Sequence[tuple[str, Stage]],
+    query: Query,
+    tools: Tools,
+    clock: Callable[[], float] = lambda: 0.0,
+    observe: StageObserver = lambda stage, search: None,
+) -> tuple[Search, tuple[TraceStep, ...]]:
     search, steps = start_search(query, tools), []
     observe("", search)
-    for name, stage in STAGES if search.listed is None and search.found else ():
+    for name, stage in stages if search.listed is None and search.found else ():
         if query.verbatim and name in ("correct", "synonyms"):
             continue
         if tools.settings.runs(name):
@@ -118,11 +133,7 @@ def run_pipeline(
         else:
             continue
         observe(name, search)
-        if name == last:
-            break
-    if last:
-        return search, tuple(steps)
-    return _finish(search, tools), tuple(steps)
+    return search, tuple(steps)
 
 
 def start_search(query: Query, tools: Tools) -> Search:

@@ -81,14 +81,18 @@ def search_code(search: Search, tools: Tools) -> Search:
     return replace(search, lists={**search.lists, "search_code": ranked})
 
 
+_MIN_COVERAGE = 0.5
+"""Minimum share of the chunks that have a vector."""
+
+
 def search_vector(search: Search, tools: Tools) -> Search:
     """Find chunks by meaning, if there are a model, vectors, and a query that has a meaning.
 
     If fewer than half of the chunks have a vector, the rest would be disadvantaged: words alone
     find more.
     """
-    settings, snapshot = tools.settings.search_vector, tools.snapshot
-    has_vectors = len(snapshot.vector) and 2 * len(snapshot.vector) >= len(snapshot.catalog)
+    settings, index = tools.settings.search_vector, tools.snapshot.vector
+    has_vectors = len(index) and index.coverage >= _MIN_COVERAGE
     if tools.embedder is None or not has_vectors or _is_only_codes(search, tools):
         return search
     text = search.embedding_text or search.text
@@ -102,7 +106,7 @@ def search_vector(search: Search, tools: Tools) -> Search:
         for each, vector in zip(search.other_phrasings, vectors[1:], strict=True)
     )
     vector = _mean_vector(vectors) if others else vectors[0]
-    hits = tools.snapshot.vector.search(vector, settings.limit, search.searchable)
+    hits = index.search(vector, settings.limit, search.searchable)
     return replace(
         search,
         other_phrasings=phrasings,
