@@ -71,19 +71,19 @@ def read_texts(folders: Sequence[Path], count: int) -> list[str]:
 
 def _texts_of(folder: Path) -> Iterator[str]:
     """Yield the texts of a folder's chunks: some of each file, then the rest."""
-    chance, rest, settings = random.Random(folder.name), [], CorpusSettings()
+    rng, rest, settings = random.Random(folder.name), [], CorpusSettings()
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-    chance.shuffle(files)
+    rng.shuffle(files)
     for path in files:
         content = path.read_bytes()
         if not _is_utf8(content):
             continue
         document = parse_document(path.relative_to(folder).as_posix(), content, settings)
         texts = [embedded_text(chunk.heading_path, chunk.text) for chunk in document.chunks]
-        chance.shuffle(texts)
+        rng.shuffle(texts)
         yield from texts[:TEXTS_PER_FILE]
         rest += texts[TEXTS_PER_FILE:]
-    chance.shuffle(rest)
+    rng.shuffle(rest)
     yield from rest
 
 
@@ -141,7 +141,7 @@ def first_table(weights: Sparse, vectors: np.ndarray, alone: np.ndarray) -> np.n
     """Return a table that is not fitted to single tokens.
 
     It has the model's vectors of the tokens alone. Common tokens are scaled down, and one linear
-    map takes the sums near the vectors of texts.
+    map brings the sums near the vectors of texts.
     """
     shares = np.bincount(weights.columns, weights.values, minlength=len(alone))
     shares /= shares.sum()

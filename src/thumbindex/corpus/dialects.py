@@ -146,6 +146,7 @@ def _push_text(
 # ------------------------------------------------------------------ paragraphs
 
 _UNDERLINE = re.compile(r"(?:-+|=+)[ \t]*")
+
 _LAZY_INDENT = 3
 """A line of a paragraph that is indented by more than this begins no block."""
 

@@ -1,6 +1,6 @@
 """Provisional vectors: weighted sums of token vectors, near the bundled model's vector of a text.
 
-A vector takes a hundredth of the model's time, and is used until the exact one is there.
+A vector takes a hundredth of the model's time. It is used until the exact vector exists.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_TOKENS = 254
 """Tokens of a text that the model reads. Its window also has two special ones."""
 
 _PAD = 0
-"""The token for a text without any."""
+"""The token of a text that has none."""
 
 _WORD = re.compile(r"[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
 """The parts of a text that can be tokenized separately."""

@@ -84,7 +84,7 @@ def _exact_vectors(
             document = tools.snapshot.catalog.documents[candidate.document]
             paths[document.folder].append(document.path)
         for name in paths.keys() & stores.keys():
-            with suppress(StorageError):  # without permission to write, this query only uses them
+            with suppress(StorageError):  # if they cannot be stored, only this query uses them
                 keep_vectors(stores[name].path, embedder.fingerprint, paths[name], vectors)
     return {chunk: exact[key] for chunk, key in keys.items() if key in exact}
 

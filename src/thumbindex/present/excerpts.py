@@ -111,10 +111,8 @@ class ShownLines:
     @property
     def heading_path(self) -> tuple[str, ...]:
         """The note's title, and the headings above the first line that is shown."""
-        (title, *names), (matched, _) = (
-            self.passage.heading_path or ("",),
-            _matched_span(self.passage),
-        )
+        title, *names = self.passage.heading_path or ("",)
+        matched, _ = _matched_span(self.passage)
         headings = list(_headings(self.passage.text))
         below = {name_key(name) for at, name in headings if self.start <= at < matched}
         path = [title, *takewhile(lambda name: name_key(name) not in below, names)]
