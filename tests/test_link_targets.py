@@ -310,8 +310,6 @@ def test_properties_decide_what_an_address_leads_to(
         ("url: https://example.org/begin", "[x](/begin)"),
         ("permalink: /:year/:title", "[x](/2024/b)"),
         ("slug: ../../out", "[x](/out2)"),
-        ("slug: [begin]", "[x](/begin)"),
-        ("id: true", "[x](/true)"),
         ("id: begin", "[x](/gin)"),
         ("uid: begin", "[x](/begin)"),
     ],

@@ -605,7 +605,7 @@ def _check_consistency(config: Config) -> None:
     if config.query.runs("deduplicate") and stage.method == "exact_field" and not stage.field:
         raise ConfigError(
             "`query.deduplicate.method` is `exact_field`: also set `query.deduplicate.field`, "
-            "such as `front_matter.id`."
+            "such as `properties.id`."
         )
     for low_key, high_key in _ORDERED_KEYS:
         low, high = _value_of(config, low_key), _value_of(config, high_key)

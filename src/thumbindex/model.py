@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, NewType, TypedDict, Unpack
+from typing import Literal, NamedTuple, NewType, TypedDict, Unpack
 
 from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDINGS
@@ -100,7 +100,8 @@ class Document:
     path: str  # relative to the folder, POSIX, with suffix
     title: str
     folder: str = ""  # the configured folder's name; empty until a library opens it
-    front_matter: Mapping[str, Any] = field(default_factory=dict)  # JSON-safe values only
+    # values as written, by key in lower case; nested keys are joined by dots
+    properties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tags: tuple[str, ...] = ()  # without "#", front matter and inline, in order of appearance
     aliases: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()

@@ -352,7 +352,7 @@ class DeduplicateSettings:
     keep: str = setting(
         "first", "which duplicate to keep", choices=("first", "last", "highest_score")
     )
-    field: str = setting("", "for `exact_field`: dotted path, such as `front_matter.id`")
+    field: str = setting("", "for `exact_field`: dotted path, such as `properties.id`")
     similarity_threshold: float = setting(
         0.95, "for `semantic`: minimum cosine of duplicates", minimum=0, maximum=1
     )

@@ -42,7 +42,7 @@ def parser(random: Random, library: Library) -> None:
     lines = [(chunk.start_line, chunk.end_line) for chunk in parsed.chunks]
     assert all(first <= last for first, last in lines)
     assert all(len(chunk.text) <= CorpusSettings().chunk.child_max for chunk in parsed.chunks)
-    json.dumps([parsed.document.front_matter, parsed.document.flags], allow_nan=False)
+    json.dumps([parsed.document.properties, parsed.document.flags], allow_nan=False)
     places = NotePlaces(path, data.decode("utf-8", "replace"), in_vault=random.random() < 0.5)
     ranges = [*places.block_ids.values(), *places.ranges("x"), *places.ranges("L1-L9")]
     assert all(1 <= first <= last <= places.total for first, last in ranges)

@@ -61,16 +61,12 @@ def test_keep_chooses_survivor(survivors, method: str, keep: str, survivor: str)
     assert clusters == [(survivor, 3)]
 
 
-def test_dotted_field_compares_front_matter(
-    survivors,
-) -> None:
+def test_dotted_field_compares_properties(survivors) -> None:
     values: list[dict[str, Any]] = [
-        {"doc": {"id": 7}}, {"doc": {"id": 7}}, {"doc": {"id": "7"}}, {}, {"doc": None},
+        {"doc.id": ("7",)}, {"doc.id": ("7",)}, {"doc.id": ("7", "8")}, {}, {},
     ]  # fmt: skip
-    documents = [
-        document(f"{NAMES[n]}.md", "x", front_matter=each) for n, each in enumerate(values)
-    ]
-    assert survivors(documents, method="exact_field", field="front_matter.doc.id") == [
+    documents = [document(f"{NAMES[n]}.md", "x", properties=each) for n, each in enumerate(values)]
+    assert survivors(documents, method="exact_field", field="properties.doc.id") == [
         ("a", 2),
         ("c", 1),
         ("d", 1),

@@ -104,14 +104,14 @@ def test_passage_has_most_conservative_provenance_of_all_places() -> None:
     old = document(
         "old.md",
         "same",
-        front_matter={"status": "draft", "owner": "Ada"},
+        properties={"status": ("draft",), "owner": ("Ada",)},
         created="2020-02-02",
         date="2021-01-01",
     )
     new = document(
         "new.md",
         "same",
-        front_matter={"status": "approved", "owner": "Bo"},
+        properties={"status": ("approved",), "owner": ("Bo",)},
         created="2026-01-01",
         date="2026-02-01",
     )

@@ -143,10 +143,10 @@ def test_dedup_hash_shows_equal_text_once(ask) -> None:
 
 def test_deduplicate_shows_one_note_per_field_value(ask) -> None:
     notes = [
-        document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", front_matter={"id": id_})
-        for n, id_ in (("one", 7), ("two", 7), ("three", 8))
+        document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", properties={"id": (id_,)})
+        for n, id_ in (("one", "7"), ("two", "7"), ("three", "8"))
     ]
-    tables = {"method": "exact_field", "field": "front_matter.id"}
+    tables = {"method": "exact_field", "field": "properties.id"}
     on, off = (
         ask(notes, "sync vaults", off=DEDUP, on=stage, deduplicate=tables)
         for stage in ("deduplicate", "")

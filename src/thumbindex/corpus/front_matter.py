@@ -490,8 +490,8 @@ def _texts_in(key: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for inner in value:
             yield from _texts_in(key, inner)
-    elif isinstance(value, str):
-        yield key, value
+    elif value is not None:
+        yield key, _name(value)
 
 
 def _json_safe(value: Any, depth: int) -> Any:

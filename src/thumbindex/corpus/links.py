@@ -268,8 +268,7 @@ def _other_names(document: Document, name: str) -> Iterator[str]:
     """Yield the names of a document that a link may use, without its path and title."""
     yield from document.aliases
     for key in ("id", "slug"):
-        if value := str(document.front_matter.get(key, "")).strip("/"):
-            yield value
+        yield from filter(None, (value.strip("/") for value in document.properties.get(key, ())))
     if "___" in name or "%" in name:  # Logseq writes the page `a/b` to `a___b.md` or `a%2Fb.md`
         yield unquote(name.replace("___", "/"))
 
@@ -283,10 +282,10 @@ def _addresses(document: Document, folder: str, name: str) -> Iterator[str]:
     above, docs, _ = f"/{folder}/".rpartition("/docs/")
     absolute_bases = ("", above + docs) if docs else ("",)
     relative_bases = (folder, posixpath.dirname(folder)) if name in _INDEX_NAMES else (folder,)
-    properties = [(key, document.front_matter.get(key, "")) for key in ADDRESS_KEYS]
+    properties = [(key, text) for key in ADDRESS_KEYS for text in document.properties.get(key, ())]
     properties += [("alias", alias) for alias in document.aliases if alias.startswith("/")]
     for key, value in properties:
-        if not value or ":" in value:  # a whole URL, or a pattern such as `/:year/:title`
+        if ":" in value:  # a whole URL, or a pattern such as `/:year/:title`
             continue
         is_relative = key in ("id", "slug") and not value.startswith("/")
         stem, suffix = posixpath.splitext(_fold(value))

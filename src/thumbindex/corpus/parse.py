@@ -19,6 +19,7 @@ from thumbindex.corpus.markdown import (
     parse_markdown,
 )
 from thumbindex.corpus.private import private_marker
+from thumbindex.corpus.properties import note_properties
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import SourceText, read_source
 from thumbindex.dates import note_dates
@@ -52,12 +53,8 @@ def parse_document(
         else "not text, or UTF-16 without a BOM (save it as UTF-8): only its name is searchable"
     )
     if not_text_reason:
-        raw, text, front, decode_problems = (
-            "",
-            "",
-            FrontMatter(),
-            (Problem(path, None, not_text_reason),),
-        )
+        raw, text, front = "", "", FrontMatter()
+        decode_problems = (Problem(path, None, not_text_reason),)
     # blank lines replace the front matter to preserve line numbers
     source = read_source("\n" * front.lines + text[front.size :], path, in_vault)
     markdown = parse_markdown(source.text, is_mdx(path))
@@ -77,7 +74,7 @@ def parse_document(
     document = Document(
         path=path,
         title=title,
-        front_matter=front.fields,
+        properties=note_properties(front, source, markdown),
         tags=tags[:MAX_TAGS],
         aliases=front.values("aliases", "alias"),
         keywords=front.values("keywords", "keyword"),

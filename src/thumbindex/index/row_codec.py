@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from sys import intern
 from typing import Any
 from zlib import crc32
 
@@ -61,13 +62,9 @@ def linkable_document(path: str, title: str, attributes: str) -> Document:
     if not any(key in attributes for key in _LINK_KEYS):
         return Document(path, title)
     values = json.loads(attributes)
-    properties = values.get("front_matter", {})
-    addresses = {
-        key: str(value)
-        for key in ADDRESS_KEYS
-        if isinstance(value := properties.get(key), (str, int)) and not isinstance(value, bool)
-    }
-    return Document(path, title, front_matter=addresses, aliases=tuple(values.get("aliases", ())))
+    properties = values.get("properties", {})
+    addresses = {key: tuple(properties[key]) for key in ADDRESS_KEYS if key in properties}
+    return Document(path, title, properties=addresses, aliases=tuple(values.get("aliases", ())))
 
 
 _LINK_KEYS = tuple(f'"{key}": ' for key in ("aliases", *ADDRESS_KEYS))
@@ -127,4 +124,7 @@ def document_from_row(
     values["abbreviations"] = tuple(
         Abbreviation(*fields) for fields in values.get("abbreviations", ())
     )
+    values["properties"] = {
+        intern(key): tuple(texts) for key, texts in values.get("properties", {}).items()
+    }
     return Document(path=path, title=title, folder=folder, **times._asdict(), **values)

@@ -83,7 +83,7 @@ class Store(SqliteFile):
     """One folder's SQLite file. Also opens the file of vectors, which all folders share."""
 
     schema = "schema.sql"
-    version = 22
+    version = 23
     """Version of the schema, text analysis and segment format."""
 
     def __init__(

@@ -400,6 +400,6 @@ def _link_targets(store: Store, paths: Sequence[str]) -> LinkTargets:
 
 def _names(store: Store, paths: Sequence[str]) -> set[tuple[Any, ...]]:
     return {
-        (document.path, document.title, document.aliases, *document.front_matter.items())
+        (document.path, document.title, document.aliases, *document.properties.items())
         for document in store.linkable_documents(paths)
     }

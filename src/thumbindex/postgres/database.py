@@ -63,7 +63,7 @@ DEFAULTS: Mapping[str, str | int] = {
 network is detected after about 15 s.
 """
 
-VERSION = 10
+VERSION = 11
 """Version of our database schema. Only `thumbindex engine migrate` replaces an earlier schema."""
 
 TABLES = {

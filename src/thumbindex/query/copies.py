@@ -283,21 +283,12 @@ _FIELDS = {"path", "folder", "title", "author", "category", "type", "date"}
 def _field(document: Document, path: str) -> str | None:
     """Return a field of a document as JSON, or None.
 
-    A path such as `front_matter.book.id` names a field in front matter.
+    A path such as `properties.book.id` names a property.
     """
     value: Any = getattr(document, path) if path in _FIELDS else None
-    if path.startswith("front_matter."):
-        value = _value_at(document.front_matter, path.partition(".")[2])
+    if path.startswith("properties."):
+        value = document.properties.get(path.partition(".")[2].lower())
     return None if value is None else json.dumps(value, sort_keys=True, default=str)
-
-
-def _value_at(values: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, or None. A key that contains dots takes precedence."""
-    if path in values:
-        return values[path]
-    head, _, remaining = path.partition(".")
-    inner = values.get(head)
-    return _value_at(inner, remaining) if remaining and isinstance(inner, Mapping) else None
 
 
 # ------------------------------------------------------------------ conflict copies

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from itertools import chain
 
 from thumbindex.model import Document, created_on, day_of, iso_day
 
@@ -41,11 +41,11 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
 
 
 def approval_status(document: Document) -> str:
-    """Return `status` from front matter ("draft" for `draft: true`), or "" if unknown."""
-    if _field(document, "draft") is True:
+    """Return the property `status` ("draft" for `draft: true`), or "" without exactly one."""
+    if document.properties.get("draft") == ("true",):
         return "draft"
-    status = _field(document, "status")
-    return " ".join(status.lower().split()) if isinstance(status, str) else ""
+    statuses = document.properties.get("status", ())
+    return statuses[0].lower() if len(statuses) == 1 else ""
 
 
 def _approval_level(status: str) -> int:
@@ -55,17 +55,6 @@ def _approval_level(status: str) -> int:
 
 
 def owner_of(document: Document) -> str:
-    """Return `owner` from front matter, or else the author."""
-    owners = _field(document, "owner")
-    names = []
-    for owner in owners if isinstance(owners, list) else [owners]:
-        if owner:
-            name = owner.get("name", "") if isinstance(owner, Mapping) else owner
-            names.append(" ".join(str(name).split()))
-    return ", ".join(names) or document.author
-
-
-def _field(document: Document, name: str) -> Any:
-    return next(
-        (value for key, value in document.front_matter.items() if key.lower() == name), None
-    )
+    """Return the property `owner` (or its `name`), or else the author."""
+    owners = (document.properties.get(key, ()) for key in ("owner", "owner.name"))
+    return ", ".join(chain.from_iterable(owners)) or document.author
