@@ -160,6 +160,31 @@ def test_another_model_has_no_estimates(library: Library, tmp_path: Path) -> Non
         assert store.fetch("SELECT count(*) FROM provisional") == [(0,)]
 
 
+def test_lost_vectors_are_estimated_again(library: Library, tmp_path: Path) -> None:
+    library.index()
+    next((tmp_path / "index" / "vectors").glob("*.sqlite3")).unlink()
+    with open_bundled(tmp_path) as other:
+        other.index(complete=False)
+        (state,) = other.index_states().values()
+        answer = other.query(QUESTION)
+    assert (state.vectors, state.refining) == (0, len(NOTES))
+    assert answer.passages[0].path == "money/taxes.md"
+
+
+def test_change_to_the_bundled_model_begins_with_estimates(tmp_path: Path) -> None:
+    write_notes(tmp_path / "notes", NOTES)
+    with open_library(tmp_path / "notes", index=tmp_path / "index") as other:
+        other.index()
+    overrides = ["encode.embed.model=all-MiniLM-L6-v2", "encode.embed.workers=1"]
+    config = load_config(user_file=tmp_path / "none", overrides=overrides)
+    with Library.open([tmp_path / "notes"], index=tmp_path / "index", config=config) as library:
+        library.embed(interrupted=lambda: True)
+        (state,) = library.index_states().values()
+        answer = library.query(QUESTION)
+    assert state.pending == state.refining > 0
+    assert answer.passages[0].path == "money/taxes.md"
+
+
 def test_meaning_waits_until_half_of_the_passages_have_a_vector(tmp_path: Path) -> None:
     write_notes(tmp_path / "notes", NOTES)
     embedder = FakeEmbedder()

@@ -86,6 +86,14 @@ def chunks_without_vector(store: Store) -> list[tuple[bytes, int]]:
     return [row[:2] for row in sorted(missing, key=lambda row: (-row[2], row[3], row[4]))]
 
 
+def rows_without_any(store: Store) -> list[int]:
+    """Return the rows of chunks that have neither an exact nor a provisional vector."""
+    sql = "SELECT id, key FROM chunks WHERE id NOT IN (SELECT chunk FROM provisional)"
+    rows = store.fetch(sql)
+    exact = store.vectors.keys() if rows and store.vectors else set()
+    return [row for row, key in rows if key not in exact]
+
+
 def replaced_provisional(store: Store) -> list[tuple[int]]:
     """Return the rows with a provisional vector whose chunk also has an exact one."""
     rows = store.fetch("SELECT chunk, key FROM provisional JOIN chunks ON id = chunk")

@@ -8,19 +8,26 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from thumbindex.encode.embed import default_workers
-from thumbindex.encode.provisional import TokenTable
+from thumbindex.encode.provisional import TokenTable, table_for
 from thumbindex.index.builds import finish_deleting_vectors
-from thumbindex.index.chunk_vectors import chunks_without_vector, unique_keys
+from thumbindex.index.chunk_vectors import chunks_without_vector, rows_without_any, unique_keys
+from thumbindex.index.vector_store import packed
 from thumbindex.index.writer import Writer
 from thumbindex.library.indexed_folders import Folder
-from thumbindex.model import Progress
+from thumbindex.model import ParsedDocument, Progress
 from thumbindex.ports import Embedder, Vector
 from thumbindex.settings import EmbedSettings
 from thumbindex.text import text_key
-from thumbindex.visible_text import embedded_text
+from thumbindex.visible_text import embedded_text, with_heading
 
 OpenEmbedder = Callable[[str], Embedder]
 """Opens the configured model, given the index's model name or an empty string."""
+
+OpenTable = Callable[[EmbedSettings, str], TokenTable | None]
+"""Opens the table of provisional vectors, given the index's model or an empty string.
+
+Returns None if there is no table for the model.
+"""
 
 _PART, _PART_PER_THREAD = 8, 32
 """Texts embedded between two calls of `interrupted`.
@@ -79,6 +86,8 @@ def embed_folder(
         writer.set_model(model_meta(embedder, settings))
         pending = pending if is_same else chunks_without_vector(writer.store)
         reused = writer.store.count_chunks() - len(pending)
+    if pending:
+        estimate_missing(folder)
     report = _embed_pending(
         folder, embedder, unique_keys(pending), reused, on_progress, interrupted
     )
@@ -86,6 +95,36 @@ def embed_folder(
         with Writer.open(folder.index_paths.folder) as writer:
             writer.drop_provisional()
     return report
+
+
+def estimate_missing(folder: Folder) -> None:
+    """Store provisional vectors of chunks that lost their vectors, or whose model was changed."""
+    settings = folder.config.encode.embed
+    with Writer.open(folder.index_paths.folder) as writer:
+        model = writer.store.meta("fingerprint")
+        rows = rows_without_any(writer.store) if model else []
+    table = table_for(settings, model) if rows else None
+    for batch in split_batches(rows, settings.batch) if table else ():
+        with Writer.open(folder.index_paths.folder) as writer, writer.store.transaction():
+            chunks = writer.store.chunks(batch)
+            if table and writer.store.meta("fingerprint") == model:
+                texts = [embedded_text(c.heading_path, c.text) for c in chunks.values()]
+                values = zip(chunks, _estimates(texts, table), strict=True)
+                sql = "INSERT OR REPLACE INTO provisional VALUES (?, ?)"
+                writer.store.execute_many(sql, list(values))
+
+
+def provisional_vectors(parsed: ParsedDocument, table: TokenTable) -> tuple[bytes, ...]:
+    """Return the provisional vector of each chunk, as it is stored."""
+    texts = [
+        with_heading(chunk.heading_path, visible)
+        for chunk, (visible, *_) in zip(parsed.chunks, parsed.keys, strict=True)
+    ]
+    return _estimates(texts, table)
+
+
+def _estimates(texts: Sequence[str], table: TokenTable) -> tuple[bytes, ...]:
+    return tuple(vector.tobytes() for vector in packed(table.embed(texts)))
 
 
 def model_meta(model: Embedder | TokenTable, settings: EmbedSettings) -> Mapping[str, str]:

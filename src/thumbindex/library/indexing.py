@@ -22,7 +22,6 @@ from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import current_run, hold_lock
 from thumbindex.index.row_codec import text_keys
 from thumbindex.index.store import Store
-from thumbindex.index.vector_store import packed
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library.commit_dates import store_commit_dates
 from thumbindex.library.comparison import (
@@ -34,7 +33,14 @@ from thumbindex.library.comparison import (
     read_indexed_files,
     without_private_links,
 )
-from thumbindex.library.embedding import OpenEmbedder, embed_folder, model_meta
+from thumbindex.library.embedding import (
+    OpenEmbedder,
+    OpenTable,
+    embed_folder,
+    estimate_missing,
+    model_meta,
+    provisional_vectors,
+)
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.near_copies import duplicate_steps
 from thumbindex.model import (
@@ -46,8 +52,6 @@ from thumbindex.model import (
     Problem,
     Progress,
 )
-from thumbindex.settings import EmbedSettings
-from thumbindex.visible_text import with_heading
 
 FIRST_BATCH_BYTES, _MAX_BATCH_BYTES = 128 * 1024, 1024 * 1024
 """Bytes of text in the first and the largest batch.
@@ -63,12 +67,6 @@ _RETRY_SECONDS = 0.01
 
 _FILE_OVERHEAD_BYTES = 512
 """Bytes added to each file's size, to limit the number of small files in a batch."""
-
-OpenTable = Callable[[EmbedSettings, str], TokenTable | None]
-"""Opens the table of provisional vectors, given the index's model or an empty string.
-
-Returns None if there is no table for the model.
-"""
 
 _LOCK_NOTICE_SECONDS = 1.0
 """Seconds to wait for a lock before the wait is reported as progress."""
@@ -142,6 +140,8 @@ def _finish_words(folder: Folder, options: IndexingOptions, report: IndexReport)
         with _open_writer(folder, options) as writer:
             writer.merge_keyword()
     update_commit_dates(folder, options)
+    if not options.complete:
+        estimate_missing(folder)
 
 
 def update_commit_dates(folder: Folder, options: IndexingOptions) -> None:
@@ -459,17 +459,9 @@ def _parse_files(
             else:
                 parsed = replace(parsed, keys=text_keys(parsed))
                 if table and parsed.chunks:
-                    parsed = replace(parsed, provisional=_provisional_vectors(parsed, table))
+                    parsed = replace(parsed, provisional=provisional_vectors(parsed, table))
                 files.documents.append((file_state, parsed))
     return files
-
-
-def _provisional_vectors(parsed: ParsedDocument, table: TokenTable) -> tuple[bytes, ...]:
-    texts = [
-        with_heading(chunk.heading_path, visible)
-        for chunk, (visible, *_) in zip(parsed.chunks, parsed.keys, strict=True)
-    ]
-    return tuple(vector.tobytes() for vector in packed(table.embed(texts)))
 
 
 def _still_exists(path: Path) -> bool:
