@@ -37,6 +37,26 @@ def to(*targets: str, source: str = "a.md") -> list[str]:
             to("Three.js.md", "web/Alpine.js.md"),
             [],
         ),
+        (
+            {
+                "adr/a.md": "# A\n\nObsoletes: 12, 2026, 99\nReplaces: RFC-7\n",
+                "adr/0012-b.md": "x",
+                "12-c.md": "x",
+                "2026-01-31.md": "x",
+                "rfc/rfc7.md": "x",
+                "adr-7.md": "x",
+            },
+            to("adr/0012-b.md", "rfc/rfc7.md", source="adr/a.md"),
+            [],
+        ),
+        (
+            {
+                "a.md": "# A\n\nSuperseded by [B](b.md) and [C](c.md)\n",
+                "b.md": "---\nsupersedes: [[a]]\n---\n",
+            },
+            to("b.md") + to("a.md", source="b.md"),
+            ["[C](c.md)"],
+        ),
         ({"a.md": "![[setup.sh]]", "tools/setup.sh.md": "x"}, to("tools/setup.sh.md"), []),
         ({"a.md": "[[D3.js#Scales|scales]]", "D3.js.md": "x"}, to("D3.js.md"), []),
         ({"a.md": "[[lib/Next.js]]", "lib/Next.js.md": "x"}, to("lib/Next.js.md"), []),

@@ -48,12 +48,22 @@ class BlockKind(StrEnum):
 
 
 class LinkKind(StrEnum):
-    """The syntax of a link. RELATED is the front matter field `related`."""
+    """The syntax of a link. RELATED is the front matter field `related`.
+
+    A statement that a note supersedes another is a SUCCESSOR or PREDECESSOR. If it is written as a
+    link, there is also a link of that syntax.
+    """
 
     WIKILINK = "wikilink"
     EMBED = "embed"
     MARKDOWN = "markdown"
     RELATED = "related"
+    SUCCESSOR = "successor"
+    PREDECESSOR = "predecessor"
+
+
+SUCCESSION = (LinkKind.SUCCESSOR, LinkKind.PREDECESSOR)
+"""The kinds of statements about versions of a note. Such a link is never broken."""
 
 
 class QueryKind(StrEnum):
@@ -109,6 +119,8 @@ class Document:
     author: str = ""
     category: str = ""
     type: str = ""
+    status: str = ""  # in lower case, such as "draft" or "superseded"
+    valid_until: str = ""  # ISO date of the last day on which it is valid
     date: str = ""  # ISO date of the last update in front matter, else of creation
     created: str = ""  # ISO date of creation in front matter
     modified: float = 0.0  # seconds since the epoch, from the file system

@@ -1,13 +1,11 @@
-import pytest
-
 from thumbindex.model import Document
-from thumbindex.query.provenance import Provenance, approval_status, shared_provenance
+from thumbindex.query.provenance import Provenance, shared_provenance
 
 
 def note(**keys) -> Document:
     facts_of = {
         name: keys.pop(name)
-        for name in ("date", "created", "first_commit", "author", "modified")
+        for name in ("date", "created", "first_commit", "author", "modified", "status")
         if name in keys
     }
     return Document("a.md", "A", properties=keys, **facts_of)
@@ -16,8 +14,8 @@ def note(**keys) -> Document:
 def test_shared_provenance_combines_documents() -> None:
     together = shared_provenance(
         [
-            note(created="2024-05-01", status=("approved",), owner=("Ada",), date="2025-01-01"),
-            note(date="2026-01-01", draft=("true",), author="Bo"),
+            note(created="2024-05-01", status="approved", owner=("Ada",), date="2025-01-01"),
+            note(date="2026-01-01", status="draft", author="Bo"),
         ]
     )
     assert together == Provenance("2024-05-01", "draft", "Bo")
@@ -34,18 +32,6 @@ def test_created_is_first_commit_without_front_matter() -> None:
         ).created
         == "2024-05-01"
     )
-
-
-@pytest.mark.parametrize(
-    ("keys", "status"),
-    [
-        ({"status": ("In review",)}, "in review"),
-        ({"status": ("approved",), "draft": ("true",)}, "draft"),
-        ({"status": ("x", "y")}, ""),
-    ],
-)
-def test_status_comes_from_properties(keys, status: str) -> None:
-    assert approval_status(note(**keys)) == status
 
 
 def test_review_ranks_between_draft_and_approved() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from thumbindex.model import ADDRESS_KEYS, Document, Link, LinkKind
+from thumbindex.model import ADDRESS_KEYS, SUCCESSION, Document, Link, LinkKind
 
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
 
@@ -66,6 +66,29 @@ def parse_destination(destination: str, kind: LinkKind, text: str, line: int) ->
     return Link(kind, target, unquote(fragment), text, line) if target or fragment else None
 
 
+_WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
+_WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
+
+
+def property_links(texts: Iterable[tuple[str, str, int]]) -> Iterator[Link]:
+    """Yield the links of the front matter: values that are a link and nothing else, as in Obsidian.
+
+    Under the key `related`, a plain path is a link too. `texts` are key, value and line.
+    """
+    for key, value, line in texts:
+        text = " ".join(value.split())
+        if match := _WHOLE_WIKILINK.fullmatch(text):
+            link: Link | None = parse_wikilink(match[1], LinkKind.WIKILINK, line)
+        elif match := _WHOLE_LINK.fullmatch(text):
+            link = parse_destination(match[2].strip("<>"), LinkKind.MARKDOWN, match[1], line)
+        else:
+            link = (
+                parse_destination(text, LinkKind.RELATED, text, line) if key == "related" else None
+            )
+        if link:
+            yield link
+
+
 def is_attachment(target: str) -> bool:
     """Return whether a link's target has the suffix of an attachment."""
     dot = target.rfind(".")
@@ -107,6 +130,8 @@ def expand_tags(target: str) -> tuple[str, bool]:
 
 _PAGE_SUFFIXES = (".html", ".htm")  # published docs link to the rendered page
 _INDEX_NAMES = ("index", "_index", "readme")  # the first of a folder is the folder's page
+_NUMBER = re.compile(r"(?:([a-z]{2,8})[-_ ]?)?#?(\d{1,6})")
+_NUMBERED = re.compile(rf"(?!\d{{4}}[-_.]?\d\d){_NUMBER.pattern}(?=[-_.:) ]|$)")
 _SITE_ROOT = re.compile(r"@(?:site)?(?=/)")  # Docusaurus, Zola
 
 
@@ -122,6 +147,8 @@ class LinkResolver:
     addresses: Mapping[str, str]  # folded address in a published site -> path
     last_parts: Mapping[str, Sequence[str]]  # last part of an address -> addresses
     suffixes: frozenset[str]  # of the documents, with the dot
+    # number at the start of a name or title -> its prefix (`adr`, or empty) and path
+    numbers: Mapping[int, Sequence[tuple[str, str]]]
     root: str = ""  # folded name of the folder itself
 
     @classmethod
@@ -137,6 +164,7 @@ class LinkResolver:
         titles: dict[str, list[str]] = {}
         addresses: dict[str, str] = {}
         suffixes: set[str] = set()
+        numbers: dict[int, list[tuple[str, str]]] = {}
         index_pages: list[tuple[int, str, str]] = []
         for document in sorted(documents, key=lambda document: document.path):
             folded = _fold(document.path)
@@ -146,7 +174,10 @@ class LinkResolver:
             exact.setdefault(folded, document.path)
             paths.setdefault(stem, document.path)
             names.setdefault(name, []).append(document.path)
-            titles.setdefault(_fold(document.title), []).append(document.path)
+            title = _fold(document.title)
+            titles.setdefault(title, []).append(document.path)
+            if match := _NUMBERED.match(name) or _NUMBERED.match(title):
+                numbers.setdefault(int(match[2]), []).append((match[1] or "", document.path))
             for alias in dict.fromkeys(map(_fold, _other_names(document, name))):
                 aliases.setdefault(alias, []).append(document.path)
             for address in _addresses(document, folder, name):
@@ -167,6 +198,7 @@ class LinkResolver:
             addresses,
             last_parts,
             frozenset((suffixes - {""}).union(MARKDOWN_SUFFIXES)),
+            numbers,
             _fold(root),
         )
 
@@ -175,6 +207,9 @@ class LinkResolver:
 
         Returns an empty string if the link may lead to something else, or None if it is broken.
         """
+        if link.kind in SUCCESSION:
+            document = self._find(replace(link, kind=LinkKind.RELATED), source)
+            return document or self._by_number(_fold(link.target), source) or ""
         document = self._find(link, source)
         return "" if document is None and may_lead_elsewhere(link.target) else document
 
@@ -233,6 +268,22 @@ class LinkResolver:
             key=lambda path: (_distance(folder, posixpath.dirname(path)), path),
             default=None,
         )
+
+    def _by_number(self, target: str, source: str) -> str | None:
+        """Return the document of `12` in the same directory, or the nearest one of `ADR-0012`."""
+        match = _NUMBER.fullmatch(target)
+        if match is None:
+            return None
+        prefix, folder = match[1] or "", posixpath.dirname(source)
+        nearest, document = min(
+            (
+                (_distance(folder, posixpath.dirname(path)), path)
+                for other, path in self.numbers.get(int(match[2]), ())
+                if not prefix or other in ("", prefix)
+            ),
+            default=(0, ""),
+        )
+        return document if prefix or not nearest else None
 
     def _stem(self, path: str) -> str:
         stem, suffix = posixpath.splitext(path)

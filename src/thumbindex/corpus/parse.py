@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -10,7 +9,8 @@ from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.chunk import cut_document
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import Flag, find_flags
-from thumbindex.corpus.links import parse_destination, parse_wikilink
+from thumbindex.corpus.in_force import read_standing
+from thumbindex.corpus.links import property_links
 from thumbindex.corpus.markdown import (
     MAX_HEADING_CHARS,
     ParsedMarkdown,
@@ -24,16 +24,13 @@ from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import SourceText, read_source
 from thumbindex.dates import note_dates
 from thumbindex.language import language_of_prose
-from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
+from thumbindex.model import BlockKind, Document, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import strip_invisible
 from thumbindex.visible_text import strip_markup
 
 MAX_TAGS = 10_000
 """Maximum tags stored per note. Further tags can be found only as words of the text."""
-
-_WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
-_WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
 
 
 def parse_document(
@@ -71,6 +68,7 @@ def parse_document(
     day, created = note_dates(
         path, front.fields, lambda key: front.values(key, split=""), text[front.size :]
     )
+    standing = read_standing(front, source, markdown)
     document = Document(
         path=path,
         title=title,
@@ -82,6 +80,8 @@ def parse_document(
         author=", ".join(front.values("author", "authors", split="")),
         category=", ".join(front.values("category", "categories", split="")),
         type=front.text("type"),
+        status=standing.status,
+        valid_until=standing.valid_until,
         date=day,
         created=created,
         modified=modified,
@@ -91,7 +91,7 @@ def parse_document(
             strip_markup(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE
         ),
     )
-    links = (*_property_links(front), *markdown.links)
+    links = (*standing.links, *property_links(front.texts), *markdown.links)
     limited = (Problem(path, line, reason) for line, reason in markdown.limits)
     problems = (*decode_problems, *front.problems, *limited)
     if len(tags) > MAX_TAGS:
@@ -121,25 +121,6 @@ def _title_headings(source: SourceText, markdown: ParsedMarkdown) -> Iterator[st
             start = source.starts[region.start]
             if number == 1 or not source.text[start : start + 200].lstrip().startswith("<"):
                 yield region.heading
-
-
-def _property_links(front: FrontMatter) -> Iterator[Link]:
-    """Yield the links of the front matter: values that are a link and nothing else, as in Obsidian.
-
-    Under the key `related`, a plain path is a link too.
-    """
-    for key, value, line in front.texts:
-        text = " ".join(value.split())
-        if match := _WHOLE_WIKILINK.fullmatch(text):
-            link: Link | None = parse_wikilink(match[1], LinkKind.WIKILINK, line)
-        elif match := _WHOLE_LINK.fullmatch(text):
-            link = parse_destination(match[2].strip("<>"), LinkKind.MARKDOWN, match[1], line)
-        else:
-            link = (
-                parse_destination(text, LinkKind.RELATED, text, line) if key == "related" else None
-            )
-        if link:
-            yield link
 
 
 def parse_headings(path: str, text: str, in_vault: bool) -> tuple[tuple[int, str, int], ...]:

@@ -47,6 +47,7 @@ CREATE TABLE IF NOT EXISTS links (
     resolved TEXT, -- path of the target document, as in `Link.resolved`
     UNIQUE (document, ordinal)
 );
+CREATE INDEX IF NOT EXISTS links_of_succession ON links (kind) WHERE kind IN ('successor', 'predecessor');
 
 -- Files of the keyword index. They are immutable: a commit adds a file, which may replace others.
 CREATE TABLE IF NOT EXISTS segments (

@@ -54,6 +54,8 @@ _DOCUMENT_COLUMNS = (
     "first_commit, last_commit"
 )
 
+SUCCESSION_KINDS = "('successor', 'predecessor')"
+
 TIMES = ", ".join(DocumentTimes._fields)
 """The SQL columns of DocumentTimes, separated by commas."""
 
@@ -83,7 +85,7 @@ class Store(SqliteFile):
     """One folder's SQLite file. Also opens the file of vectors, which all folders share."""
 
     schema = "schema.sql"
-    version = 23
+    version = 24
     """Version of the schema, text analysis and segment format."""
 
     def __init__(
@@ -137,7 +139,8 @@ class Store(SqliteFile):
     def link_counts(self) -> LinkCounts:
         """Return the numbers of resolved and dangling links."""
         row = self.fetch(
-            "SELECT count(nullif(resolved, '')), count(*) - count(resolved) FROM links"
+            "SELECT count(nullif(resolved, '')), count(*) - count(resolved) FROM links "
+            f"WHERE kind NOT IN {SUCCESSION_KINDS}"
         )[0]
         return LinkCounts(*row)
 
@@ -491,7 +494,9 @@ class Store(SqliteFile):
             "FROM links l JOIN documents d ON d.id = l.document"
         )
         rows = self.fetch(
-            f"{sql} WHERE l.resolved = ? AND d.path <> ? ORDER BY d.path, l.line", (path, path)
+            f"{sql} WHERE l.resolved = ? AND d.path <> ? AND l.kind NOT IN {SUCCESSION_KINDS} "
+            "ORDER BY d.path, l.line",
+            (path, path),
         )
         return [(row[0], Link(LinkKind(row[1]), *row[2:])) for row in rows]
 
@@ -501,6 +506,13 @@ class Store(SqliteFile):
             "UPDATE links SET resolved = ? WHERE ordinal = ? "
             "AND document = (SELECT id FROM documents WHERE path = ?)",
             (resolved, ordinal, path),
+        )
+
+    def succession(self) -> list[tuple[int, str, str]]:
+        """Return document's row id, kind and target path of statements about versions of notes."""
+        return self.fetch(
+            "SELECT document, kind, resolved FROM links "
+            f"WHERE kind IN {SUCCESSION_KINDS} AND resolved <> ''"
         )
 
     def linked_paths(self) -> dict[int, str]:

@@ -20,6 +20,7 @@ from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import list_notes
 from thumbindex.library.visibility import hidden_paths, private_paths, visible_documents
 from thumbindex.model import (
+    SUCCESSION,
     BrokenLink,
     BrokenLinks,
     BrokenReason,
@@ -157,6 +158,8 @@ def broken_in(
     private: LinkResolver | None = None
     for path, link in links:
         is_hidden = link.resolved in hidden
+        if link.kind in SUCCESSION:
+            continue
         if (link.resolved is not None and not is_hidden) or may_lead_elsewhere(link.target):
             continue
         reason: BrokenReason = "missing note"

@@ -13,6 +13,7 @@ import numpy as np
 from thumbindex.index.duplicate_tables import DuplicatePair
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.model import (
+    SUCCESSION,
     BlockKind,
     Chunk,
     Decision,
@@ -260,7 +261,7 @@ class PublishedStore:
             (source, link)
             for source, links in self.fetch(sql, path, path)
             for link in sorted(decode_links(links), key=lambda link: link.line)
-            if link.resolved == path
+            if link.resolved == path and link.kind not in SUCCESSION
         ]
 
 

@@ -28,7 +28,7 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
 
     The owner is that of the most recently updated document with an owner.
     """
-    statuses = [status for document in documents if (status := approval_status(document))]
+    statuses = [document.status for document in documents if document.status]
     owned = [document for document in documents if owner_of(document)]
     owner = ""
     if owned:
@@ -38,14 +38,6 @@ def shared_provenance(documents: Sequence[Document]) -> Provenance:
         status=min(statuses, key=_approval_level, default=""),
         owner=owner,
     )
-
-
-def approval_status(document: Document) -> str:
-    """Return the property `status` ("draft" for `draft: true`), or "" without exactly one."""
-    if document.properties.get("draft") == ("true",):
-        return "draft"
-    statuses = document.properties.get("status", ())
-    return statuses[0].lower() if len(statuses) == 1 else ""
 
 
 def _approval_level(status: str) -> int:
