@@ -253,9 +253,13 @@ class Bert:
         graph, (values, scale, zero) = self.graph, quantized
         matrix, columns = quantize(self.weights[f"{name}.weight"].T, axis=1)
         scales = graph.array(f"{name}.scales", columns)
-        product = graph.one(
-            "MatMulInteger", [values, graph.array(f"{name}.int8", matrix), zero], f"{name}.integers"
-        )
+        # onnxruntime makes the matrix unsigned on processors without VNNI, and its zero point, too
+        weights = [
+            graph.array(f"{name}.int8", matrix),
+            zero,
+            graph.array(f"{name}.zero", np.int8(0)),
+        ]
+        product = graph.one("MatMulInteger", [values, *weights], f"{name}.integers")
         floats = graph.one("Cast", [product], f"{name}.float", to=TensorProto.FLOAT)
         # Multiply in two steps: onnxruntime would treat the product of both scales as one scale
         # per column.

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from thumbindex.encode.models import (
+    BUNDLED_FILES,
     BUNDLED_NAMES,
     ModelCard,
     bundled_folder,
+    file_digest,
     find_model,
     has_extra,
     open_in_torch,
@@ -177,6 +179,11 @@ def _open_session(path: Path, lean: bool = False) -> Any:
     options.intra_op_num_threads = 1  # embedding several texts in parallel is faster
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    size, digest = BUNDLED_FILES["model.onnx"]
+    if path.stat().st_size == size and file_digest(path) == digest:
+        # On processors without VNNI, products of signed weights overflow. Most other graphs lack
+        # the zero points that this option needs.
+        options.add_session_config_entry("session.x64quantprecision", "1")
     if lean:  # use the weights as they are mapped from the file
         options.add_session_config_entry("session.disable_prepacking", "1")
     try:

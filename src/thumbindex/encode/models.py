@@ -64,8 +64,8 @@ BUNDLED_FOLDER = Path(__file__).parent / "minilm"
 
 BUNDLED_FILES = {
     "model.onnx": (
-        87_104,
-        "dcff4328b330be8fb772cf56a8801b1c7ae5aec9094841576aa82ef8a5f5ab94",
+        90_404,
+        "c226d09271a50bdcb4156a275e0fd0e08d6f8310a78e06a986174cde8cb8ea30",
     ),
     "model.onnx.data": (
         23_696_896,
