@@ -104,14 +104,16 @@ def test_passage_has_most_conservative_provenance_of_all_places() -> None:
     old = document(
         "old.md",
         "same",
-        properties={"status": ("draft",), "owner": ("Ada",)},
+        status="draft",
+        properties={"owner": ("Ada",)},
         created="2020-02-02",
         date="2021-01-01",
     )
     new = document(
         "new.md",
         "same",
-        properties={"status": ("approved",), "owner": ("Bo",)},
+        status="approved",
+        properties={"owner": ("Bo",)},
         created="2026-01-01",
         date="2026-02-01",
     )

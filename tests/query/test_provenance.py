@@ -37,7 +37,5 @@ def test_created_is_first_commit_without_front_matter() -> None:
 def test_review_ranks_between_draft_and_approved() -> None:
     words = ["draft", "review", "approved"]
     assert [
-        shared_provenance([note(status=(a,)), note(status=(b,))]).status
-        for a in words
-        for b in words
+        shared_provenance([note(status=a), note(status=b)]).status for a in words for b in words
     ] == ["draft"] * 3 + ["draft", "review", "review"] + words
