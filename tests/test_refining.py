@@ -67,6 +67,16 @@ def test_question_embeds_its_best_candidates_and_keeps_the_vectors(
     assert state.vectors + state.refining == len(NOTES)
 
 
+def test_queries_can_make_all_vectors_exact(library: Library, tmp_path: Path) -> None:
+    with open_bundled(tmp_path) as other:
+        for note in NOTES.values():
+            other.query(note)
+    assert exact_vectors(library) == len(NOTES)
+    for reader in (library, other):
+        index = reader.query(QUESTION).index
+        assert (index.vectors, index.refining) == (len(NOTES), 0)
+
+
 def test_complete_index_answers_as_if_no_vector_had_been_an_estimate(
     library: Library, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ class OpenIndex:
     words: str  # generation of the last change to documents or their words
     fingerprint: str
     model: str
+    stored_vectors: int  # by all folders
 
     @property
     def documents(self) -> int:
@@ -39,8 +40,14 @@ class OpenIndex:
         return len(self.catalog.paths)
 
     def is_current(self, store: Store) -> bool:
-        """Return whether `store` is the opened store and its generation has not changed."""
-        return self.catalog.store is store and self.snapshot.generation == store.generation
+        """Return whether `store` is the opened store and has not changed.
+
+        New vectors are ignored until they may replace a tenth of the provisional ones.
+        """
+        if self.catalog.store is not store or self.snapshot.generation != store.generation:
+            return False
+        provisional = self.snapshot.vector.count_provisional()
+        return not provisional or 10 * (_count_vectors(store) - self.stored_vectors) < provisional
 
 
 def open_snapshot(
@@ -61,6 +68,7 @@ def open_snapshot(
 
 def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> OpenIndex:
     words, fingerprint = store.meta("words"), store.meta("fingerprint")
+    count = _count_vectors(store)  # before they are loaded, because queries add vectors
     if last is not None and last.words == words:
         catalog, keyword, graph = last.catalog, last.keyword, last.graph
     else:
@@ -83,8 +91,12 @@ def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> Op
     )
     model = store.meta("model")
     return OpenIndex(
-        snapshot, catalog, keyword, graph, vectors, duplicates, words, fingerprint, model
+        snapshot, catalog, keyword, graph, vectors, duplicates, words, fingerprint, model, count
     )
+
+
+def _count_vectors(store: Store) -> int:
+    return store.vectors.count() if store.vectors else 0
 
 
 def build_link_graph(catalog: StoreCatalog, last: NetworkxLinkGraph | None) -> NetworkxLinkGraph:
