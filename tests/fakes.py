@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from pathspec import GitIgnoreSpec
 
-from thumbindex.index.filters import by_form, nearest, newest_first
+from plain_conditions import meets
+from thumbindex.index.filters import FilterIndex, newest_first
 from thumbindex.index.names import names_of
 from thumbindex.language import INFLECTED_LANGUAGES
 from thumbindex.model import (
@@ -25,7 +26,6 @@ from thumbindex.model import (
     ChunkId,
     Document,
     DocumentId,
-    FilterField,
     Filters,
     Hit,
     Link,
@@ -233,18 +233,8 @@ class MemoryCatalog:
     def has_match(self, condition: TypedFilter) -> bool:
         return any(_meets(document, condition) for document in self.documents)
 
-    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        if field == "title":
-            return ()
-        if field == "tag":
-            names = [tag for document in self.documents for tag in document.tags]
-        else:
-            paths = [document.path for document in self.documents]
-            directories = [
-                path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/"
-            ]
-            names = [*directories, *paths]
-        return nearest(field, value, by_form(field, names))
+    def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
+        return FilterIndex(self.documents).similar_values(condition)
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         return [
@@ -516,6 +506,7 @@ def _passes(document: Document, filters: Filters) -> bool:
             any(f"{fold(tag)}/".startswith(f"{fold(filter_tag)}/") for tag in document.tags)
             for filter_tag in tags
         )
+        and all(meets(document.properties, condition.as_typed) for condition in filters.where)
         and (
             filters == replace(filters, since=None, until=None)
             or _is_between(day_of(document), filters)
@@ -524,6 +515,8 @@ def _passes(document: Document, filters: Filters) -> bool:
 
 
 def _meets(document: Document, condition: TypedFilter) -> bool:
+    if condition.field == "property":
+        return meets(document.properties, condition.value)
     value, path = fold_line(condition.value), fold_line(document.path)
     if condition.field == "tag":
         return any(f"{fold(tag)}/".startswith(f"{value}/") for tag in document.tags)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -489,17 +490,26 @@ def test_note_moved_into_a_private_folder_disappears_at_once(
 
 
 @pytest.mark.parametrize(
-    ("text", "tags"),
-    [("apples", ("layoffs",)), ("-tag:layoffs apples", ()), ("tag:layoffs", ())],
+    ("text", "filters"),
+    [
+        ("apples", {"tag": ["layoffs"]}),
+        ("apples", {"where": ["cause:layoffs"]}),
+        ("apples", {"where": ["state:layoff"]}),
+        ("-tag:layoffs apples", {}),
+        ("-state:layoffs apples", {}),
+        ("tag:layoffs", {}),
+        ("state:layoffs", {}),
+    ],
 )
 def test_filters_ignore_notes_that_became_private(
-    vault: Path, open_vault: Callable[..., Library], text: str, tags: tuple[str, ...]
+    vault: Path, open_vault: Callable[..., Library], text: str, filters: Any
 ) -> None:
+    write(vault / "state.md", "state:: open")
     library = open_vault("query.skip=correct,expand")
     library.index()
 
     def answer_facts() -> tuple[object, ...]:
-        answer = library.query(text, tag=tags)
+        answer = library.query(text, **filters)
         return (
             answer.kind,
             answer.filters,
@@ -510,7 +520,11 @@ def test_filters_ignore_notes_that_became_private(
         )
 
     before = answer_facts()
-    write(vault / "hidden.md", "# Plan of layoffs\n\nApples and planned dismissals #layoffs.\n")
+    write(
+        vault / "hidden.md",
+        "# Plan of layoffs\n\nApples and planned dismissals #layoffs.\n\n"
+        "state:: layoffs\ncause:: layoffs\n",
+    )
     library.index()
     assert answer_facts() != before
     write(vault / "hidden.md", BY_KEY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import chain
@@ -135,6 +136,29 @@ def month_spellings(year: int, month: int) -> Iterator[str]:
     yield from (f"{year}{sign}{month:02}" for sign in ("-", "_", ".", ""))
     for name in (name for name, number in _MONTHS.items() if number == month):
         yield from (f"{name} {year}", f"{year} {name}")
+
+
+_PERIOD = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[t ]\d\d:\d\d(?::\d\d)?+(?:\.\d+)?+ ?(?:z|[+-][\d:]+)?+)?)?)?"
+)
+_YEAR, _MAX_DAY_CHARS = re.compile(r"\d{4}"), 60
+
+
+def day_period(text: str) -> tuple[date, date] | None:
+    """Return the first and last day that a whole text names: `2026`, `2026-12`, `1 May 2026`."""
+    if len(text) > _MAX_DAY_CHARS or not _YEAR.search(text):
+        return None
+    folded = fold_line(text).strip("\"' ")
+    if match := _PERIOD.fullmatch(folded):
+        year, month, day = (int(part or 0) for part in match.groups())
+        try:
+            last = date(year, month or 12, day or monthrange(year, month or 12)[1])
+        except ValueError:
+            return None
+        return date(year, month or 1, day or 1), last
+    match = DATE.fullmatch(folded)
+    written = date_of_match(match) if match else None
+    return (written, written) if written else None
 
 
 # ------------------------------------------------------------------ dates of a note

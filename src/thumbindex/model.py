@@ -6,12 +6,13 @@ Indexing parses a file into a `ParsedDocument`: its sections, chunks and links. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from typing import Literal, NamedTuple, NewType, TypedDict, Unpack
+from typing import Literal, NamedTuple, NewType, TypedDict, Unpack, cast
 
 from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDINGS
@@ -323,6 +324,7 @@ class FilterArguments(TypedDict, total=False):
     since: date | str | None
     until: date | str | None
     without: Sequence[str] | None
+    where: Sequence[str] | None
 
 
 class QueryArguments(FilterArguments, total=False):
@@ -344,6 +346,7 @@ class Filters:
     since: date | None = None
     until: date | None = None  # inclusive
     without: tuple[str, ...] = ()  # paths of excluded documents
+    where: tuple[TypedFilter, ...] = ()
 
     @classmethod
     def of(cls, **arguments: Unpack[FilterArguments]) -> Filters:
@@ -359,28 +362,89 @@ class Filters:
                     f"path {glob!r} matches no document: use a glob such as guides/** or *.md."
                 )
         folder, tag = tuple(arguments.get("folder") or ()), tuple(arguments.get("tag") or ())
-        return cls(folder, globs, tag, since, until, tuple(arguments.get("without") or ()))
+        without, where = tuple(arguments.get("without") or ()), arguments.get("where") or ()
+        return cls(folder, globs, tag, since, until, without, tuple(map(TypedFilter.of, where)))
 
     def as_pairs(self) -> list[tuple[str, str]]:
         """Return all filters except `without` as pairs of name and value."""
         pairs = [
             (name, value) for name in ("folder", "tag", "path") for value in getattr(self, name)
         ]
+        pairs += [("where", condition.as_typed) for condition in self.where]
         days = (("since", self.since), ("until", self.until))
         return pairs + [(name, day.isoformat()) for name, day in days if day]
 
 
-FilterField = Literal["tag", "path", "file", "title", "words"]
+FilterField = Literal["tag", "path", "file", "title", "words", "property"]
 """The part of a document that a typed filter tests."""
+
+ConditionOperator = Literal["has", ":", "<", "<=", ">", ">="]
+
+_CONDITION = re.compile(r"(?:(has):|([^:=<>]++)([<>]=?+|[:=]))\s*+(.++)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class TypedFilter:
-    """A filter typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`, `-word`."""
+    """A filter typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`, `-word`.
+
+    The value of the field `property` is a condition: `status:doing`, `rating>=4`, `has:due`.
+    """
 
     field: FilterField
     value: str
     excludes: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> TypedFilter:
+        """Parse `key:value`, `key>=4`, `has:key` or `tag:x`, also with `-`. Raises UsageError."""
+        condition = replace_surrogates(text).strip()
+        excludes = condition.startswith("-")
+        condition = condition.removeprefix("-").strip()
+        try:
+            key, operator, value = split_condition(condition)
+        except ValueError as error:
+            raise UsageError(
+                f"where {text!r} is not a condition: write status:doing, rating>=4, "
+                "due<2026-12-01, has:due or -status:done."
+            ) from error
+        for name in ("tag", "path", "file", "title"):
+            if key == name and operator == ":":
+                return cls(name, value.strip("#/ ") if name == "tag" else value, excludes)
+        return cls("property", condition, excludes)
+
+    @property
+    def has_key(self) -> TypedFilter | None:
+        """The condition that a note has the key of a condition on a property, or None."""
+        if self.field != "property":
+            return None
+        key, operator, _ = split_condition(self.value)
+        return self if operator == "has" else TypedFilter("property", f"has:{key}")
+
+    @property
+    def as_typed(self) -> str:
+        """The filter as it is typed in a query."""
+        minus = "-" if self.excludes else ""
+        if self.field == "property":
+            return f"{minus}{self.value}"
+        mark = "" if self.field == "words" else f"{self.field}:"
+        is_quoted = " " in self.value or (self.field == "words" and not self.excludes)
+        return minus + mark + (f'"{self.value}"' if is_quoted else self.value)
+
+
+@lru_cache(maxsize=1024)
+def split_condition(condition: str) -> tuple[str, ConditionOperator, str]:
+    """Return the key, operator and value of `key:value`, `key>=4` or `has:key`.
+
+    Raises ValueError.
+    """
+    match = _CONDITION.fullmatch(condition.strip())
+    value = match[4].strip().strip('"“”„＂').strip() if match else ""
+    if match is None or not value or not (match[1] or match[2].strip()):
+        raise ValueError(condition)
+    if match[1]:
+        return value.lower(), "has", ""
+    operator = cast("ConditionOperator", ":" if match[3] == "=" else match[3])
+    return match[2].strip().lower(), operator, value
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from thumbindex.model import (
     ChunkId,
     Document,
     DocumentId,
-    FilterField,
     Filters,
     Hit,
     RankedList,
@@ -318,8 +317,8 @@ class Catalog(Protocol):
     def has_match(self, condition: TypedFilter) -> bool:
         """Return whether any document matches a condition."""
 
-    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the tags, or directories and paths, that are most similar to a value."""
+    def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
+        """Return the values of the condition's field that are most similar to its value."""
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a file name, title or alias whose key is `letters`.

@@ -20,6 +20,7 @@ DOCUMENTS = [
         "notes/trees.md",
         "# Trees\n\nPlant a tree in spring.\n\nWater it for 30 days.",
         tags=("garden/wood",),
+        properties={"status": ("doing",), "due": ("2026-12-01",), "rating": ("4", "5")},
         date="2026-03-01",
         links=["index.md"],
     ),
@@ -33,6 +34,7 @@ DOCUMENTS = [
         "notes/sub/moss.md",
         "# Moss\n\nMoss grows in the shade of a tree and in spring.",
         tags=("garden",),
+        properties={"status": ("Done",), "rating": ("10",)},
         date="2025-01-01",
     ),
 ]
@@ -368,6 +370,7 @@ class TestCatalog:
             (Filters(since=date(2026, 1, 1)), [3, 4]),
             (Filters(until=date(2025, 12, 31)), [2]),
             (Filters(folder=("elsewhere",)), []),
+            (Filters.of(where=["rating>=4", "-status:done"]), [3, 4]),
             (Filters(path=("**/moss.md", "index.md"), without=("index.md",)), [2]),
         ],
     )
@@ -392,6 +395,10 @@ class TestCatalog:
             (TypedFilter("file", "tre"), [3, 4]),
             (TypedFilter("file", "notes"), []),
             (TypedFilter("title", "overview"), [0, 1]),
+            (TypedFilter("property", "status:done"), [2]),
+            (TypedFilter("property", "due<2027"), [3, 4]),
+            (TypedFilter("property", "rating>5"), [2]),
+            (TypedFilter("property", "has:rating"), [2, 3, 4]),
         ],
     )
     def test_condition_selects_chunks_of_matching_notes(
@@ -403,10 +410,18 @@ class TestCatalog:
     def test_similar_values_are_suggested(self, snapshot: Snapshot) -> None:
         catalog = snapshot.catalog
         assert (
-            catalog.similar_values("tag", "gardn"),
-            catalog.similar_values("path", "note/tree"),
-            catalog.similar_values("title", "tre"),
-        ) == (("garden", "garden/wood"), ("notes/trees.md",), ())
+            catalog.similar_values(TypedFilter("tag", "gardn")),
+            catalog.similar_values(TypedFilter("path", "note/tree")),
+            catalog.similar_values(TypedFilter("title", "tre")),
+            catalog.similar_values(TypedFilter("property", "status:doin")),
+            catalog.similar_values(TypedFilter("property", "ratings>=4")),
+        ) == (
+            ("garden", "garden/wood"),
+            ("notes/trees.md",),
+            (),
+            ("status:doing", "status:Done"),
+            ("has:rating",),
+        )
 
     def test_notes_are_found_by_the_letters_of_their_names(self, snapshot: Snapshot) -> None:
         index, moss, _ = documents_of(snapshot)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from thumbindex.index.catalog_layout import CatalogLayout
-from thumbindex.index.filters import FilterIndex, matches_filters
+from thumbindex.index.filters import FilterIndex
 from thumbindex.index.names import DocumentNames
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.model import (
@@ -25,7 +25,6 @@ from thumbindex.model import (
     Document,
     DocumentId,
     DocumentTimes,
-    FilterField,
     Filters,
     Section,
     TypedFilter,
@@ -137,10 +136,7 @@ class StoreCatalog(CatalogLayout):
             return None
         if filters.folder and self._folder not in filters.folder:
             return self.only([])
-        matches = np.array(
-            [matches_filters(document, filters) for document in self.documents], dtype=np.bool_
-        )
-        return self.of_documents(matches)
+        return self.of_documents(self._filters.documents_passing(filters))
 
     @cached_property
     def _filters(self) -> FilterIndex:
@@ -152,8 +148,8 @@ class StoreCatalog(CatalogLayout):
     def has_match(self, condition: TypedFilter) -> bool:
         return self._filters.has_match(condition)
 
-    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        return self._filters.similar_values(field, value)
+    def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
+        return self._filters.similar_values(condition)
 
     @cached_property
     def _names(self) -> DocumentNames:

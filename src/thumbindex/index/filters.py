@@ -10,8 +10,17 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from thumbindex.globs import matches_glob
-from thumbindex.model import Document, DocumentId, FilterField, Filters, TypedFilter, day_of
-from thumbindex.ports import Documents, Mask
+from thumbindex.index.property_column import PropertyColumn
+from thumbindex.model import (
+    Document,
+    DocumentId,
+    FilterField,
+    Filters,
+    TypedFilter,
+    day_of,
+    split_condition,
+)
+from thumbindex.ports import Documents, IntArray, Mask
 from thumbindex.text import fold, fold_line, words
 
 _SUFFIX = re.compile(r"\.\w+$")
@@ -26,10 +35,33 @@ Names of private notes are removed later.
 
 
 class FilterIndex:
-    """The folded tags, titles and paths of documents, computed on first use."""
+    """The folded tags, titles, paths and properties of documents, computed on first use."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
+        self._columns: dict[str, PropertyColumn] = {}
+
+    def documents_passing(self, filters: Filters) -> Mask:
+        """Return a mask of the documents that pass all filters, except `filters.folder`.
+
+        If there are path globs, one must match.
+        """
+        passing = np.ones(len(self._documents), dtype=np.bool_)
+        for tag in filters.tag:
+            passing &= self.documents_matching(TypedFilter("tag", tag.lstrip("#")))
+        for condition in filters.where:
+            passing &= self.documents_matching(condition) ^ condition.excludes
+        if filters.path or filters.without:
+            for n in np.flatnonzero(passing).tolist():
+                path = self._documents[n].path
+                passing[n] = path not in filters.without and (
+                    not filters.path or any(matches_glob(glob, path) for glob in filters.path)
+                )
+        if filters.since is not None:
+            passing &= self._days >= filters.since.toordinal()
+        if filters.until is not None:
+            passing &= (self._days > 0) & (self._days <= filters.until.toordinal())
+        return passing
 
     def documents_matching(self, condition: TypedFilter) -> Mask:
         """Return a mask of the documents that match a condition.
@@ -43,8 +75,12 @@ class FilterIndex:
             for tag, numbers in self._tags.items():
                 if f"{tag}/".startswith(f"{value}/"):
                     matches[numbers] = True
+        elif condition.field == "property":
+            key, operator, text = split_condition(condition.value)
+            matches[self._column(key).documents(operator, text)] = True
         elif condition.field == "title":
-            terms = words(condition.value)
+            if not (terms := words(condition.value)):
+                return matches
             likely = (
                 title for title in self._titles if not terms[0].isalnum() or terms[0] in title[1]
             )
@@ -64,16 +100,53 @@ class FilterIndex:
         """Return whether any document matches a condition."""
         return bool(self.documents_matching(condition).any())
 
-    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        """Return the names that are most similar to a value.
+    def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
+        """Return the names that are most similar to the value of a condition.
 
-        These are tags, or directories and paths, depending on `field`.
+        These are tags, directories and paths, or conditions on properties (`status:done`). If no
+        document has the key of a condition, they are `has:` and similar keys.
         """
-        if field != "title":
-            return nearest(
-                field, value, self._tag_names if field == "tag" else self._folders_and_paths
+        if condition.field == "property":
+            return self._similar_conditions(condition.value)
+        if condition.field == "title":
+            return ()
+        names = self._tag_names if condition.field == "tag" else self._folders_and_paths
+        return nearest(condition, names)
+
+    def _similar_conditions(self, condition: str) -> tuple[str, ...]:
+        key, operator, text = split_condition(condition)
+        if fold_line(key) not in self._keys:
+            keys = {form: names[0] for form, names in self._keys.items()}
+            return tuple(f"has:{name}" for name in nearest(TypedFilter("property", key), keys))
+        if operator != ":":
+            return ()
+        texts = nearest(TypedFilter("property", text), by_form("property", self._column(key).texts))
+        return tuple(f'{key}:"{name}"' if " " in name else f"{key}:{name}" for name in texts)
+
+    def _column(self, key: str) -> PropertyColumn:
+        form = fold_line(key)
+        if form not in self._columns:
+            keys = self._keys.get(form, ())
+            self._columns[form] = PropertyColumn(
+                (n, text)
+                for n, document in enumerate(self._documents)
+                for name in keys
+                for text in document.properties.get(name, ())
             )
-        return ()
+        return self._columns[form]
+
+    @cached_property
+    def _keys(self) -> Mapping[str, list[str]]:
+        """Map each folded key to the keys as written in lower case."""
+        keys: dict[str, list[str]] = {}
+        for key in sorted({key for document in self._documents for key in document.properties}):
+            keys.setdefault(fold_line(key), []).append(key)
+        return keys
+
+    @cached_property
+    def _days(self) -> IntArray:
+        days = map(day_of, self._documents)
+        return np.array([day.toordinal() if day else 0 for day in days], dtype=np.int64)
 
     @cached_property
     def _tags(self) -> Mapping[str, list[int]]:
@@ -149,12 +222,12 @@ def _path_names(paths: Sequence[str]) -> Sequence[str]:
 
 def by_form(field: FilterField, names: Sequence[str]) -> Mapping[str, str]:
     """Map each normalized form to the first name that has this form."""
-    form = fold_line if field == "tag" else _form
+    form = _form if field == "path" or field == "file" else fold_line
     return {form(name): name for name in reversed(names)}
 
 
-def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names that are most similar to a value.
+def nearest(condition: TypedFilter, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names that are most similar to the value of a condition.
 
     Both the whole names and their parts after the last slash are compared. `names` maps normalized
     forms to names (see `by_form`).
@@ -163,7 +236,9 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
     from rapidfuzz.fuzz import ratio
     from rapidfuzz.process import extract
 
-    target = fold_line(value) if field == "tag" else _form(_WILD.sub("", value.replace("\\", "/")))
+    value = condition.value
+    is_path = condition.field in ("path", "file")
+    target = _form(_WILD.sub("", value.replace("\\", "/"))) if is_path else fold_line(value)
     forms, scores = list(names), dict[int, float]()
     for query, choices in (
         (target, forms),
@@ -181,25 +256,4 @@ def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[s
     return tuple(
         names[forms[at]]
         for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_MAX_SUGGESTIONS]
-    )
-
-
-def matches_filters(document: Document, filters: Filters) -> bool:
-    """Return whether a document passes all filters. If there are path globs, one must match."""
-    if document.path in filters.without:
-        return False
-    if filters.path and not any(matches_glob(glob, document.path) for glob in filters.path):
-        return False
-    tags = {fold(tag) for tag in document.tags} if filters.tag else ()
-    for required in (fold(tag.lstrip("#")) for tag in filters.tag):
-        # the tag, or a tag nested in it
-        if not any(tag == required or tag.startswith(f"{required}/") for tag in tags):
-            return False
-    if filters.since is None and filters.until is None:
-        return True
-    day = day_of(document)
-    return (
-        day is not None
-        and (filters.since is None or day >= filters.since)
-        and (filters.until is None or day <= filters.until)
     )

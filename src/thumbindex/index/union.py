@@ -21,7 +21,6 @@ from thumbindex.model import (
     ChunkId,
     Document,
     DocumentId,
-    FilterField,
     Filters,
     Hit,
     RankedList,
@@ -183,9 +182,14 @@ class UnionCatalog(CatalogLayout):
     def has_match(self, condition: TypedFilter) -> bool:
         return any(part.has_match(condition) for part in self.parts)
 
-    def similar_values(self, field: FilterField, value: str) -> tuple[str, ...]:
-        names = [name for part in self.parts for name in part.similar_values(field, value)]
-        return nearest(field, value, by_form(field, names)) if names else ()
+    def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
+        parts = self.parts
+        if has_key := condition.has_key:
+            parts = [part for part in parts if part.has_match(has_key)] or parts
+        names = [name for part in parts for name in part.similar_values(condition)]
+        if condition.field == "property":
+            return tuple(dict.fromkeys(names))
+        return nearest(condition, by_form(condition.field, names)) if names else ()
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         return [

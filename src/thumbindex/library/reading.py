@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 
+import numpy as np
+
 from thumbindex.corpus.parse import parse_headings
 from thumbindex.corpus.payload import OMITTED, omit_payloads
 from thumbindex.corpus.read import decode_visible
 from thumbindex.corpus.source import comment_lines, find_comments
 from thumbindex.errors import UnknownPathError, UsageError
-from thumbindex.index.filters import FilterIndex, matches_filters, newest_first
+from thumbindex.index.filters import FilterIndex, newest_first
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder
@@ -99,28 +101,25 @@ def list_notes(
 ) -> NoteList:
     """List the notes that pass the filters and are not in `linked`, newest first, then by path."""
     documents = visible_documents(readers)
+    index = FilterIndex(documents)
     passed = [
         DocumentId(n)
-        for n, note in enumerate(documents)
-        if matches_filters(note, filters) and (note.folder, note.path) not in linked
+        for n in np.flatnonzero(index.documents_passing(filters)).tolist()
+        if (documents[n].folder, documents[n].path) not in linked
     ]
     notes = tuple(
         ListedNote(note.folder, note.path, note.title, iso_day(day_of(note)), note.tags)
         for note in (documents[n] for n in newest_first(documents, passed))
     )
     unmet = unmet_filters(
-        filters,
-        FilterIndex(documents).similar_values,
-        lambda one: any(matches_filters(document, one) for document in documents),
+        filters, index.similar_values, lambda one: bool(index.documents_passing(one).any())
     )
     unmet = tuple(replace(entry, nearest=entry.nearest[:SUGGESTED_NAMES]) for entry in unmet)
     without_dates = replace(filters, since=None, until=None)
     undated = 0
     if filters != without_dates:
-        undated = sum(
-            day_of(document) is None and matches_filters(document, without_dates)
-            for document in documents
-        )
+        passing = np.flatnonzero(index.documents_passing(without_dates)).tolist()
+        undated = sum(day_of(documents[n]) is None for n in passing)
     return NoteList(notes, unmet, undated)
 
 

@@ -391,7 +391,7 @@ class PrivacyFilter:
             UnmetFilter(
                 typed_filter.field,
                 typed_filter.value,
-                catalog.similar_values(typed_filter.field, typed_filter.value),
+                catalog.similar_values(typed_filter),
             )
             for typed_filter in self._search.typed_filters
             if typed_filter.field != "words"

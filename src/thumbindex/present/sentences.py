@@ -105,7 +105,7 @@ def confidence_sentence(answer: Answer, narrowed: Sequence[str] = (), several: b
     `narrowed` are the filters given as options of the command. With `several` folders, the folder
     of the best passage is named.
     """
-    narrowed = (*narrowed, *(f"`{_filter_as_typed(condition)}`" for condition in answer.filters))
+    narrowed = (*narrowed, *(f"`{condition.as_typed}`" for condition in answer.filters))
     if answer.listed:
         match = "matches" if answer.listed == 1 else "match"
         shown = f", the newest first; shown: {len(answer.passages)}" if answer.listed > 1 else ""
@@ -151,21 +151,13 @@ def rounded_down(share: float) -> float:
     return math.floor(round(100 * share, 6)) / 100
 
 
-def _filter_as_typed(condition: TypedFilter) -> str:
-    """Return a filter as it is typed in a query."""
-    mark = "" if condition.field == "words" else f"{condition.field}:"
-    is_quoted = " " in condition.value or (condition.field == "words" and not condition.excludes)
-    return f"{'-' if condition.excludes else ''}{mark}" + (
-        f'"{condition.value}"' if is_quoted else condition.value
-    )
-
-
 _UNMET = {
     "tag": "No note has the tag #{}",
     "path": "No path matches {}",
     "file": "No note has the file name {}",
     "title": "No title contains {}",
     "words": 'No passage contains "{}"',
+    "property": "No note matches {}",
 }
 
 
@@ -177,7 +169,7 @@ def filter_lines(
     They list the filters, those that match nothing (with similar names), and the number of notes
     without a date.
     """
-    lines = [f"Filters: {' '.join(map(_filter_as_typed, filters))}"] if filters else []
+    lines = [f"Filters: {' '.join(condition.as_typed for condition in filters)}"] if filters else []
     for condition in unmet:
         mark = "#" if condition.field == "tag" else ""
         nearest = ", ".join(f"{mark}{name}" for name in condition.nearest)

@@ -28,6 +28,7 @@ from thumbindex.model import (
     TypedFilter,
     WhyReport,
     day_of,
+    split_condition,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
 from thumbindex.query.expansion import corrected_query
@@ -37,7 +38,7 @@ from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
 from thumbindex.query.retrieve import field_weights, merge_identifiers, merge_terms, neighbors
 from thumbindex.query.stage import Search, Tools
-from thumbindex.text import plural
+from thumbindex.text import fold_line, plural
 
 _History = Sequence[tuple[str, Search]]
 """Pairs of a stage's name and the search after that stage.
@@ -320,7 +321,7 @@ def _filter_reason(
     document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
 ) -> str:
     """Return why the chunks were not searched: because of a filter, or because they are copies."""
-    filters, tags = answer.query.filters, f"the note's tags: {', '.join(document.tags) or 'none'}"
+    filters, tags = answer.query.filters, _tags_of(document)
     path, day = (
         f"the note's path: {document.path}",
         f"the note's date: {day_of(document) or 'unknown'}",
@@ -334,8 +335,8 @@ def _filter_reason(
         if (value := getattr(filters, name))
     ]
     selections += [
-        (select_chunks([condition], tools.snapshot), _describe_condition(condition, tags))
-        for condition in answer.typed_filters
+        (select_chunks([condition], tools.snapshot), _describe_condition(condition, document))
+        for condition in (*filters.where, *answer.typed_filters)
     ]
     for selection, reason in selections:
         if selection is not None and not selection.among(list(wanted)).any():
@@ -347,10 +348,25 @@ def _join(value: object) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _describe_condition(condition: TypedFilter, tags: str) -> str:
-    actual = f"; {tags}" if condition.field == "tag" else ""
-    verb = "excludes" if condition.excludes else "requires"
+def _describe_condition(condition: TypedFilter, document: Document) -> str:
+    verb, actual = "excludes" if condition.excludes else "requires", ""
+    if condition.field == "property":
+        key, _, _ = split_condition(condition.value)
+        texts = [
+            text
+            for name, values in document.properties.items()
+            if fold_line(name) == fold_line(key)
+            for text in values
+        ]
+        actual = f"; the note's {key}: {', '.join(texts) or 'none'}"
+        return f"the query {verb} {condition.value}{actual}"
+    if condition.field == "tag":
+        actual = f"; {_tags_of(document)}"
     return f"the query {verb} {condition.field} {condition.value!r}{actual}"
+
+
+def _tags_of(document: Document) -> str:
+    return f"the note's tags: {', '.join(document.tags) or 'none'}"
 
 
 # ------------------------------------------------------------------ in the answer

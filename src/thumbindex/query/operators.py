@@ -1,7 +1,8 @@
 """Search operators in a query: `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and `-word`.
 
-Code, text in backquotes and queries of several lines have no operators. Most operators that no note
-matches are searched as plain words.
+Conditions on properties are operators too: `status:doing`, `rating>=4`, `has:due`. Code, text in
+backquotes and queries of several lines have no operators. Most operators that no note matches are
+searched as plain words.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from thumbindex.text import fold, tag_name, words
 
 _OPERATOR = re.compile(
     r"`[^`]*`|\[\[[^\[\]]*\]\]"  # code and links stay as they are
-    r"|(?<!\S)(?P<minus>-?)(?:(?P<field>tag|path|file|title):(?=\S)|(?P<hash>\#)|)"
-    r'(?:["“„＂](?P<phrase>[^"“”„＂]+)["”“＂](?![^\s).,;:!?])|(?P<value>[^\s"“”„＂`]+))',
+    r"|(?<!\S)(?P<minus>-?)(?:(?P<field>tag|path|file|title):(?=\S)|(?P<hash>\#)"
+    r"|(?P<property>[^\W\d_][\w.-]*+(?:[:=]|[<>]=?+))(?=[^\s:/\\<>=])|)"
+    r'(?:["“„＂](?P<phrase>[^"“”„＂]+)["”“＂](?![^\s).,;:!?])'
+    r'|(?P<value>\[\[[^\[\]\n]++\]\]|[^\s"“”„＂`]+))',
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_][^\W\d_'’-]+(?:-[^\W\d_]+)*")
 _CODE = re.compile(r"[$<>{}=|\\]")
 """A symbol that marks a text as code, such as `=`."""
+
+_COMPARISON = re.compile(r"[<>]")
 
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
 """A command-line flag, such as `--all` or `-x`."""
@@ -67,7 +72,9 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
 
     A query that is a note's name or has several lines has no operators.
     """
+    catalog, keyword = snapshot.catalog, snapshot.keyword
     operators = list(_operators(text)) if "\n" not in text.strip() else []
+    operators = [operator for operator in operators if _may_filter(operator.condition, catalog)]
     conditions = list(dict.fromkeys(operator.condition for operator in operators))[:_MAX_OPERATORS]
     phrases = [
         condition
@@ -79,7 +86,6 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
         for operator in operators
         if operator.condition in conditions and operator.condition not in phrases
     ]
-    catalog, keyword = snapshot.catalog, snapshot.keyword
     named = find_by_name(text.strip(), catalog) if filters else {}
     if any(not match.distance for match in named.values()):
         return _ParsedQuery(text)
@@ -89,7 +95,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     def nearest(condition: TypedFilter) -> tuple[str, ...] | None:
         if condition.field == "words" or catalog.has_match(condition):
             return None
-        return catalog.similar_values(condition.field, condition.value)
+        return catalog.similar_values(condition)
 
     suggestions = {condition: nearest(condition) for condition in conditions}
     # operators in `without_effect` exclude words that no note contains
@@ -105,10 +111,12 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
             ):
                 without_effect.append(operator)
             continue
+        if condition.has_key and similar is not None and not _is_prose(text, others):
+            continue
         as_words = (
             similar is not None
             and not condition.excludes
-            and (operator.is_hash or not is_filters_alone)
+            and (operator.is_hash or not is_filters_alone or not _has_key(condition, catalog))
         )
         if similar is not None and (similar or not operator.is_hash):
             unmet.append(UnmetFilter(condition.field, condition.value, similar, as_words))
@@ -137,6 +145,21 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
     )
 
 
+def _has_key(condition: TypedFilter, catalog: Catalog) -> bool:
+    """Return whether a note has the property of a condition. Other conditions have none."""
+    return condition.has_key is None or catalog.has_match(condition.has_key)
+
+
+def _may_filter(condition: TypedFilter, catalog: Catalog) -> bool:
+    """Return whether a condition is a filter, or may be one with a misspelled key.
+
+    `key:value` with an unknown key is prose or code, and so is a comparison unlike any key.
+    """
+    if _has_key(condition, catalog) or condition.value.startswith("has:"):
+        return True
+    return bool(_COMPARISON.search(condition.value) and catalog.similar_values(condition))
+
+
 def _has_symbols(text: str) -> bool:
     """Return whether a text has symbols or runs of signs. A single sign is punctuation."""
     return any(len(signs) > 1 or not signs.isascii() for signs in typed_symbols(text))
@@ -157,6 +180,10 @@ def _operators(text: str) -> Iterator[_Operator]:
         elif match["field"]:
             if words(value) and not value.startswith("//"):
                 field = _FIELDS[match["field"].lower()]
+        elif match["property"]:
+            if value and (value.startswith("[[") or not _CODE.search(value)):
+                field = "property"
+                value = match["property"].lower() + (f'"{phrase}"' if phrase else bare)
         elif is_words and words(value) and not _CODE.search(phrase or ""):
             field = "words"
         if field:
@@ -269,16 +296,16 @@ def intersect(first: Selection | None, second: Selection | None) -> Selection | 
 
 def unmet_filters(
     filters: Filters,
-    similar_values: Callable[[FilterField, str], tuple[str, ...]],
+    similar_values: Callable[[TypedFilter], tuple[str, ...]],
     has_match: Callable[[Filters], bool],
 ) -> tuple[UnmetFilter, ...]:
-    """Return the tags and globs that no note matches, with similar existing tags and paths."""
-    parts: list[tuple[FilterField, str, Filters]] = [
-        ("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag
-    ]
-    parts += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
+    """Return the tags, globs and conditions that no note matches, with similar existing ones."""
+    parts = [(TypedFilter("tag", tag.lstrip("#")), Filters(tag=(tag,))) for tag in filters.tag]
+    parts += [(TypedFilter("path", glob), Filters(path=(glob,))) for glob in filters.path]
+    conditions = (replace(condition, excludes=False) for condition in filters.where)
+    parts += [(condition, Filters(where=(condition,))) for condition in conditions]
     return tuple(
-        UnmetFilter(field, value, similar_values(field, value))
-        for field, value, part in dict.fromkeys(parts)
+        UnmetFilter(condition.field, condition.value, similar_values(condition))
+        for condition, part in dict.fromkeys(parts)
         if not has_match(part)
     )
