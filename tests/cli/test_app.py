@@ -263,7 +263,10 @@ def test_query_waits_for_a_running_writer_and_finds_new_notes(
         (("query", "x", "--since", "soon"), "'--since': 'soon': write a date such as 2026-01-31"),
         (("query", "x", "--set", "query.limt=3"), "did you mean `query.limit`"),
         (("query", "x", "--folder", "/nowhere"), "/nowhere"),
-        (("query", "x", "--limit", "0"), "'--limit': Input should be greater than or equal to 1"),
+        (
+            ("query", "x", "--limit", "0"),
+            "'--limit' / '-n': Input should be greater than or equal to 1",
+        ),
         (("query",), "QUERY"),
     ],
 )

@@ -64,7 +64,12 @@ def why_note(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", metavar="N", min=1, max=MAX_PASSAGES, help="Maximum passages in the answer."
+            "--limit",
+            "-n",
+            metavar="N",
+            min=1,
+            max=MAX_PASSAGES,
+            help="Maximum passages in the answer.",
         ),
     ] = None,
     also: AlsoOption = None,
@@ -133,6 +138,7 @@ def query(
         int | None,
         typer.Option(
             "--limit",
+            "-n",
             metavar="N",
             min=1,
             max=MAX_PASSAGES,
@@ -167,6 +173,15 @@ def query(
     """Find the passages that answer a question.
 
     Shows each passage's path:line and the lines that answer.
+
+    The question may contain filters:
+
+    \b
+      tag:recipe  #recipe          notes with a tag
+      path:guides  file:tea.md     notes whose path or file name contains a text
+      title:"green tea"            notes whose title or alias contains a phrase
+      "exact phrase"               passages with these words, side by side
+      -sugar  -tag:draft           not with this word or tag
     """
     request = Query.of(
         " ".join(words),
@@ -220,7 +235,9 @@ def list_command(
     until: UntilOption = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=1, help="Maximum notes to list (default: all)."),
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, help="Maximum notes to list (default: all)."
+        ),
     ] = None,
     private: Annotated[
         bool,

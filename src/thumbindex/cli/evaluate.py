@@ -62,7 +62,7 @@ def evaluate_queries(
         typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages to this file."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages per query.")
+        int, typer.Option("--limit", "-n", min=1, max=100, metavar="N", help="Passages per query.")
     ] = RANKED_PASSAGES,
     baseline: Annotated[
         Path | None,

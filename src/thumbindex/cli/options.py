@@ -32,7 +32,10 @@ _OPTIONS: dict[str, Any] = {
     "folder": Annotated[
         list[str] | None,
         typer.Option(
-            "--folder", metavar="DIR", help="A folder, or a configured folder's name; repeatable."
+            "--folder",
+            "-f",
+            metavar="DIR",
+            help="A folder, or a configured folder's name; repeatable.",
         ),
     ],
     "index": Annotated[
