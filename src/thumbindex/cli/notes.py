@@ -193,7 +193,12 @@ def related(
     limit: Annotated[
         int,
         typer.Option(
-            "--limit", metavar="N", min=1, max=MAX_PASSAGES, help="Maximum notes of each kind."
+            "--limit",
+            "-n",
+            metavar="N",
+            min=1,
+            max=MAX_PASSAGES,
+            help="Maximum notes of each kind.",
         ),
     ] = _DEFAULT_RELATED,
     as_json: JsonOption = False,
@@ -295,9 +300,9 @@ def broken(
     path: GlobOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the links that lead to no note, with the reason: missing or private.
+    """List the links that lead to no note.
 
-    Changed notes are indexed first, without vectors. The exit code is 1 if there are none.
+    Each has a reason: missing or private. Changed notes are indexed first, without vectors.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
@@ -305,7 +310,7 @@ def broken(
         roots = dict(library.folders)
     if as_json:
         print_json(to_json(report))
-        return FOUND if report.links else NOT_FOUND
+        return FOUND
     for link in report.links:
         place = location_text(roots[link.folder] / link.path, link.line)
         place.append(f"  {printable_line(link.written)}").append(f"  {link.reason}", "dim")
@@ -315,7 +320,7 @@ def broken(
     notes = len({(link.folder, link.path) for link in report.links})
     if not report.links:
         print_line("No broken links.", "dim")
-        return NOT_FOUND
+        return FOUND
     print_line(f"{plural(len(report.links), 'broken link')} in {plural(notes, 'note')}", "dim")
     return FOUND
 
@@ -331,20 +336,19 @@ def orphans(
 ) -> int:
     """List the notes that no other note links to.
 
-    The newest come first. Changed notes are indexed first, without vectors. The exit code is 1 if
-    there are none.
+    The newest come first. Changed notes are indexed first, without vectors.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
         orphaned = library.orphans(path=path, tag=tag)
     if as_json:
         print_json(list_payload(orphaned, None))
-        return FOUND if orphaned.notes else NOT_FOUND
+        return FOUND
     if orphaned.notes or orphaned.unmet:
         print_list(orphaned, None, len(library.folders) > 1)
     count = plural(len(orphaned.notes), "note")
     print_line(f"{count} that no other note links to" if orphaned.notes else "No orphans.", "dim")
-    return FOUND if orphaned.notes else NOT_FOUND
+    return FOUND
 
 
 @exits_with_code
@@ -353,14 +357,13 @@ def unlinked(
     ctx: typer.Context,
     opening: OpenOptions,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="Maximum pairs to list.")
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum pairs to list.")
     ] = 20,
     as_json: JsonOption = False,
 ) -> int:
     """List pairs of similar notes that are not linked.
 
-    The most similar come first. Changed notes are indexed first, with their vectors. The exit code
-    is 1 if there are none.
+    The most similar come first. Changed notes are indexed first, with their vectors.
     """
     with open_for(ctx, opening) as library:
         update_index(library, complete=True)
@@ -368,7 +371,7 @@ def unlinked(
         several = len(library.folders) > 1
     if as_json:
         print_json(unlinked_payload(pairs, limit))
-        return FOUND if pairs else NOT_FOUND
+        return FOUND
     for pair in pairs[:limit]:
         prefix = f"{pair.folder}: " if several else ""
         print_line(f"{pair.score:.2f}  {prefix}{pair.path} - {pair.other}")
@@ -376,7 +379,7 @@ def unlinked(
         print_line(f"and {plural(hidden, 'more pair')} (--limit)", "dim")
     if not pairs:
         print_line("No similar notes are unlinked.", "dim")
-    return FOUND if pairs else NOT_FOUND
+    return FOUND
 
 
 # ------------------------------------------------------------------ shared by the commands
