@@ -181,6 +181,16 @@ def test_lost_vectors_are_estimated_again(library: Library, tmp_path: Path) -> N
     assert answer.passages[0].path == "money/taxes.md"
 
 
+def test_rebuild_estimates_only_notes_without_exact_vectors(
+    library: Library, tmp_path: Path
+) -> None:
+    library.index()
+    write_notes(tmp_path / "notes", {"health.md": "# Health\n\nSee the dentist twice a year.\n"})
+    library.index(complete=False, rebuild=True)
+    with closing(store_of(library)) as store:
+        assert store.fetch("SELECT count(*) FROM provisional") == [(1,)]
+
+
 def test_change_to_the_bundled_model_begins_with_estimates(tmp_path: Path) -> None:
     write_notes(tmp_path / "notes", NOTES)
     with open_library(tmp_path / "notes", index=tmp_path / "index") as other:

@@ -288,10 +288,14 @@ def commit_words(folder: Folder, options: IndexingOptions, comparison: Compariso
         ],
         private=[file for file in metadata_only if file.path in indexed.private],
     )
+    exact: set[bytes] = set()
+    if table and indexed.model and not indexed.manifest:  # a rebuild: most texts are the same
+        with closing(Store(folder.index_paths.store, read_only=True)) as store:
+            exact = store.vectors.keys() if store.vectors else exact
     path_cache = PathCache()
     result, done, total = CommitResult(), 0, sum(map(len, batches))
     for number, files in enumerate(batches or [[]], 1):
-        parsed = _parse_files(folder, files, modified, table)
+        parsed = _parse_files(folder, files, modified, table, exact)
         result = replace(
             result,
             failed=(*result.failed, *parsed.failed),
@@ -442,6 +446,7 @@ def _parse_files(
     states: Sequence[FileState],
     modified: Mapping[str, float],
     table: TokenTable | None,
+    exact: set[bytes],  # keys of texts that need no provisional vector
 ) -> _ParsedFiles:
     files, settings = _ParsedFiles([], [], [], []), folder.config.corpus
     for state, data in _read_files(folder, states):
@@ -458,7 +463,7 @@ def _parse_files(
                 files.private.append(file_state)
             else:
                 parsed = replace(parsed, keys=text_keys(parsed))
-                if table and parsed.chunks:
+                if table and not exact.issuperset(key for _, key, _ in parsed.keys):
                     parsed = replace(parsed, provisional=provisional_vectors(parsed, table))
                 files.documents.append((file_state, parsed))
     return files
