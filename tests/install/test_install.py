@@ -105,7 +105,7 @@ def test_changes_written_before_an_error_are_shown(install: Install, home: Path)
     instructions.parent.mkdir()
     instructions.write_text("Mine.\n", encoding="utf-8")
     instructions.chmod(0o444)
-    result = install("claude-code", "--folder", ".")
+    result = install("claude-code", "--folder", ".", "--instructions")
     assert result.exit_code == 2
     assert f"{home / '.claude.json'}" in result.stdout
     assert '+    "thumbindex": {' in result.stdout
@@ -150,17 +150,17 @@ def test_folder_that_contains_the_index_is_refused(install: Install, home: Path)
 
 
 def test_dry_run_shows_the_real_changes_and_writes_nothing(install: Install, home: Path) -> None:
-    diff = install("codex", "--dry-run").stdout
+    diff = install("codex", "--dry-run", "--instructions").stdout
     assert files(home) == set()
-    assert install("codex").stdout.splitlines()[:12] == diff.splitlines()[:12]
+    assert install("codex", "--instructions").stdout.splitlines()[:12] == diff.splitlines()[:12]
     assert "+[mcp_servers.thumbindex]" in diff
     assert "+Before answering anything that the user's notes and docs (notes) may cover" in diff
     assert "Nothing was written" in diff
 
 
 def test_second_run_reports_no_changes(install: Install, home: Path) -> None:
-    install("claude-code")
-    output = install("claude-code").stdout
+    install("claude-code", "--instructions")
+    output = install("claude-code", "--instructions").stdout
     assert output == "".join(
         f"{home / name}: nothing to change\n" for name in (".claude.json", ".claude/CLAUDE.md")
     )
@@ -168,7 +168,7 @@ def test_second_run_reports_no_changes(install: Install, home: Path) -> None:
 
 def test_uninstall_leaves_no_trace(install: Install, home: Path) -> None:
     write(home / ".claude" / "CLAUDE.md", "Be brief.")
-    install("claude-code")
+    install("claude-code", "--instructions")
     assert files(home) == {
         ".claude.json",
         ".claude/CLAUDE.md",
@@ -177,6 +177,42 @@ def test_uninstall_leaves_no_trace(install: Install, home: Path) -> None:
     assert "no longer starts thumbindex" in install("claude-code", "--uninstall").stdout
     assert files(home) == {".claude/CLAUDE.md"}
     assert (home / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "Be brief."
+
+
+def test_instructions_are_written_only_on_request(install: Install, home: Path) -> None:
+    assert (
+        "run this again with --instructions: it adds a line to "
+        f"{home / '.claude' / 'CLAUDE.md'}." in install("claude-code").stdout
+    )
+    assert files(home) == {".claude.json"}
+
+
+@pytest.mark.parametrize(
+    ("client", "file"),
+    [
+        ((), "AGENTS.md"),
+        (("cursor",), ".cursor/rules/thumbindex.mdc"),
+        (("vscode",), ".github/copilot-instructions.md"),
+    ],
+)
+def test_project_instructions_are_written_and_removed(
+    install: Install, home: Path, client: tuple[str, ...], file: str
+) -> None:
+    install(*client, "--project", "--instructions")
+    text = (home / "notes" / file).read_text(encoding="utf-8")
+    assert "ask the `query` tool of the MCP server `thumbindex`" in text
+    install(*client, "--project", "--uninstall")
+    assert files(home) == set()
+
+
+def test_list_of_clients_says_which_are_set_up(install: Install, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".codex").mkdir()
+    install("cursor")
+    assert install().stdout.splitlines()[:2] == [
+        "Cursor  set up",
+        "Codex   thumbindex install codex --folder DIR",
+    ]
 
 
 def test_new_folder_replaces_the_old_one_with_a_remark(install: Install, home: Path) -> None:

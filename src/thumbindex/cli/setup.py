@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ import typer
 from thumbindex.cli.options import JsonOption, open_for, opening_options, opening_or_engine_options
 from thumbindex.cli.terminal import print_json
 from thumbindex.config import absolute_path, real_folder
+from thumbindex.errors import UsageError
 from thumbindex.install.clients import CLIENTS, Client, Machine
 from thumbindex.install.doctor import run_checks
 from thumbindex.install.plan import (
@@ -28,6 +30,7 @@ from thumbindex.install.plan import (
     plan_install,
     plan_uninstall,
     project_command,
+    project_instructions_location,
     project_location,
     read_entry,
     serve_command,
@@ -60,9 +63,12 @@ def install(
     uninstall: Annotated[
         bool, typer.Option("--uninstall", help="Remove what this command added.")
     ] = False,
-    no_instructions: Annotated[
+    instructions: Annotated[
         bool,
-        typer.Option("--no-instructions", help="Do not edit files such as CLAUDE.md."),
+        typer.Option(
+            "--instructions",
+            help="Also tell the client to use the tools, in its CLAUDE.md or AGENTS.md.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -76,39 +82,44 @@ def install(
     if client is None and not project:
         return _list_clients(this_machine(), as_json)
     chosen, machine = find_client(client or _PROJECT_CLIENT), this_machine()
-    locations = [
-        project_location(chosen, absolute_path(".")) if project else entry_location(chosen, machine)
-    ]
-    if not no_instructions and not project and (lasting := instructions_location(chosen, machine)):
-        locations.append(lasting)
+    here = absolute_path(".")
+    location = project_location(chosen, here) if project else entry_location(chosen, machine)
+    lasting = (
+        project_instructions_location(chosen, here)
+        if project
+        else instructions_location(chosen, machine)
+    )
     remarks = list[str]()
     if uninstall:
-        changes = [plan_uninstall(location) for location in locations]
+        changes = [plan_uninstall(place) for place in (location, lasting) if place]
         effect = "no longer starts thumbindex. If it is running, restart it."
-    elif project:
-        command = project_command(chosen, opening, absolute_path("."))
-        remarks = _dropped_folders(locations[0], command, ())
-        changes = [plan_install(locations[0], chosen.entry(command))]
-        effect = (
-            "starts thumbindex for everyone who opens this project and has thumbindex installed. "
-            f"{chosen.restart}"
-        )
     else:
-        folders = folders_to_serve(opening)
-        command, line = serve_command(opening, folders), instruction_line(folders)
-        remarks = _dropped_folders(locations[0], command, opening.load().folders.values())
-        if not no_instructions and chosen.instructions is None:
+        if project:
+            command, line = project_command(chosen, opening, here), instruction_line(())
+            remarks = _dropped_folders(location, command, ())
+            effect = (
+                "starts thumbindex for everyone who opens this project and has thumbindex "
+                f"installed. {chosen.restart}"
+            )
+        else:
+            folders = folders_to_serve(opening)
+            command, line = serve_command(opening, folders), instruction_line(folders)
+            remarks = _dropped_folders(location, command, opening.load().folders.values())
+            effect = f"starts thumbindex. {chosen.restart}"
+        changes = [plan_install(location, chosen.entry(command))]
+        if lasting is None:
             remarks += [
                 f"{chosen.title} has no file for standing instructions. If it does not use the "
                 "tools by itself, add this to its settings:",
                 f"  {line}",
             ]
-        entries = (chosen.entry(command), line)
-        changes = [
-            plan_install(location, entry)
-            for location, entry in zip(locations, entries, strict=False)
-        ]
-        effect = f"starts thumbindex. {chosen.restart}"
+        elif instructions:
+            changes.append(plan_install(lasting, line))
+        elif read_entry(lasting) is None:
+            remarks.append(
+                f"If {chosen.title} does not use the tools by itself, run this again with "
+                f"--instructions: it adds a line to {lasting.path}."
+            )
     backups = list[Path | None]()
     for change in changes:
         backups.append(None if dry_run else change.write())
@@ -166,30 +177,37 @@ _PROJECT_CLIENT = "claude-code"
 
 
 def _list_clients(machine: Machine, as_json: bool) -> int:
-    """List the clients on this machine, each with the command that sets it up."""
+    """List the clients on this machine: those set up, and the commands for the others."""
     installed = [client for client in CLIENTS if client.is_installed(machine)]
+    set_up = [client for client in installed if _is_set_up(client, machine)]
     if as_json:
         facts = [
             {
                 "name": client.name,
                 "title": client.title,
                 "found": client in installed,
+                "set_up": client in set_up,
                 "path": str(client.file(machine)),
             }
             for client in CLIENTS
         ]
         print_json({"clients": facts})
         return FOUND
-    if installed:
-        typer.echo("Found on this machine:")
-    else:
+    if not installed:
         typer.echo("No supported client was found on this machine.")
     width = max((len(client.title) for client in installed), default=0)
     for client in installed:
-        typer.echo(f"  {client.title:{width}}  thumbindex install {client.name} --folder DIR")
+        state = "set up" if client in set_up else f"thumbindex install {client.name} --folder DIR"
+        typer.echo(f"{client.title:{width}}  {state}")
     missing = ", ".join(client.name for client in CLIENTS if client not in installed)
     typer.echo(f"Not found: {missing or 'none'}. For other clients, see docs/clients.md.")
     return FOUND
+
+
+def _is_set_up(client: Client, machine: Machine) -> bool:
+    with suppress(UsageError):  # a broken file, which `install CLIENT` and `doctor` report
+        return read_entry(entry_location(client, machine)) is not None
+    return False
 
 
 _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}

@@ -61,6 +61,8 @@ class Client:
     restart: str = "Start a new session."  # how to make it notice a change
     # relative path of a project's own file; empty if there is none
     project: tuple[str, ...] = ()
+    # relative paths of a project's instructions: the first that exists, else the last
+    project_instructions: tuple[str, ...] = ()
     # placeholder for the project's folder; empty if that is the server's current directory
     workspace: str = ""
 
@@ -134,6 +136,7 @@ CLIENTS: tuple[Client, ...] = (
         entry=_typed,
         instructions=lambda machine: machine.folder("CLAUDE_CONFIG_DIR", ".claude") / "CLAUDE.md",
         project=(".mcp.json",),
+        project_instructions=("CLAUDE.md", "AGENTS.md"),
     ),
     Client(
         "cursor",
@@ -141,6 +144,7 @@ CLIENTS: tuple[Client, ...] = (
         lambda machine: (machine.home / ".cursor" / "mcp.json",),
         restart="Switch the server on under Settings, MCP.",
         project=(".cursor", "mcp.json"),
+        project_instructions=(".cursor/rules/thumbindex.mdc",),
         workspace="${workspaceFolder}",
     ),
     Client(
@@ -151,6 +155,7 @@ CLIENTS: tuple[Client, ...] = (
         entry=_typed,
         restart="Run `MCP: List Servers` and start it there.",
         project=(".vscode", "mcp.json"),
+        project_instructions=(".github/copilot-instructions.md",),
         workspace="${workspaceFolder}",
     ),
     Client(

@@ -209,6 +209,21 @@ def take_block(text: str, _: Keys = ()) -> str:
 
 BLOCK = Editor(read_block, put_block, take_block)
 
+_RULE_HEAD = "---\nalwaysApply: true\n---\n"
+
+
+def read_rule(text: str, _: Keys = ()) -> str | None:
+    """Return the lines of a Cursor rule, or None if the file is empty."""
+    return text.removeprefix(_RULE_HEAD).rstrip("\n") or None
+
+
+def put_rule(_text: str, _: Keys, lines: str) -> str:
+    """Return a Cursor rule that always applies."""
+    return f"{_RULE_HEAD}{lines}\n"
+
+
+RULE = Editor(read_rule, put_rule, lambda text, keys: "")
+
 # ------------------------------------------------- JSON with comments and trailing commas
 
 _STRING = r'"(?:[^"\\]++|\\.)*+"?'

@@ -18,6 +18,7 @@ from thumbindex.install.clients import CLIENTS, ENTRY, Client, Machine
 from thumbindex.install.edit import (
     BLOCK,
     JSON,
+    RULE,
     TOML,
     Editor,
     Keys,
@@ -98,6 +99,13 @@ def instructions_location(client: Client, machine: Machine) -> EntryLocation | N
     None if the client has no such file.
     """
     return EntryLocation(client.instructions(machine), BLOCK) if client.instructions else None
+
+
+def project_instructions_location(client: Client, project: Path) -> EntryLocation:
+    """Return the location of our block or rule in a project's file of standing instructions."""
+    files = [project / name for name in client.project_instructions]
+    path = next((file for file in files if file.exists()), files[-1])
+    return EntryLocation(path, RULE if path.suffix == ".mdc" else BLOCK)
 
 
 def plan_install(location: EntryLocation, entry: Any) -> FileChange:
