@@ -152,6 +152,7 @@ class MemoryCatalog:
             documents, key=lambda parsed: (parsed.document.folder, parsed.document.path)
         )
         self.documents = tuple(parsed.document for parsed in self.parsed)
+        self.successors: Mapping[DocumentId, Mapping[DocumentId, bool]] = {}
         self._all = [
             (DocumentId(n), chunk)
             for n, parsed in enumerate(self.parsed)

@@ -334,6 +334,7 @@ class QueryArguments(FilterArguments, total=False):
     passage: str | None
     limit: int | str | None
     verbatim: bool
+    retired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,6 +468,7 @@ class Query:
     also: tuple[str, ...] = ()  # the caller's rewordings, searched too
     passage: str = ""  # a hypothetical answer, searched too; it never raises the confidence
     verbatim: bool = False  # search the words as typed, without corrections and other forms
+    retired: bool = False  # rank retired notes like others
 
     @classmethod
     def of(
@@ -477,6 +479,7 @@ class Query:
         passage: str | None = None,
         limit: int | str | None = None,
         verbatim: bool = False,
+        retired: bool = False,
         **filters: Unpack[FilterArguments],
     ) -> Query:
         """Build a query from a caller's arguments. Raises UsageError if they are not valid."""
@@ -503,7 +506,7 @@ class Query:
                     "shorten it to a sentence or two."
                 )
         maximum = None if limit is None else read_limit(limit)
-        return cls(text, maximum, Filters.of(**filters), also, passage, verbatim)
+        return cls(text, maximum, Filters.of(**filters), also, passage, verbatim, retired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -684,7 +687,11 @@ class Passage:
     created: str = ""  # ISO day: the earliest of all notes that contain the text; empty if unknown
     updated: str = ""  # ISO day of the last update; empty if unknown or the day of creation
     file_time: str = ""  # ISO day of the file's modification time, only if no other day is known
-    status: str = ""  # from front matter: the most conservative of these notes
+    status: str = ""  # the most conservative of these notes
+    in_force: bool = True
+    retired: str = ""  # why it is not in force, such as "superseded" or "expired on 2026-01-31"
+    successor: str = ""  # path, in the same folder, of the last note that supersedes it
+    successor_date: str = ""  # ISO day of the successor; empty if unknown
     owner: str = ""  # from front matter: of the most recently updated of these notes
     explanation: Explanation | None = None  # on request
     flags: tuple[str, ...] = ()  # as in `Document`

@@ -287,6 +287,10 @@ class Catalog(Protocol):
     def languages(self) -> Mapping[str, int]:
         """The number of documents in each language."""
 
+    @property
+    def successors(self) -> Mapping[DocumentId, Mapping[DocumentId, bool]]:
+        """The documents that supersede a document: True if it says so itself, not only they."""
+
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document of a chunk."""
 

@@ -27,8 +27,8 @@ MAX_DRAFT_CHARS = 100_000
 
 STAGE_NAMES = tuple(
     "classify correct synonyms expand search_vector search_keyword search_code search_graph "
-    "aggregate salience fuse headings all_words recency normalize shared match_names confidence "
-    "dedup_versions dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic "
+    "aggregate salience fuse headings all_words recency normalize shared in_force match_names "
+    "confidence dedup_versions dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic "
     "contradict diversify rerank parents".split()
 )
 """The stages of the pipeline, in order. `query.skip` may contain any of them."""
@@ -323,6 +323,28 @@ class RecencySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class InForceSettings:
+    """Notes that are superseded, expired or retired by their status rank lower."""
+
+    factor: float = setting(0.7, "factor for the score of a retired note", minimum=0, maximum=1)
+    statuses: tuple[str, ...] = setting(
+        (
+            "superseded",
+            "deprecated",
+            "obsolete",
+            "outdated",
+            "archived",
+            "rejected",
+            "withdrawn",
+        ),
+        "values of `status`, in lower case, that retire a note",
+    )
+    folders: tuple[str, ...] = setting(
+        (), "globs of paths whose notes are retired, such as archive/**"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ConfidenceSettings:
     """The confidence of an answer, and the limits for "nothing found" and for low confidence."""
 
@@ -421,6 +443,7 @@ class QuerySettings:
     salience: SalienceSettings = field(default_factory=SalienceSettings)
     fuse: FuseSettings = field(default_factory=FuseSettings)
     recency: RecencySettings = field(default_factory=RecencySettings)
+    in_force: InForceSettings = field(default_factory=InForceSettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
     deduplicate: DeduplicateSettings = field(default_factory=DeduplicateSettings)
     dedup_ngram: DedupNgramSettings = field(default_factory=DedupNgramSettings)

@@ -26,6 +26,7 @@ from thumbindex.model import (
     DocumentId,
     DocumentTimes,
     Filters,
+    LinkKind,
     Section,
     TypedFilter,
     day_of,
@@ -64,6 +65,9 @@ class RowSource(Protocol):
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
         """Load the section of each chunk, keyed by the chunk's row id."""
 
+    def succession(self) -> list[tuple[int, str, str]]:
+        """Return document's row id, kind and target path of statements about versions of notes."""
+
     def linked_paths(self) -> dict[int, str]:
         """Return the target paths of each document's links as JSON, keyed by document row id."""
 
@@ -91,8 +95,23 @@ class StoreCatalog(CatalogLayout):
         days = np.array(
             [day.toordinal() if day else 0 for day in map(day_of, self.documents)], dtype=np.int64
         )
+        self.successors = self._successors(store.succession(), document_rows)
         sizes = np.bincount(of, minlength=len(rows)).astype(np.int64)
         super().__init__(document_rows, sizes, days)
+
+    def _successors(
+        self, statements: Sequence[tuple[int, str, str]], rows: IntArray
+    ) -> Mapping[DocumentId, Mapping[DocumentId, bool]]:
+        successors: dict[DocumentId, dict[DocumentId, bool]] = defaultdict(dict)
+        sources = ids_of_rows(rows, np.array([row for row, _, _ in statements], dtype=np.int64))
+        for at, (_, kind, path) in zip(sources.tolist(), statements, strict=True):
+            note, other = DocumentId(at), self.document_at(path)
+            if at < 0 or other is None or other == note:
+                continue
+            is_stated = kind == LinkKind.SUCCESSOR
+            old, new = (note, other) if is_stated else (other, note)
+            successors[old][new] = is_stated or successors[old].get(new, False)
+        return dict(successors)
 
     @cached_property
     def paths(self) -> Sequence[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate
 from operator import or_
 from typing import TypeVar
@@ -150,6 +150,14 @@ class UnionCatalog(CatalogLayout):
     @property
     def languages(self) -> Mapping[str, int]:
         return sum((Counter(part.languages) for part in self.parts), Counter[str]())
+
+    @cached_property
+    def successors(self) -> Mapping[DocumentId, Mapping[DocumentId, bool]]:
+        return {
+            self.document(n, old): {self.document(n, new): said for new, said in newer.items()}
+            for n, part in enumerate(self.parts)
+            for old, newer in part.successors.items()
+        }
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         return self._loaded(ids, lambda part: part.chunks)

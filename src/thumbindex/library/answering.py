@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import PurePath, PureWindowsPath
 from urllib.parse import unquote
 
@@ -156,7 +157,7 @@ def build_tools(
         )
         for folder_snapshot in folder_snapshots
     ]
-    return Tools(unite(snapshots), settings, embedder, reranker)
+    return Tools(unite(snapshots), settings, embedder, reranker, date.today())
 
 
 def _sum_states(states: Sequence[IndexState]) -> IndexState:
@@ -178,15 +179,8 @@ def _index_state(index: FolderSnapshot, embedder: Embedder | None) -> IndexState
     is_same_model = embedder is None or embedder.fingerprint == index.fingerprint
     provisional = snapshot.vector.count_provisional() if is_same_model else 0
     vectors = len(snapshot.vector) - provisional if is_same_model else 0
-    return IndexState(
-        index.documents,
-        chunks,
-        vectors,
-        chunks - vectors,
-        index.model,
-        snapshot.generation,
-        provisional,
-    )
+    counts = index.documents, chunks, vectors, chunks - vectors
+    return IndexState(*counts, index.model, snapshot.generation, provisional)
 
 
 def folder_index_state(reader: Reader) -> IndexState:

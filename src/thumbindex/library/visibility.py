@@ -31,6 +31,7 @@ from thumbindex.model import (
     Answer,
     Cluster,
     Document,
+    DocumentId,
     FileState,
     Filters,
     Passage,
@@ -43,6 +44,7 @@ from thumbindex.model import (
 )
 from thumbindex.ports import FolderSnapshot, Selection
 from thumbindex.query.expansion import corrected_query
+from thumbindex.query.in_force import all_successors, mark_retired
 from thumbindex.query.operators import unmet_filters
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
@@ -256,7 +258,7 @@ class PrivacyFilter:
             passage for passage in answer.passages if (passage.folder, passage.path) not in hidden
         )
         passages = tuple(
-            _with_visible_places(replace(passage, rank=rank), states)
+            _with_visible_places(self._mark_retired(replace(passage, rank=rank), hidden), states)
             for rank, passage in enumerate(visible, 1)
         )
         removed = len(answer.passages) - len(passages)
@@ -309,8 +311,23 @@ class PrivacyFilter:
             yield passage.folder, passage.path
             for place in (*passage.also_in, *passage.disagrees):
                 yield place.folder, place.path
+            if not passage.in_force:
+                for note in all_successors(self._document_of(passage), self._tools):
+                    yield note.folder, note.path
             if passage.explanation:
                 yield from self._notes_at(edge.path for edge in passage.explanation.edges)
+
+    def _mark_retired(self, passage: Passage, hidden: Collection[NotePlace]) -> Passage:
+        """Say whether a retired passage is in force without the statements of hidden notes."""
+        if passage.in_force or not hidden:
+            return passage
+        document = self._document_of(passage)
+        return mark_retired(passage, document, self._search, self._tools, hidden)
+
+    def _document_of(self, passage: Passage) -> DocumentId:
+        documents, place = self._tools.snapshot.catalog.documents, (passage.folder, passage.path)
+        ids = {candidate.document for candidate in self._search.candidates}
+        return next(n for n in ids if (documents[n].folder, documents[n].path) == place)
 
     def _candidate_notes(self) -> Iterator[NotePlace]:
         """Yield the notes of all candidates, including dropped ones."""

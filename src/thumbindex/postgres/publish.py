@@ -518,6 +518,7 @@ def _facts(opened: OpenIndex, store: Store, duplicates: bytes) -> dict[str, Any]
         # a restored backup may have the same generation, but other segments
         "segments": sorted(segment.id for segment in opened.keyword.segments),
         "links": astuple(store.link_counts()),
+        "succession": [(row, kind, pg_text(path)) for row, kind, path in store.succession()],
         "problems": [
             [pg_text(problem.path), problem.line, problem.reason] for problem in store.problems()
         ],

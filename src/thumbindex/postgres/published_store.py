@@ -232,6 +232,10 @@ class PublishedStore:
 
     # -------------------------------------------------------------- links
 
+    def succession(self) -> list[tuple[int, str, str]]:
+        """Return document's row id, kind and target path of statements about versions of notes."""
+        return [(row, kind, path) for row, kind, path in self.state.facts["succession"]]
+
     def linked_paths(self) -> dict[int, str]:
         """Map the row id of each document to a JSON list of the paths that it links to.
 

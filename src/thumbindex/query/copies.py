@@ -18,8 +18,9 @@ from thumbindex.compare.contradictions import contradiction
 from thumbindex.compare.differences import chunk_difference, difference, text_difference
 from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
 from thumbindex.conflict_copies import conflict_original
-from thumbindex.model import Candidate, Chunk, ChunkId, Document, DroppedChunk, day_of
-from thumbindex.ports import Catalog, Documents, Snapshot, inner_products
+from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId, DroppedChunk, day_of
+from thumbindex.ports import Documents, Snapshot, inner_products
+from thumbindex.query.in_force import is_demoted
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
 from thumbindex.text import words
@@ -86,6 +87,8 @@ def merge_copies(
     `copies` and `shown` are keyed by position. `shown` has replacements for survivors.
     """
     candidates = search.candidates
+    if not shown:
+        copies = _with_survivors_in_force(copies, search, tools)
     # a candidate that the query names is removed only if `shown` replaces the survivor
     copies = {
         at: copy
@@ -108,6 +111,30 @@ def merge_copies(
     return replace(
         search, candidates=tuple(survivors.values()), dropped=(*search.dropped, *dropped)
     )
+
+
+def _with_survivors_in_force(
+    copies: Mapping[int, CopyOf], search: Search, tools: Tools
+) -> Mapping[int, CopyOf]:
+    """Let a copy survive that is in force, instead of a retired one."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for at, copy in sorted(copies.items()):
+        groups[copy.survivor].append(at)
+    changed: dict[int, CopyOf] = dict(copies)
+    for survivor, members in groups.items():
+        if not _is_demoted(survivor, search, tools):
+            continue
+        first = next((at for at in members if not _is_demoted(at, search, tools)), None)
+        if first is not None:
+            others = (at for at in (survivor, *members) if at != first)
+            changed |= {at: CopyOf(first, copies[first].reason) for at in others}
+            del changed[first]
+    return changed
+
+
+def _is_demoted(at: int, search: Search, tools: Tools) -> bool:
+    candidate = search.candidates[at]
+    return not candidate.name_kind and is_demoted(candidate.document, search, tools)
 
 
 def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
@@ -475,16 +502,23 @@ def dedup_known(search: Search, tools: Tools) -> Search:
 def _newest_copy(
     candidates: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
 ) -> Candidate:
-    """Return the newest candidate, or a newer copy in `others` that no retriever found."""
+    """Return the newest candidate, or a newer copy in `others` that no retriever found.
+
+    A copy in force is preferred to a newer one that is retired.
+    """
     catalog = tools.snapshot.catalog
-    documents = {n: catalog.documents[catalog.document_of(n)] for n in others[:_MAX_DATED_COPIES]}
-    best = max(candidates, key=lambda each: _age_key(catalog.documents[each.document]))
-    best_document = catalog.documents[best.document]
+
+    def priority(document: DocumentId) -> tuple[bool, _AgeKey]:
+        return not is_demoted(document, search, tools), _age_key(catalog.documents[document])
+
+    best = max(candidates, key=lambda each: priority(each.document))
+    best_path = without_versions(catalog.documents[best.document].path)
     found = {n for candidate in search.candidates for n in (candidate.id, *candidate.also_in)}
-    for n in sorted(documents, key=lambda n: _age_key(documents[n]), reverse=True):
-        if _age_key(documents[n]) <= _age_key(best_document):
+    ranks = {n: priority(catalog.document_of(n)) for n in others[:_MAX_DATED_COPIES]}
+    for n in sorted(ranks, key=lambda n: ranks[n], reverse=True):
+        if ranks[n] <= priority(best.document):
             break
-        is_version = without_versions(documents[n].path) == without_versions(best_document.path)
+        is_version = without_versions(catalog.documents[catalog.document_of(n)].path) == best_path
         # other versions of the document, and copies outside the filters, are not shown
         if n not in found and not is_version and search.keep_searchable([n]):
             for chunk in catalog.chunks([n]).values():
@@ -510,7 +544,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
         versions = [candidates[at] for at in positions]
         # if the query names the first version, only versions that it names are shown
         named = [version for version in versions if version.name_kind is versions[0].name_kind]
-        shown = _choose_version(named, search.text, tools.snapshot.catalog)
+        shown = _choose_version(named, search, tools)
         contradicting = tuple(
             (version.id, differs)
             for version in versions
@@ -588,19 +622,21 @@ def _full_path(document: Document) -> str:
     return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 
-def _choose_version(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
-    """Return the version that the query names, or else the version with the most exact terms.
+def _choose_version(candidates: Sequence[Candidate], search: Search, tools: Tools) -> Candidate:
+    """Return the version that the query names, or else one in force with the most exact terms.
 
     Ties go to the highest version, then to the newest document.
     """
-    documents = [catalog.documents[candidate.document] for candidate in candidates]
+    query = search.text
+    documents = [tools.snapshot.catalog.documents[candidate.document] for candidate in candidates]
     versions = [version_of(_full_path(document)) for document in documents]
     exact = _exact_terms(query)
 
-    def priority(at: int) -> tuple[bool, int, tuple[int, ...], _AgeKey, int]:
+    def priority(at: int) -> tuple[bool, bool, int, tuple[int, ...], _AgeKey, int]:
         is_named = names_version(".".join(map(str, versions[at])), query)
         matches = sum(term in candidates[at].chunk.text.casefold() for term in exact)
-        return is_named, matches, versions[at], _age_key(documents[at]), -at
+        in_force = not is_demoted(candidates[at].document, search, tools)
+        return is_named, in_force, matches, versions[at], _age_key(documents[at]), -at
 
     return candidates[max(range(len(candidates)), key=priority)]
 

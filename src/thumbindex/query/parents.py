@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from thumbindex.compare.differences import text_difference
@@ -12,6 +12,7 @@ from thumbindex.model import (
     Chunk,
     ChunkId,
     Disagreement,
+    DocumentId,
     Passage,
     Place,
     Section,
@@ -21,6 +22,11 @@ from thumbindex.model import (
     modified_on,
 )
 from thumbindex.ports import Catalog
+from thumbindex.query.in_force import (
+    demoted_documents,
+    mark_all_retired,
+    passages_of_successors_first,
+)
 from thumbindex.query.provenance import shared_provenance
 from thumbindex.query.reorder import group_partners
 from thumbindex.query.shorten import BACKGROUND_RANK
@@ -53,28 +59,34 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], tools: T
     catalog, limit = tools.snapshot.catalog, tools.limit(search.query)
     keyword_list = search.lists.get("search_keyword")
     coverage = {hit.chunk: hit.coverage for hit in keyword_list.hits} if keyword_list else {}
-    ordered = order_passages(
-        group_by_section(search.candidates, sections, catalog), sections, coverage
-    )
+    retired = demoted_documents(search, tools)
+    groups = group_by_section(search.candidates, sections, catalog, retired)
+    ordered = order_passages(groups, sections, coverage)
+    ordered = passages_of_successors_first(ordered, retired, search, tools)
+    shown = ordered[: max(limit + 1, BACKGROUND_RANK)]
+    passages = make_passages(shown, sections, catalog, retired)
     return replace(
         search,
         passage_chunks=tuple(tuple(candidate.id for candidate in group) for group, _ in ordered),
-        passages=make_passages(ordered[: max(limit + 1, BACKGROUND_RANK)], sections, catalog),
+        passages=mark_all_retired(passages, shown, search, tools),
     )
 
 
 def group_by_section(
-    candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog
+    candidates: Sequence[Candidate],
+    sections: Mapping[ChunkId, Section],
+    catalog: Catalog,
+    retired: Collection[DocumentId] = (),
 ) -> _SectionGroups:
     """Group candidates by section.
 
-    If the section of a candidate has no group yet, the candidate joins the group of a copy.
+    If the section of a candidate has no group yet, the candidate joins the group of a copy, but not
+    in a retired note.
     """
     groups: _SectionGroups = {}
     for candidate in candidates:
-        own_key, *copy_keys = (
-            _section_key(n, sections, catalog) for n in (candidate.id, *candidate.also_in)
-        )
+        copies = (n for n in candidate.also_in if catalog.document_of(n) not in retired)
+        own_key, *copy_keys = (_section_key(n, sections, catalog) for n in (candidate.id, *copies))
         key = own_key
         # a candidate that the query names, or that contradicts another, stays in its section
         if own_key not in groups and not candidate.disagrees and not candidate.name_kind:
@@ -122,14 +134,15 @@ def make_passages(
     ordered: Sequence[tuple[Sequence[Candidate], bool]],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
+    retired: Collection[DocumentId] = (),
 ) -> tuple[Passage, ...]:
-    """Return the passages of the groups.
+    """Return the passages of the groups. Copies in retired notes do not decide the status.
 
     The score of a passage that is not full is at most the lowest score of the full passages.
     """
     passages, lowest_full_score = [], 1.0
     for rank, (group, is_full) in enumerate(ordered, 1):
-        passage = _passage(rank, group, sections, catalog)
+        passage = _passage(rank, group, sections, catalog, retired)
         if is_full:
             lowest_full_score = min(lowest_full_score, passage.score)
         else:
@@ -152,6 +165,7 @@ def _passage(
     group: Sequence[Candidate],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
+    retired: Collection[DocumentId],
 ) -> Passage:
     best, section = group[0], sections.get(group[0].id)
     document = catalog.documents[best.document]
@@ -170,7 +184,8 @@ def _passage(
     others = tuple(
         place for place in dict.fromkeys(_places(copies, catalog)) if not own_place.contains(place)
     )
-    documents = dict.fromkeys((best.document, *map(catalog.document_of, copies)))
+    others_in_force = (n for n in map(catalog.document_of, copies) if n not in retired)
+    documents = dict.fromkeys((best.document, *others_in_force))
     provenance = shared_provenance([catalog.documents[n] for n in documents])
     updated = day_of(document)
     disagrees = [

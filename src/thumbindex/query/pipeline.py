@@ -17,6 +17,7 @@ from thumbindex.query.copies import (
     deduplicate,
 )
 from thumbindex.query.expansion import expand, synonyms
+from thumbindex.query.in_force import in_force
 from thumbindex.query.match_names import find_by_date, find_by_reference, match_names
 from thumbindex.query.operators import (
     count_undated,
@@ -64,6 +65,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("recency", recency),
     ("normalize", normalize),
     ("shared", shared),
+    ("in_force", in_force),
     ("match_names", match_names),
     ("confidence", confidence),
     ("dedup_versions", dedup_versions),

@@ -19,6 +19,7 @@ from thumbindex.compare.tokens import cut_suffix
 from thumbindex.model import Candidate, Chunk, ChunkId, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
 from thumbindex.query.copies import conflict_pairs, near_copies
+from thumbindex.query.in_force import find_retirement
 from thumbindex.query.match_names import split_name_matches
 from thumbindex.query.rank import sort_candidates
 from thumbindex.query.stage import Search, Tools
@@ -111,7 +112,9 @@ def contradict(search: Search, tools: Tools) -> Search:
     differences: dict[int, dict[int, str]] = defaultdict(dict)
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
-        if _may_contradict(first, second, documents):
+        if _may_contradict(first, second, documents) and not any(
+            find_retirement(each.document, search, tools) for each in (first, second)
+        ):
             for one, other in ((a, b), (b, a)):
                 differs = contradiction(candidates[one].chunk, candidates[other].chunk)
                 if differs:

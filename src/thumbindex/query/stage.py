@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import NamedTuple
 
 import numpy as np
@@ -132,6 +133,7 @@ class Tools:
     settings: QuerySettings = field(default_factory=QuerySettings)
     embedder: Embedder | None = None
     reranker: Reranker | None = None
+    today: date | None = None  # None: no note expires
 
     def limit(self, query: Query) -> int:
         """Return the maximum number of passages in the answer to a query."""
