@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Literal, NamedTuple, NewType, TypedDict, Unpack, cast
 
+from thumbindex.dates import day_period
 from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDINGS
 from thumbindex.text import (
@@ -306,13 +307,16 @@ def read_limit(value: int | str) -> int:
 
 
 def read_day(name: str, value: date | str | None) -> date | None:
-    """Parse an ISO date; None if it is empty. Raises UsageError."""
+    """Parse a day, month or year; None if it is empty. Raises UsageError.
+
+    For "until", return the last day of a month or year, else the first.
+    """
     if not value or isinstance(value, date):
         return value or None
-    try:
-        return date.fromisoformat(value)
-    except ValueError as error:
-        raise UsageError(f"{name} is {value!r}: write a date such as 2026-01-31.") from error
+    period = day_period(value)
+    if period is None:
+        raise UsageError(f"{name} is {value!r}: write a date such as 2026-01-31 or 2026-01.")
+    return period[name == "until"]
 
 
 class FilterArguments(TypedDict, total=False):

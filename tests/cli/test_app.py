@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from thumbindex.index.writer import Writer
 from thumbindex.install.doctor import check_folder
 from thumbindex.library import Library
 from thumbindex.library.indexing import IndexingOptions, update_words
-from thumbindex.model import FolderStatus
+from thumbindex.model import Filters, FolderStatus
 from thumbindex.opening import OpenOptions
 from waiting import until
 
@@ -209,6 +210,26 @@ def test_version_is_printed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("since", "days_ago"),
+    [("today", [0]), ("yesterday", [0, 1]), ("1w", [0, 1, 7]), ("2026-01", [0, 1, 7])],
+)
+def test_since_takes_a_month_or_a_time_ago(
+    tmp_path: Path, run_in: Run, since: str, days_ago: list[int]
+) -> None:
+    days = {str(date.today() - timedelta(ago)): ago for ago in (0, 1, 7)} | {"2025-12-31": 999}
+    for day in days:
+        write(tmp_path / "notes" / f"{day}.md", f"---\ndate: {day}\n---\n# Day\n")
+    listed = json.loads(run_in(tmp_path / "notes", "list", "--since", since, "--json").stdout)
+    assert [days[note["date"]] for note in listed["notes"]] == days_ago
+
+
+def test_until_a_month_includes_its_last_day() -> None:
+    assert Filters.of(since="2026-02", until="2026-02") == Filters(
+        since=date(2026, 2, 1), until=date(2026, 2, 28)
+    )
+
+
 def test_empty_answer_names_the_filters_that_exclude_everything(run: Run) -> None:
     output = run("query", "green button", "--tag", "nosuch", "--since", "2099-01-01").stdout
     assert output.startswith("Nothing found: no note matches --tag and --since.\n")
@@ -260,7 +281,10 @@ def test_query_waits_for_a_running_writer_and_finds_new_notes(
     ("arguments", "says"),
     [
         (("query", " "), "The query is empty"),
-        (("query", "x", "--since", "soon"), "'--since': 'soon': write a date such as 2026-01-31"),
+        (
+            ("query", "x", "--since", "soon"),
+            "'--since': 'soon': write a date such as 2026-01-31, 2026-01, yesterday or 7d",
+        ),
         (("query", "x", "--set", "query.limt=3"), "did you mean `query.limit`"),
         (("query", "x", "--folder", "/nowhere"), "/nowhere"),
         (

@@ -295,7 +295,7 @@ async def test_status_reports_the_index_and_model(server: Server) -> None:
         (
             "query",
             {"query": "x", "since": "soon"},
-            "since is 'soon': write a date such as 2026-01-31",
+            "since is 'soon': write a date such as 2026-01-31 or 2026-01",
         ),
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -131,12 +133,22 @@ def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManag
     return opener(opening)
 
 
-def _check_day(value: str | None) -> str | None:
+_AGO = re.compile(r"(\d{1,4})([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+
+
+def _read_day(param: typer.CallbackParam, value: str | None) -> str | None:
+    """Return the ISO date of a day, month or year, also of `today`, `yesterday` or `7d` ago."""
+    words = {"today": "0d", "yesterday": "1d"}
+    if match := _AGO.fullmatch(words.get(value or "", value or "")):
+        return str(date.today() - timedelta(int(match[1]) * _DAYS[match[2]]))
     try:
-        read_day("", value)
+        day = read_day(param.name or "", value)
     except UsageError as error:
-        raise typer.BadParameter(f"{value!r}: write a date such as 2026-01-31.") from error
-    return value
+        raise typer.BadParameter(
+            f"{value!r}: write a date such as 2026-01-31, 2026-01, yesterday or 7d."
+        ) from error
+    return str(day) if day else None
 
 
 SinceOption = Annotated[
@@ -144,14 +156,15 @@ SinceOption = Annotated[
     typer.Option(
         "--since",
         metavar="DATE",
-        callback=_check_day,
-        help="Only notes of this date (YYYY-MM-DD) or later.",
+        callback=_read_day,
+        help="Only notes of this date or later: 2026-01-31, 2026-01, yesterday, 7d (days; also w, "
+        "m, y).",
     ),
 ]
 UntilOption = Annotated[
     str | None,
     typer.Option(
-        "--until", metavar="DATE", callback=_check_day, help="Only notes of this date or earlier."
+        "--until", metavar="DATE", callback=_read_day, help="Only notes of this date or earlier."
     ),
 ]
 TagOption = Annotated[
