@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from folders import open_library, write_notes
+from thumbindex.cli.app import app
+from thumbindex.mcp.query_reply import reply_query
 from thumbindex.model import Answer
 
 OLD = "# Deploy\n\nDeploy releases on Fridays: deploy with the script.\n"
@@ -218,4 +221,43 @@ def test_folders_have_their_own_successors(tmp_path: Path) -> None:
         ("a", "old.md", ""),
         ("b", "new.md", ""),
         ("b", "old.md", "new.md"),
+    ]
+
+
+RETIRED = "not in force: superseded by new.md (2026-03-01)"
+
+
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    new = f"---\ndate: 2026-03-01\nsupersedes: old.md\n---\n{NEW}"
+    return write_notes(tmp_path_factory.mktemp("in-force") / "v", {"old.md": OLD, "new.md": new})
+
+
+def test_client_reads_that_a_note_is_retired(vault: Path) -> None:
+    with open_library(vault) as library:
+        library.index()
+        reply = reply_query(library, {"query": QUESTION})
+    first, second = reply.structured["results"]
+    assert reply.text.count(f"({RETIRED})") == 1
+    assert "in_force" not in first
+    assert {name: second[name] for name in ("in_force", "retired", "successor")} == {
+        "in_force": False,
+        "retired": "superseded",
+        "successor": "new.md",
+    }
+
+
+def test_terminal_shows_that_a_note_is_retired(
+    vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    command = ["query", QUESTION, "--folder", str(vault), "--index", str(tmp_path / "index")]
+    outputs = [
+        CliRunner().invoke(app, [*command, *option], obj=lambda _: open_library(vault)).stdout
+        for option in ((), ("--full",), ("--files",), ("--files", "--retired"))
+    ]
+    assert [output.count(RETIRED) for output in outputs[:2]] == [1, 1]
+    assert [[line[-6:] for line in output.split()] for output in outputs[2:]] == [
+        ["new.md", "old.md"],
+        ["old.md", "new.md"],
     ]

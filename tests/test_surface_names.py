@@ -130,7 +130,7 @@ def test_tool_descriptions_state_configured_defaults() -> None:
     described = next(tool for tool in TOOLS if tool["name"] == "query")["inputSchema"][
         "properties"
     ]["limit"]["description"]
-    assert described == f"Passages, default up to {Config().query.limit}"
+    assert described == f"Default up to {Config().query.limit}"
     table = (Path(__file__).parents[1] / "docs" / "tools.md").read_text(encoding="utf-8")
     assert (
         f"`limit` (up to {Config().query.limit}), `max_tokens` ({Config().serve.max_tokens})"

@@ -130,7 +130,7 @@ def test_number_or_boolean_may_be_sent_as_text(tool: str, name: str) -> None:
         forms = {700: ["700", "700.0", "7e2", 700.0]}
     elif name == "wait_fresh":
         forms[2.5] = ["2.5", "2.50"]
-    elif name in ("explain", "verbatim"):
+    elif name in ("explain", "verbatim", "retired"):
         forms = {True: ["true", "True", "TRUE", " true "], False: ["false", "False"]}
     for value, sent in forms.items():
         read = [_checked(tool, **{name: form})[name] for form in sent]

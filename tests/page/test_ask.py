@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from folders import open_library, write_notes
 from thumbindex.opening import OpenOptions
 from thumbindex.page.ask import query_command, read_question
 from thumbindex.page.visit import note_address, screen_address
@@ -32,8 +33,28 @@ def test_chips_remove_filters_from_the_address(browser, tags_of):
     assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
 
 
+def test_retired_passage_links_to_its_successor(tmp_path, browse, tags_of):
+    notes = {
+        "old.md": "# Deploy\n\nDeploy on Fridays.\n",
+        "new.md": "---\nreplaces: old\n---\nNew.\n",
+    }
+    with open_library(write_notes(tmp_path / "v", notes)) as library:
+        library.index()
+        tags = tags_of(browse(library).get("/?q=deploy+fridays").text)
+    assert "not in force: superseded by new.md" in tags.text
+    assert "/note/v/new.md" in tags.links()
+
+
 def test_form_keeps_what_it_does_not_show(browser, tags_of):
-    kept = {"tag": "b", "path": "c", "also": "d", "passage": "e", "limit": "3", "verbatim": "1"}
+    kept = {
+        "tag": "b",
+        "path": "c",
+        "also": "d",
+        "passage": "e",
+        "limit": "3",
+        "verbatim": "1",
+        "retired": "1",
+    }
     address = "&".join(f"{name}={value}" for name, value in kept.items())
     tags = tags_of(browser.get(f"/?q=sync&tag=a&path=a&{address}").text).tags
     hidden = (facts for tag, facts in tags if tag == "input" and facts.get("type") == "hidden")

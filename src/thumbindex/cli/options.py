@@ -191,6 +191,10 @@ VerbatimOption = Annotated[
         "--verbatim", help="Search for the words as typed: no corrected spelling, no other forms."
     ),
 ]
+RetiredOption = Annotated[
+    bool,
+    typer.Option("--retired", help="Rank superseded, deprecated and expired notes like others."),
+]
 GlobOption = Annotated[
     list[str] | None,
     typer.Option("--path", metavar="GLOB", help="Only notes whose path matches; repeatable."),

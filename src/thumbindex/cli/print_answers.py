@@ -47,6 +47,7 @@ from thumbindex.present.sentences import (
     missing_vectors_sentence,
     passage_context_lines,
     passage_flag_lines,
+    retired_line,
     weaker_lines,
 )
 from thumbindex.text import escape_breaks, line_range, name_key
@@ -184,6 +185,7 @@ def _surrounding_rows(
     passage, line = shown.passage, answer_line(shown)
     day = passage.updated or passage.created
     warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
+    warnings += filter(None, [retired_line(passage)])
     room, name = width - len(_INDENT), partial(_place_name, roots)
     copies = copy_lines(passage, name, lambda line: cell_len(printable_line(line)) <= room)
     below = [

@@ -42,6 +42,7 @@ from thumbindex.present.sentences import (
     passage_context_lines,
     passage_flag_lines,
     place_name,
+    retired_line,
     rounded_down,
     weaker_lines,
     why_lines,
@@ -62,7 +63,7 @@ _EXPLAIN_FACTOR = 4
 """By default, an explained answer has this many times the token budget of other answers."""
 
 _QUERY_ARGUMENTS = (
-    *("also", "passage", "limit", "verbatim"),
+    *("also", "passage", "limit", "verbatim", "retired"),
     *("folder", "path", "tag", "since", "until"),
 )
 """Optional arguments of the `query` tool that define the search."""
@@ -97,6 +98,7 @@ class PassageFormat:
             return f"{head}\n(already seen: {shown.id})"
         if shown.form == "citation":
             remarks = [
+                *filter(None, [retired_line(passage)]),
                 *passage_flag_lines(passage),
                 *disagreement_lines(passage),
                 f"text left out ({plural(shown.left_out, 'token')}): call `read` to see it",
@@ -149,8 +151,11 @@ class PassageFormat:
         warnings = {
             "flagged": passage_flag_lines(passage),
             "disagrees": as_json(passage.disagrees),
+            "retired": passage.retired,
+            "successor": passage.successor,
         }
-        return {name: value for name, value in warnings.items() if value}
+        is_retired = {} if passage.in_force else {"in_force": False}
+        return is_retired | {name: value for name, value in warnings.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

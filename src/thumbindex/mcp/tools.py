@@ -50,9 +50,10 @@ _QUERY_INPUT: _Schema = {
         "type": "integer",
         "minimum": 1,
         "maximum": MAX_PASSAGES,
-        "description": "Passages, default up to 5",
+        "description": "Default up to 5",
     },
     "verbatim": {"type": "boolean", "description": "Keep spelling as typed"},
+    "retired": {"type": "boolean", "description": "Superseded notes too"},
     "max_tokens": {
         "type": "integer",
         "minimum": MIN_BUDGET_TOKENS,

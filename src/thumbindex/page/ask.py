@@ -37,6 +37,7 @@ from thumbindex.present.sentences import (
     passage_flag_lines,
     passage_metadata,
     place_name,
+    retired_line,
 )
 from thumbindex.settings import MAX_QUERY_CHARS
 from thumbindex.text import line_range, plural
@@ -76,6 +77,7 @@ def read_question(visit: Visit, path: str = "path") -> Query:
         also=visit.texts("also"),
         passage=visit.text("passage"),
         verbatim=visit.text("verbatim") == "1",
+        retired=visit.text("retired") == "1",
         limit=visit.text("limit") or None,
         **filters,
     )
@@ -95,6 +97,7 @@ def address_values(query: Query) -> dict[str, Any]:
         "until": filters.until or "",
         "limit": query.limit or "",
         "verbatim": "1" if query.verbatim else "",
+        "retired": "1" if query.retired else "",
     }
 
 
@@ -103,7 +106,7 @@ def _hidden_fields(query: Query) -> list[tuple[str, str]]:
     values = address_values(query)
     fields = [(name, value) for name in ("tag", "path") for value in values[name][1:]]
     fields += [("also", rewording) for rewording in query.also]
-    single = ("passage", "limit", "verbatim")
+    single = ("passage", "limit", "verbatim", "retired")
     return fields + [(name, str(value)) for name in single if (value := values[name])]
 
 
@@ -122,6 +125,7 @@ def query_options(visit: Visit, query: Query) -> list[str]:
     values += [("limit", str(query.limit))] if query.limit else []
     options = [part for name, value in values for part in (f"--{name}", value)]
     options += ["--verbatim"] if query.verbatim else []
+    options += ["--retired"] if query.retired else []
     return options + visit.options(query.filters.folder)
 
 
@@ -273,6 +277,8 @@ def _card(
         "after": after.lines if shown.stop < len(text) else (),
         "range": line_range(*span),
         "flags": passage_flag_lines(passage),
+        "retired": retired_line(passage),
+        "successor": passage.successor and note_address(passage.folder, passage.successor),
         "facts": passage_metadata(passage),
         "copies": copies,
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),

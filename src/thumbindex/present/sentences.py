@@ -387,9 +387,18 @@ def problem_lines(problems: Sequence[Problem]) -> list[str]:
 
 
 def passage_context_lines(passage: Passage, name: Callable[[Place], str]) -> list[str]:
-    """Return a passage's copies, metadata and contradictions, one line each."""
-    lines = (*copy_lines(passage, name), passage_metadata(passage), *disagreement_lines(passage))
-    return [line for line in lines if line]
+    """Return why a passage is not in force, its copies, metadata and contradictions."""
+    lines = [retired_line(passage), *copy_lines(passage, name), passage_metadata(passage)]
+    return [line for line in (*lines, *disagreement_lines(passage)) if line]
+
+
+def retired_line(passage: Passage) -> str:
+    """Return why the note of a passage is not in force, and its successor; empty if it is."""
+    if passage.in_force:
+        return ""
+    day = f" ({passage.successor_date})" if passage.successor_date else ""
+    successor = f" by {passage.successor}{day}" if passage.successor else ""
+    return f"not in force: {passage.retired}{successor}"
 
 
 def passage_metadata(passage: Passage) -> str:
