@@ -19,6 +19,7 @@ from thumbindex.errors import UsageError
 from thumbindex.settings import MAX_PHRASING_CHARS, MAX_QUERY_CHARS, MAX_REWORDINGS
 from thumbindex.text import (
     Lines,
+    fold_line,
     format_address,
     line_range,
     one_line,
@@ -132,6 +133,17 @@ class Document:
     abbreviations: tuple[Abbreviation, ...] = ()  # defined in its text
     flags: tuple[str, ...] = ()  # hidden text and instructions to a model, as `line: reason`
     language: str = ""  # code of its prose, such as "en"; empty if unknown
+
+
+def property_texts(document: Document, key: str) -> tuple[str, ...]:
+    """Return the values of a property as written. The key's case and accents are ignored."""
+    form = fold_line(key)
+    return tuple(
+        text
+        for name, texts in document.properties.items()
+        if fold_line(name) == form
+        for text in texts
+    )
 
 
 class DocumentTimes(NamedTuple):
@@ -1062,6 +1074,25 @@ class ListedNote:
     title: str
     date: str  # ISO day, empty if unknown
     tags: tuple[str, ...]
+    properties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of asked columns
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCount:
+    """A value of a property, and how many notes have it."""
+
+    value: str
+    notes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyCount:
+    """A property's key, how many notes have it, and its values, most frequent first."""
+
+    key: str
+    notes: int
+    values: tuple[ValueCount, ...]
+    left_out: int = 0  # further values
 
 
 @dataclass(frozen=True, slots=True)

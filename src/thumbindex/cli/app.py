@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from thumbindex.cli.ask import list_command, query, why_note
+from thumbindex.cli.ask import list_command, properties, query, why_note
 from thumbindex.cli.duplicates import duplicates
 from thumbindex.cli.engine import engine
 from thumbindex.cli.evaluate import evaluate_queries
@@ -55,10 +55,11 @@ _COMMANDS: Mapping[str, tuple[_Entry, ...]] = {
             list_command,
             (
                 "list --folder notes --tag recipe",
-                "list --since 2026-01-01 --limit 20",
+                "list --where status:doing --sort due --columns status,due",
                 "list --private",
             ),
         ),
+        ("properties", properties, ("properties --folder notes", "properties status")),
     ),
     "Set up": (
         ("add", add, ("add notes", 'add notes --name journal --about "What I did, day by day."')),

@@ -1,7 +1,8 @@
-"""The commands that answer a question: `query`, `list` and `why`."""
+"""The commands that answer a question: `query`, `list`, `properties` and `why`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from thumbindex.cli.options import (
     TagOption,
     UntilOption,
     VerbatimOption,
+    WhereOption,
     open_for,
     opening_or_engine_options,
 )
@@ -30,6 +32,7 @@ from thumbindex.cli.terminal import (
     print_json,
     print_line,
     print_list,
+    print_properties,
     print_why,
     printable_line,
     stdout_console,
@@ -79,6 +82,7 @@ def why_note(
     retired: RetiredOption = False,
     tag: TagOption = None,
     glob: GlobOption = None,
+    where: WhereOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     as_json: JsonOption = False,
@@ -98,6 +102,7 @@ def why_note(
         path=glob,
         since=since,
         until=until,
+        where=where,
     )
     with open_for(ctx, opening) as library:
         _load_models(library)
@@ -160,6 +165,7 @@ def query(
     ] = False,
     tag: TagOption = None,
     path: GlobOption = None,
+    where: WhereOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     wait_fresh: Annotated[
@@ -184,6 +190,7 @@ def query(
       tag:recipe  #recipe          notes with a tag
       path:guides  file:tea.md     notes whose path or file name contains a text
       title:"green tea"            notes whose title or alias contains a phrase
+      status:doing  due<2026-12    notes with such a property
       "exact phrase"               passages with these words, side by side
       -sugar  -tag:draft           not with this word or tag
     """
@@ -198,6 +205,7 @@ def query(
         path=path,
         since=since,
         until=until,
+        where=where,
     )
     if sum((full, files, as_json)) > 1:
         raise UsageError("--full, --files and --json cannot be combined: use only one.")
@@ -236,8 +244,17 @@ def list_command(
     opening: OpenOptions,
     tag: TagOption = None,
     path: GlobOption = None,
+    where: WhereOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    sort: Annotated[
+        str,
+        typer.Option("--sort", metavar="KEY", help="Sort by a property; -KEY for descending."),
+    ] = "",
+    columns: Annotated[
+        str,
+        typer.Option("--columns", metavar="KEYS", help="Show these properties: status,due."),
+    ] = "",
     limit: Annotated[
         int | None,
         typer.Option(
@@ -250,22 +267,49 @@ def list_command(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """List notes by tag, path and date, newest first."""
+    """List notes by tag, path, property and date, newest first."""
     if private:
-        if tag or path or since or until:
+        if tag or path or where or since or until:
             raise UsageError("--private lists all private notes: omit the filters.")
         with open_for(ctx, opening) as library:
             return _list_private(library, limit, as_json)
-    filters = Filters.of(tag=tag, path=path, since=since, until=until)
+    filters = Filters.of(tag=tag, path=path, since=since, until=until, where=where)
+    keys = [key.strip().lower() for key in columns.split(",") if key.strip()]
     with open_for(ctx, opening) as library:
         update_index(library)
-        listing = library.listing(filters)
+        listing = library.listing(filters, columns=keys, sort=sort.strip().lower())
         several = len(library.folders) > 1
     if as_json:
         print_json(list_payload(listing, limit))
     else:
         print_list(listing, limit, several)
     return FOUND if listing.notes else NOT_FOUND
+
+
+_FREQUENT_VALUES = 5
+"""Maximum values shown of each property in a list of all properties."""
+
+
+@exits_with_code
+@opening_or_engine_options
+def properties(
+    ctx: typer.Context,
+    opening: OpenOptions,
+    key: Annotated[
+        str | None,
+        typer.Argument(metavar="KEY", help="List all values of this property."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the notes' properties, with the number of notes and the most frequent values."""
+    with open_for(ctx, opening) as library:
+        update_index(library)
+        counts = library.properties(key, values=sys.maxsize if key else _FREQUENT_VALUES)
+    if as_json:
+        print_json({"properties": to_json(counts)})
+    else:
+        print_properties(counts, of_key=key is not None)
+    return FOUND if counts else NOT_FOUND
 
 
 def _list_private(library: Library, limit: int | None, as_json: bool) -> int:

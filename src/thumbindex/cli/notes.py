@@ -15,6 +15,7 @@ from thumbindex.cli.options import (
     GlobOption,
     JsonOption,
     TagOption,
+    WhereOption,
     open_for,
     opening_or_engine_options,
 )
@@ -298,6 +299,7 @@ def broken(
     opening: OpenOptions,
     tag: TagOption = None,
     path: GlobOption = None,
+    where: WhereOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """List the links that lead to no note.
@@ -306,7 +308,7 @@ def broken(
     """
     with open_for(ctx, opening) as library:
         update_index(library)
-        report = library.broken(for_owner=True, path=path, tag=tag)
+        report = library.broken(for_owner=True, path=path, tag=tag, where=where)
         roots = dict(library.folders)
     if as_json:
         print_json(to_json(report))
@@ -332,6 +334,7 @@ def orphans(
     opening: OpenOptions,
     tag: TagOption = None,
     path: GlobOption = None,
+    where: WhereOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """List the notes that no other note links to.
@@ -340,7 +343,7 @@ def orphans(
     """
     with open_for(ctx, opening) as library:
         update_index(library)
-        orphaned = library.orphans(path=path, tag=tag)
+        orphaned = library.orphans(path=path, tag=tag, where=where)
     if as_json:
         print_json(list_payload(orphaned, None))
         return FOUND

@@ -195,6 +195,15 @@ RetiredOption = Annotated[
     bool,
     typer.Option("--retired", help="Rank superseded, deprecated and expired notes like others."),
 ]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only notes whose properties match, such as status:doing, 'rating>=4', "
+        "'due<2026-12-01', has:due or -status:done; repeatable (all must match).",
+    ),
+]
 GlobOption = Annotated[
     list[str] | None,
     typer.Option("--path", metavar="GLOB", help="Only notes whose path matches; repeatable."),

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -34,6 +35,7 @@ from thumbindex.model import (
     IndexReport,
     IngestionCounts,
     NoteList,
+    PropertyCount,
     StageRank,
     WhyReport,
 )
@@ -52,7 +54,7 @@ from thumbindex.present.sentences import (
     why_details,
 )
 from thumbindex.process import current_folder, remote_command
-from thumbindex.text import escape_breaks, one_line
+from thumbindex.text import escape_breaks, one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.evaluation.report import ReportTable
@@ -149,13 +151,51 @@ WARNING = "red"
 
 
 def print_list(listing: NoteList, limit: int | None, several: bool = False) -> None:
-    """Print one line per note, newest first."""
-    for line in list_lines(listing.notes[:limit], several):
-        print_line(line)
+    """Print one line per note, or a table if the notes have columns."""
+    notes = listing.notes[:limit]
+    if notes and (keys := notes[0].properties):
+        rows = [["path", *keys]]
+        for note in notes:
+            path = f"{note.folder}: {note.path}" if several else note.path
+            rows.append([path, *(", ".join(note.properties[key]) for key in keys)])
+        print_table(rows)
+    else:
+        for line in list_lines(notes, several):
+            print_line(line)
     for line in filter_lines((), listing.unmet, listing.undated):
         print_line(line, "bold")
     if limit is not None and len(listing.notes) > limit:
         print_line(f"{len(listing.notes) - limit:,} more: use a higher --limit", "dim")
+
+
+def print_properties(counts: Sequence[PropertyCount], *, of_key: bool) -> None:
+    """Print one line per property, or per value of the asked one."""
+    if not counts:
+        print_line("No note has this property." if of_key else "No note has properties.", "dim")
+    elif of_key:
+        pairs = [(count.key, value) for count in counts for value in count.values]
+        print_table([[f"{key}:{value.value}", f"{value.notes:,}"] for key, value in pairs])
+    else:
+        rows = []
+        for count in counts:
+            values = ", ".join(f"{value.value} ({value.notes:,})" for value in count.values)
+            more = f" and {count.left_out:,} more" if count.left_out else ""
+            rows.append([count.key, plural(count.notes, "note"), values + more])
+        print_table(rows)
+
+
+_MAX_COLUMN = 60
+"""Maximum width to which a column is padded. A longer text moves the rest of its line."""
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows with aligned columns, and never break a line."""
+    widths = [min(max(map(cell_len, column)), _MAX_COLUMN) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        print_line(
+            "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in cells).rstrip()
+        )
 
 
 def print_report(report: IndexReport, broken: str) -> None:

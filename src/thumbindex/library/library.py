@@ -65,6 +65,8 @@ from thumbindex.library.note_lookup import NoteLookup, complete_names
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
     NoteText,
+    count_properties,
+    frequent_keys,
     list_notes,
     outline_entry,
     outline_headings,
@@ -93,6 +95,7 @@ from thumbindex.model import (
     OutlineEntry,
     PrivateNote,
     Progress,
+    PropertyCount,
     Query,
     QueryArguments,
     RelatedNotes,
@@ -511,11 +514,36 @@ class Library:
 
     @consistent_read
     def listing(
-        self, filters: Filters | None = None, /, **narrowing: Unpack[FilterArguments]
+        self,
+        filters: Filters | None = None,
+        /,
+        *,
+        columns: Sequence[str] = (),
+        sort: str = "",
+        **narrowing: Unpack[FilterArguments],
     ) -> NoteList:
-        """List the notes that pass the filters, newest first."""
+        """List the notes that pass the filters, newest first.
+
+            library.listing(where=["status:doing"], columns=["due"], sort="due")
+
+        `columns` are the properties that each note has. `sort` is a property, with a minus for
+        descending order.
+        """
         filters = filters or Filters.of(**narrowing)
-        return list_notes(filters, self._select_readers(filters.folder))
+        readers = self._select_readers(filters.folder)
+        return list_notes(filters, readers, columns=columns, sort=sort)
+
+    @consistent_read
+    def properties(
+        self, key: str | None = None, *, values: int = 5, folder: Sequence[str] = ()
+    ) -> tuple[PropertyCount, ...]:
+        """Return the properties of all notes with their most frequent values, or only `key`."""
+        return count_properties(self._select_readers(folder), key, values)
+
+    @consistent_read
+    def frequent_keys(self, limit: int = 10) -> tuple[str, ...]:
+        """Return the keys of the most frequent properties."""
+        return frequent_keys(self._readers, limit)
 
     @consistent_read
     def orphans(self, **narrowing: Unpack[FilterArguments]) -> NoteList:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 
 import numpy as np
@@ -17,13 +17,20 @@ from thumbindex.corpus.read import decode_visible
 from thumbindex.corpus.source import comment_lines, find_comments
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first
+from thumbindex.index.property_column import Value
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.note_lookup import FoundNote, unknown_path_error
 from thumbindex.library.places import NotePlaces
 from thumbindex.library.reader import Reader
-from thumbindex.library.visibility import SUGGESTED_NAMES, read_visible, visible_documents
+from thumbindex.library.visibility import (
+    SUGGESTED_NAMES,
+    all_documents,
+    filter_visible,
+    read_visible,
+    visible_documents,
+)
 from thumbindex.model import (
     Chunk,
     Document,
@@ -35,11 +42,15 @@ from thumbindex.model import (
     NoteList,
     OutlineEntry,
     Problem,
+    PropertyCount,
+    TypedFilter,
+    ValueCount,
     day_of,
     iso_day,
+    property_texts,
 )
 from thumbindex.query.operators import unmet_filters
-from thumbindex.text import Lines
+from thumbindex.text import Lines, fold_line
 
 _LONG_LINE = 2_000
 """Characters of a line above which a citation with a column shows the line from there."""
@@ -97,9 +108,17 @@ _COMMENTS_FLAGGED = 5
 
 
 def list_notes(
-    filters: Filters, readers: Sequence[Reader], linked: Collection[tuple[str, str]] = ()
+    filters: Filters,
+    readers: Sequence[Reader],
+    linked: Collection[tuple[str, str]] = (),
+    columns: Sequence[str] = (),
+    sort: str = "",
 ) -> NoteList:
-    """List the notes that pass the filters and are not in `linked`, newest first, then by path."""
+    """List the notes that pass the filters and are not in `linked`, newest first, then by path.
+
+    They have the properties in `columns`. With `sort`, they are sorted by this property, or in
+    descending order by `-property`; notes without it come last.
+    """
     documents = visible_documents(readers)
     index = FilterIndex(documents)
     passed = [
@@ -107,12 +126,25 @@ def list_notes(
         for n in np.flatnonzero(index.documents_passing(filters)).tolist()
         if (documents[n].folder, documents[n].path) not in linked
     ]
+    listed = [documents[n] for n in newest_first(documents, passed)]
+    if sort:
+        listed = _sorted_by(sort, listed)
     notes = tuple(
-        ListedNote(note.folder, note.path, note.title, iso_day(day_of(note)), note.tags)
-        for note in (documents[n] for n in newest_first(documents, passed))
+        ListedNote(
+            note.folder,
+            note.path,
+            note.title,
+            iso_day(day_of(note)),
+            note.tags,
+            {key: property_texts(note, key) for key in columns},
+        )
+        for note in listed
     )
+    keys = [TypedFilter("property", f"has:{key}") for key in (*columns, sort.lstrip("-")) if key]
     unmet = unmet_filters(
-        filters, index.similar_values, lambda one: bool(index.documents_passing(one).any())
+        replace(filters, where=(*filters.where, *keys)),
+        index.similar_values,
+        lambda one: bool(index.documents_passing(one).any()),
     )
     unmet = tuple(replace(entry, nearest=entry.nearest[:SUGGESTED_NAMES]) for entry in unmet)
     without_dates = replace(filters, since=None, until=None)
@@ -121,6 +153,63 @@ def list_notes(
         passing = np.flatnonzero(index.documents_passing(without_dates)).tolist()
         undated = sum(day_of(documents[n]) is None for n in passing)
     return NoteList(notes, unmet, undated)
+
+
+def _sorted_by(sort: str, notes: Sequence[Document]) -> list[Document]:
+    is_descending, key = sort.startswith("-"), sort.lstrip("-")
+    values = [[Value.of(text).order() for text in property_texts(note, key)] for note in notes]
+    best = max if is_descending else min
+    with_key = [(best(orders), note) for orders, note in zip(values, notes, strict=True) if orders]
+    with_key.sort(key=itemgetter(0), reverse=is_descending)
+    return [note for _, note in with_key] + [
+        note for orders, note in zip(values, notes, strict=True) if not orders
+    ]
+
+
+def count_properties(
+    readers: Sequence[Reader], key: str | None, limit: int
+) -> tuple[PropertyCount, ...]:
+    """Return the properties of the visible notes, most frequent first, or only `key`.
+
+    Each has its `limit` most frequent values.
+    """
+    keys, values = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    spellings: dict[str, str] = {}
+    for document in visible_documents(readers):
+        for name, texts in document.properties.items():
+            if key is None or fold_line(name) == fold_line(key):
+                keys[name] += 1
+                forms = {fold_line(text): text for text in texts}
+                values[name].update(forms.keys())
+                spellings |= {f: text for f, text in forms.items() if f not in spellings}
+    return tuple(
+        PropertyCount(
+            name,
+            count,
+            tuple(
+                ValueCount(spellings[form], notes)
+                for form, notes in _sorted_counts(values[name])[:limit]
+            ),
+            max(0, len(values[name]) - limit),
+        )
+        for name, count in _sorted_counts(keys)
+    )
+
+
+def frequent_keys(readers: Sequence[Reader], limit: int) -> tuple[str, ...]:
+    """Return the keys that most notes have, each of them in a visible note."""
+    documents = list(all_documents(readers))
+    counts = Counter(key for document in documents for key in document.properties)
+    keys = (
+        key
+        for key, _ in _sorted_counts(counts)
+        if any(filter_visible((d for d in documents if key in d.properties), readers))
+    )
+    return tuple(islice(keys, limit))
+
+
+def _sorted_counts(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def read_named(note: FoundNote) -> Excerpt:

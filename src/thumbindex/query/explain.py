@@ -28,6 +28,7 @@ from thumbindex.model import (
     TypedFilter,
     WhyReport,
     day_of,
+    property_texts,
     split_condition,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
@@ -38,7 +39,7 @@ from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
 from thumbindex.query.retrieve import field_weights, merge_identifiers, merge_terms, neighbors
 from thumbindex.query.stage import Search, Tools
-from thumbindex.text import fold_line, plural
+from thumbindex.text import plural
 
 _History = Sequence[tuple[str, Search]]
 """Pairs of a stage's name and the search after that stage.
@@ -352,13 +353,7 @@ def _describe_condition(condition: TypedFilter, document: Document) -> str:
     verb, actual = "excludes" if condition.excludes else "requires", ""
     if condition.field == "property":
         key, _, _ = split_condition(condition.value)
-        texts = [
-            text
-            for name, values in document.properties.items()
-            if fold_line(name) == fold_line(key)
-            for text in values
-        ]
-        actual = f"; the note's {key}: {', '.join(texts) or 'none'}"
+        actual = f"; the note's {key}: {', '.join(property_texts(document, key)) or 'none'}"
         return f"the query {verb} {condition.value}{actual}"
     if condition.field == "tag":
         actual = f"; {_tags_of(document)}"
