@@ -83,7 +83,7 @@ def test_library_methods_have_arguments_of_tools(method: str, tool: str) -> None
     parameters |= QueryArguments.__optional_keys__ if "arguments" in parameters else set()
     renamed = {"query": "text"}  # the method is named `query`
     only_in_tools = {"why", "max_tokens", "seen"} | (
-        {"tag", "since", "until"} if method == "outline" else set()
+        {"tag", "since", "until", "where"} if method == "outline" else set()
     )
     assert {renamed.get(name, name) for name in TOOL[tool] - only_in_tools} <= parameters
 

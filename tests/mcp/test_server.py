@@ -174,6 +174,10 @@ async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Ser
     assert [(entry["path"], entry["tags"]) for entry in tagged["entries"]] == [
         ("sync.md", ["guide/setup"])
     ]
+    _, filtered = await call(server, "outline", where=["date>2025", "-has:status"])
+    assert [entry["path"] for entry in filtered["entries"]] == ["sync.md"]
+    text, none = await call(server, "outline", where=["tagz:guide"])
+    assert (none["entries"], none["unmet"][0]["nearest"]) == ([], ["has:tags"])
     text, none = await call(server, "outline", tag=["giude"])
     assert (none["entries"], none["unmet"][0]["nearest"]) == ([], ["guide"])
     assert "No note has the tag #giude: nearest is #guide." in text
@@ -280,7 +284,9 @@ async def test_related_lists_links_backlinks_and_similar_notes(server: Server) -
 async def test_status_reports_the_index_and_model(server: Server) -> None:
     text, status = await call(server, "status")
     assert status["folders"][0]["index"]["documents"] == 3
+    assert status["properties"] == ["date", "tags"]
     assert "model: fake" in text
+    assert "properties for `where`: date, tags" in text
 
 
 @pytest.mark.parametrize(
@@ -291,6 +297,7 @@ async def test_status_reports_the_index_and_model(server: Server) -> None:
         ("query", {}, "`query` needs `query`"),
         ("query", {"query": "x", "limit": 0}, "limit is 0: choose a whole number from 1 to 100"),
         ("query", {"query": "x", "limit": "three"}, "`limit` must be a whole number such as 5"),
+        ("query", {"query": "x", "where": ["due"]}, "where 'due' is not a condition: write"),
         ("query", {"query": "x", "tag": [True]}, "`tag` must be a list of strings"),
         (
             "query",

@@ -27,13 +27,15 @@ from thumbindex.web.token_file import add_token
 
 HANDBOOK = {
     "leave.md": "# Leave\n\nEverybody takes thirty days of leave a year. See [[travel]].\n",
-    "travel.md": "# Travel\n\nBook trains early and keep the tickets.\n",
+    "travel.md": "# Travel\n\nBook trains early and keep the tickets.\n\nstage:: open\n",
 }
 SALARIES = {
     "bands.md": (
         "# Bands\n\nThe zirconium band earns ninety thousand a year. See [[leave]]. #bands\n"
     ),
-    "leave.md": "# Leave bonus\n\nUnused days of leave are paid at a zirconium rate.\n",
+    "leave.md": (
+        "# Leave bonus\n\nUnused days of leave are paid at a zirconium rate.\n\ngrade:: bonus\n"
+    ),
 }
 
 

@@ -64,7 +64,7 @@ _EXPLAIN_FACTOR = 4
 
 _QUERY_ARGUMENTS = (
     *("also", "passage", "limit", "verbatim", "retired"),
-    *("folder", "path", "tag", "since", "until"),
+    *("folder", "path", "tag", "since", "until", "where"),
 )
 """Optional arguments of the `query` tool that define the search."""
 

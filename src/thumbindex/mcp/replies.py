@@ -52,6 +52,10 @@ _MAX_PROBLEMS = 5
 """Maximum problems listed per folder; `thumbindex status --json` lists all."""
 
 
+_NARROWING = ("tag", "since", "until", "where")
+"""Arguments of `outline` for which it lists notes instead of headings."""
+
+
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Read documents or excerpts within one token budget."""
     paths, folder, heading, lines = (
@@ -144,7 +148,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """
     path = arguments.get("path", "")
     is_glob = "*" in path and not parse_citation(path)[1]  # a heading may contain a star
-    if any(name in arguments for name in ("tag", "since", "until")) or is_glob:
+    if any(name in arguments for name in _NARROWING) or is_glob:
         return _reply_listing(library, arguments)
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))
@@ -165,7 +169,7 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
 def _reply_listing(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List the documents that match filters, newest first, with dates and tags."""
     path, folder = arguments.get("path"), arguments.get("folder")
-    filters: Any = {name: arguments.get(name) for name in ("tag", "since", "until")}
+    filters: Any = {name: arguments.get(name) for name in _NARROWING}
     listing = library.listing(
         path=(path,) if path else (), folder=(folder,) if folder else (), **filters
     )
@@ -187,7 +191,7 @@ def _reply_listing(library: Library, arguments: Mapping[str, Any]) -> Reply:
         *filter_lines((), listing.unmet, listing.undated),
     ]
     if left_out:
-        lines.append(f"… {left_out} more: narrow by `path`, `tag`, `since` or `until`.")
+        lines.append(f"… {left_out} more: narrow by `path`, `tag`, `where` or `since`.")
     details = {"left_out": left_out, "unmet": as_json(listing.unmet), "undated": listing.undated}
     return Reply(
         "\n".join(lines),
@@ -282,6 +286,7 @@ def reply_status(
     folders = library.status()
     notes = [*notes, *filter(None, [missing_folders_sentence(library.missing_folders())])]
     structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}
+    structured["properties"] = keys = list(library.frequent_keys())
     for payload in structured["folders"]:
         payload["skipped"] = payload["skipped"][:_MAX_PROBLEMS]
         payload["flagged"] = payload["flagged"][:_MAX_PROBLEMS]
@@ -305,6 +310,7 @@ def reply_status(
             one_line(f"{flag.path}:{flag.line}: {flag.reason}")
             for flag in status.flagged[:_MAX_PROBLEMS]
         ]
+    lines += [one_line(f"properties for `where`: {', '.join(keys)}")] if keys else []
     current = progress or [
         folder.progress for folder in folders if folder.progress and folder.progress.total
     ]

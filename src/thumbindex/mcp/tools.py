@@ -29,7 +29,6 @@ _MAX_NAME_CHARS = 100
 _STRING: _Schema = {"type": "string"}
 _STRINGS: _Schema = {"type": "array", "items": _STRING}
 _ARRAY: _Schema = {"type": "array"}
-_NUMBER: _Schema = {"type": "integer"}
 _NOTE: _Schema = {"type": "string", "description": "Path, citation or name of a note"}
 _FOLDER: _Schema = {"type": "string", "description": "Folder, if several have this path"}
 _TAGS: _Schema = {**_STRINGS, "description": "Only notes with all these tags"}
@@ -62,12 +61,13 @@ _QUERY_INPUT: _Schema = {
     "folder": {**_STRINGS, "description": "Only these folders"},
     "path": {**_STRINGS, "description": "Only paths matching any glob, e.g. guides/**"},
     "tag": _TAGS,
+    "where": {**_STRINGS, "description": "Properties: status:doing, due<2026-12-01"},
     "since": _SINCE,
     "until": _UNTIL,
     "explain": {"type": "boolean", "description": "Explain each result's rank"},
     "why": {
         "type": "string",
-        "description": "Instead, explain why this path or path#heading is (not) found",
+        "description": "Explain instead why this path#heading is (not) found",
     },
     "seen": {**_STRINGS, "description": "Ids of passages you have; omits their text"},
     "wait_fresh": {
@@ -90,7 +90,7 @@ _READ_INPUT: _Schema = {
     "heading": {"type": "string", "description": "Only this section (one path)"},
     "lines": {
         "type": "string",
-        "description": "Only these lines, e.g. 12-40, or 7:901-9 from character 901 (one path)",
+        "description": "Lines 12-40, or 7:901-9 from character 901 (one path)",
     },
     "folder": _FOLDER,
 }
@@ -99,8 +99,9 @@ _OUTLINE_INPUT: _Schema = {
     "path": {"type": "string", "description": "Note, directory or glob"},
     "folder": {"type": "string", "description": "Only this folder"},
     "tag": _TAGS,
-    "since": _SINCE,
-    "until": _UNTIL,
+    "where": {**_STRINGS, "description": "As in `query`"},
+    "since": {**_STRING, "description": "From this day"},
+    "until": {**_STRING, "description": "To this day"},
 }
 
 _RELATED_INPUT: _Schema = {
@@ -162,7 +163,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "read",
         "title": "Read notes",
-        "description": "Read notes, sections or lines, e.g. around a passage.",
+        "description": "Read notes, sections or lines.",
         "inputSchema": _closed_object(_READ_INPUT, "path"),
         "outputSchema": _object(
             {"path": _STRING, "text": _STRING, "rest": {"type": "object"}, "notes": _ARRAY}
@@ -171,22 +172,11 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "outline",
         "title": "Outline",
-        "description": "List a note's headings, or notes by directory, glob, tag or date (newest "
-        "first), or all.",
+        "description": "List a note's headings, or all or some notes, newest first.",
         "inputSchema": _closed_object(_OUTLINE_INPUT),
         "outputSchema": _object(
             {
-                "entries": _list(
-                    {
-                        "folder": _STRING,
-                        "path": _STRING,
-                        "level": _NUMBER,
-                        "heading": _STRING,
-                        "line": _NUMBER,
-                    },
-                    "path",
-                    "heading",
-                ),
+                "entries": _list({"path": _STRING, "heading": _STRING}, "path", "heading"),
             },
             "entries",
         ),
@@ -199,17 +189,16 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         "outputSchema": _object(
             {
                 "path": _STRING,
-                "links": _STRINGS,
-                "backlinks": _STRINGS,
-                "similar": _list({"path": _STRING}),
+                "links": _ARRAY,
+                "backlinks": _ARRAY,
+                "similar": _ARRAY,
             },
         ),
     },
     {
         "name": "verify",
         "title": "Verify",
-        "description": "Check a draft's citations and quotations before you send it. Each "
-        "is there, moved, changed, gone, never_there or not_compared.",
+        "description": "Check a draft's citations and quotations before you send it.",
         "inputSchema": _closed_object(
             {"text": {**_STRINGS, "description": "Draft, or citations with quotations"}},
             "text",
@@ -219,10 +208,10 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "status",
         "title": "Index status",
-        "description": "Report indexing progress, the model and unreadable files. Use it if "
-        "results seem incomplete.",
+        "description": "Report indexing, the model, unreadable files and keys for `where`. Use it "
+        "if results seem incomplete.",
         "inputSchema": _closed_object({}),
-        "outputSchema": _object({"folders": _ARRAY, "notes": _ARRAY}),
+        "outputSchema": _object({"folders": _ARRAY}),
     },
 )
 """The tools as listed by `tools/list`, without the shared annotations."""
