@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from folders import open_library, write_notes
 from thumbindex.cli.app import app
 from thumbindex.mcp.query_reply import reply_query
-from thumbindex.model import Answer
+from thumbindex.model import Answer, RetiredNote
 
 OLD = "# Deploy\n\nDeploy releases on Fridays: deploy with the script.\n"
 NEW = "# Releases\n\nWe deploy on Mondays.\n"
@@ -261,3 +261,41 @@ def test_terminal_shows_that_a_note_is_retired(
         ["new.md", "old.md"],
         ["old.md", "new.md"],
     ]
+
+
+def test_retired_lists_notes_and_missing_successors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    notes = {
+        "a.md": f"---\nsuperseded_by: new.md\ndate: 2026-01-05\n---\n{OLD}",
+        "b.md": "---\ndate: 2026-01-04\n---\nMoved to [[b2]].\n",
+        "c.md": "---\nsuperseded_by: ['[[new]]', '[[p]]']\ndate: 2026-01-03\n---\nx\n",
+        "d.md": "---\nexpires: 2026-01-02\ndate: 2026-01-02\n---\nx\n",
+        "e.md": "---\nsuperseded_by: p\ndate: 2026-01-01\n---\nx\n",
+        "new.md": f"---\ndate: 2026-03-01\n---\n{NEW}",
+        "p.md": "---\nprivate: true\n---\nsecret\n",
+    }
+    write_notes(tmp_path / "v", notes)
+    command = ["retired", "--folder", str(tmp_path / "v"), "--index", str(tmp_path / "index")]
+    printed = CliRunner().invoke(app, command, obj=lambda _: open_library(tmp_path / "v"))
+    assert printed.stdout.splitlines() == [
+        "v/a.md  superseded by new.md (2026-03-01)",
+        "v/b.md  superseded by [[b2]], which is not in the index",
+        "v/c.md  superseded by new.md (2026-03-01); also by [[p]], which is not in the index",
+        "v/d.md  expired on 2026-01-02",
+        "v/e.md  superseded by p, which is not in the index",
+        "5 retired notes",
+    ]
+
+
+def test_retired_judges_as_of_until_and_by_filters(vault: Path) -> None:
+    with open_library(vault) as library:
+        library.index()
+        found = [
+            library.retired(**narrowing).notes
+            for narrowing in ({}, {"until": "2026-02-01"}, {"path": ["new.md"]})
+        ]
+    old = RetiredNote("v", "old.md", "superseded", "new.md", "2026-03-01")
+    assert found == [(old,), (), ()]

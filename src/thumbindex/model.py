@@ -1141,6 +1141,26 @@ class BrokenLinks:
 
 
 @dataclass(frozen=True, slots=True)
+class RetiredNote:
+    """A note that is no longer in force. The fields are described in `Passage`."""
+
+    folder: str
+    path: str
+    retired: str
+    successor: str = ""
+    successor_date: str = ""
+    missing: tuple[str, ...] = ()  # successors, as written, that are not in the index
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredNotes:
+    """The retired notes that pass filters, newest first."""
+
+    notes: tuple[RetiredNote, ...]
+    unmet: tuple[UnmetFilter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SimilarNote:
     """A document whose mean vector is close to another document's."""
 

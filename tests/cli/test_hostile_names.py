@@ -103,6 +103,7 @@ COMMANDS = [
     ("related", NOTE),
     ("broken",),
     ("orphans",),
+    ("retired",),
     ("why", NOTE, "walrus lantern"),
     ("verify", f"{NOTE} (line 3) says \"nobody wrote this\" and nope{HOSTILE}.md (line 9)"),
     ("unlinked",),

@@ -14,7 +14,7 @@ from thumbindex.cli.engine import engine
 from thumbindex.cli.evaluate import evaluate_queries
 from thumbindex.cli.folders import add, folders, forget, index, remove, status
 from thumbindex.cli.last_answer import open_result
-from thumbindex.cli.notes import broken, orphans, outline, read, related, unlinked, verify
+from thumbindex.cli.notes import broken, orphans, outline, read, related, retired, unlinked, verify
 from thumbindex.cli.program import PROGRAM, GroupedCommands, Program, examples_epilog
 from thumbindex.cli.serve import page, serve, token
 from thumbindex.cli.setup import doctor, install
@@ -96,6 +96,7 @@ _COMMANDS: Mapping[str, tuple[_Entry, ...]] = {
     ),
     "Look after": (
         ("broken", broken, ("broken", "broken --path 'Ideas/**'")),
+        ("retired", retired, ("retired", "retired --path 'adr/**'")),
         ("orphans", orphans, ("orphans", "orphans --tag project")),
         ("unlinked", unlinked, ("unlinked --folder notes", "unlinked --limit 50")),
         (

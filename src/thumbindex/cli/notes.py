@@ -1,4 +1,4 @@
-"""Commands about notes and links: read, outline, related, verify, broken, orphans, unlinked."""
+"""Commands about notes and links: read, outline, related, verify, broken, retired and others."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ from thumbindex.present.sentences import (
     outline_lines,
     related_groups,
     rest_sentence,
+    retired_note_sentence,
     verification_sentence,
 )
 from thumbindex.process import remote_command
@@ -324,6 +325,38 @@ def broken(
         print_line("No broken links.", "dim")
         return FOUND
     print_line(f"{plural(len(report.links), 'broken link')} in {plural(notes, 'note')}", "dim")
+    return FOUND
+
+
+@exits_with_code
+@opening_or_engine_options
+def retired(
+    ctx: typer.Context,
+    opening: OpenOptions,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    where: WhereOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the notes that are superseded, deprecated, expired or otherwise not in force.
+
+    The newest come first. Changed notes are indexed first, without vectors.
+    """
+    with open_for(ctx, opening) as library:
+        update_index(library)
+        report = library.retired(path=path, tag=tag, where=where)
+        roots = dict(library.folders)
+    if as_json:
+        print_json(to_json(report))
+        return FOUND
+    for note in report.notes:
+        place = location_text(roots[note.folder] / note.path, 0)
+        place.append(f"  {printable_line(retired_note_sentence(note))}", "dim")
+        stdout_console().print(place, soft_wrap=True)
+    for line in filter_lines((), report.unmet, 0):
+        print_line(line, "bold")
+    count = plural(len(report.notes), "retired note")
+    print_line(count if report.notes else "No retired notes.", "dim")
     return FOUND
 
 

@@ -75,6 +75,7 @@ from thumbindex.library.reading import (
     read_notes,
 )
 from thumbindex.library.related import list_broken, list_orphans, related_to, unlinked_pairs
+from thumbindex.library.retired import list_retired
 from thumbindex.library.status import status_of
 from thumbindex.library.visibility import all_documents, filter_visible
 from thumbindex.library.why_note import explain_note
@@ -99,6 +100,7 @@ from thumbindex.model import (
     Query,
     QueryArguments,
     RelatedNotes,
+    RetiredNotes,
     UnlinkedPair,
     Verification,
     WhyReport,
@@ -550,6 +552,13 @@ class Library:
         """List the notes that pass the filters and that no other note links to, newest first."""
         filters = Filters.of(**narrowing)
         return list_orphans(filters, self._select_readers(filters.folder))
+
+    @consistent_read
+    def retired(self, **narrowing: Unpack[FilterArguments]) -> RetiredNotes:
+        """List the notes that are no longer in force and pass the filters, newest first."""
+        filters = Filters.of(**narrowing)
+        readers = self._select_readers(filters.folder)
+        return list_retired(filters, readers, self.config.query)
 
     @consistent_read
     def broken(

@@ -28,6 +28,7 @@ from thumbindex.model import (
     Problem,
     Progress,
     RelatedNotes,
+    RetiredNote,
     TraceStep,
     TypedFilter,
     UnmetFilter,
@@ -394,11 +395,22 @@ def passage_context_lines(passage: Passage, name: Callable[[Place], str]) -> lis
 
 def retired_line(passage: Passage) -> str:
     """Return why the note of a passage is not in force, and its successor; empty if it is."""
-    if passage.in_force:
-        return ""
-    day = f" ({passage.successor_date})" if passage.successor_date else ""
-    successor = f" by {passage.successor}{day}" if passage.successor else ""
-    return f"not in force: {passage.retired}{successor}"
+    return "" if passage.in_force else f"not in force: {retirement(passage)}"
+
+
+def retirement(note: Passage | RetiredNote) -> str:
+    """Return why a note is not in force: `superseded by new.md (2026-03-01)`."""
+    day = f" ({note.successor_date})" if note.successor_date else ""
+    return f"{note.retired} by {note.successor}{day}" if note.successor else note.retired
+
+
+def retired_note_sentence(note: RetiredNote) -> str:
+    """Return why a note is not in force, and which of its successors are missing."""
+    are = "is" if len(note.missing) == 1 else "are"
+    missing = f"{', '.join(note.missing)}, which {are} not in the index" if note.missing else ""
+    if missing and note.retired == "superseded" and not note.successor:
+        return f"superseded by {missing}"
+    return f"{retirement(note)}; also by {missing}" if missing else retirement(note)
 
 
 def passage_metadata(passage: Passage) -> str:

@@ -73,7 +73,7 @@ def successors_first(
     """Move the first item of each successor before the first item of the note that it retires."""
     ordered = list(items)
     for n in dict.fromkeys(map(document_of, ordered)):
-        retirement = find_retirement(n, search, tools) if n in retired else None
+        retirement = find_retirement(n, search.query.filters.until, tools) if n in retired else None
         for successor in retirement.successors if retirement else ():
             documents = list(map(document_of, ordered))
             if successor in documents and documents.index(successor) > documents.index(n):
@@ -122,7 +122,9 @@ def is_demoted(document: DocumentId, search: Search, tools: Tools) -> bool:
     """Return whether a note ranks lower because it is retired."""
     if not tools.settings.runs("in_force") or search.query.retired or search.listed is not None:
         return False
-    return bool(find_retirement(document, search, tools)) and not _asks_about_day(search.text)
+    return bool(
+        find_retirement(document, search.query.filters.until, tools)
+    ) and not _asks_about_day(search.text)
 
 
 def _asks_about_day(text: str) -> bool:
@@ -131,15 +133,14 @@ def _asks_about_day(text: str) -> bool:
 
 def find_retirement(
     document: DocumentId,
-    search: Search,
+    until: date | None,
     tools: Tools,
     hidden: Collection[tuple[str, str]] = (),
 ) -> Retirement | None:
-    """Return why a note is retired today, or on the day of the filter `until`; None if it is not.
+    """Return why a note is retired today, or on the day `until`; None if it is not.
 
     Notes in `hidden`, by folder and path, retire no note.
     """
-    until = search.query.filters.until
     day = until or tools.today
     note, settings = tools.snapshot.catalog.documents[document], tools.settings.in_force
     if successors := _last_successors(document, until, hidden, tools):
@@ -213,14 +214,14 @@ def mark_retired(
     hidden: Collection[tuple[str, str]] = (),
 ) -> Passage:
     """Set the fields of a passage that say whether its note is in force."""
-    retirement = find_retirement(document, search, tools, hidden)
+    retirement = find_retirement(document, search.query.filters.until, tools, hidden)
     if retirement is None:
         return replace(passage, in_force=True, retired="", successor="", successor_date="")
     catalog = tools.snapshot.catalog
     successor, day = "", ""
     if retirement.successors:
         note = catalog.documents[retirement.successors[0]]
-        successor, day = note.path, _day(retirement.successors[0], tools)
+        successor, day = note.path, note_day(retirement.successors[0], tools)
     return replace(
         passage,
         in_force=False,
@@ -230,6 +231,7 @@ def mark_retired(
     )
 
 
-def _day(document: DocumentId, tools: Tools) -> str:
+def note_day(document: DocumentId, tools: Tools) -> str:
+    """Return the ISO day of a note's last update; empty if unknown."""
     ordinal = int(tools.snapshot.catalog.ordinal_days[document])
     return iso_day(date.fromordinal(ordinal) if ordinal else None)

@@ -113,7 +113,8 @@ def contradict(search: Search, tools: Tools) -> Search:
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
         if _may_contradict(first, second, documents) and not any(
-            find_retirement(each.document, search, tools) for each in (first, second)
+            find_retirement(each.document, search.query.filters.until, tools)
+            for each in (first, second)
         ):
             for one, other in ((a, b), (b, a)):
                 differs = contradiction(candidates[one].chunk, candidates[other].chunk)
