@@ -33,6 +33,28 @@ def test_chips_remove_filters_from_the_address(browser, tags_of):
     assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
 
 
+def test_conditions_are_chips_and_an_answer_offers_filters(tmp_path, browse, tags_of):
+    notes = {
+        "a.md": "---\nstatus: in work\ntags: [x]\n---\nThe mill turns.\n",
+        "b.md": "---\nstatus: in work\nrating: 4\n---\nThe mill stands.\n",
+    }
+    with open_library(write_notes(tmp_path / "v", notes)) as library:
+        library.index()
+        browser = browse(library)
+        offered = tags_of(browser.get("/?q=the+mill&limit=5").text)
+        narrowed = tags_of(browser.get("/?q=the+mill&where=rating%3E%3D4").text)
+        hidden = [facts for tag, facts in narrowed.tags if facts.get("name") == "where"]
+        assert browser.get("/?q=the+mill&where=rating").status_code == 400
+    links = [link for link in offered.links() if link.startswith("/?q=the+mill")]
+    assert links[-2:] == [
+        "/?q=the+mill&tag=x&limit=5",
+        "/?q=the+mill&where=status%3A%22in+work%22&limit=5",
+    ]
+    assert "/?q=the+mill" in narrowed.links()
+    assert ("b.md" in narrowed.text, "a.md" in narrowed.text) == (True, False)
+    assert [facts["value"] for facts in hidden] == ["rating>=4"]
+
+
 def test_retired_passage_links_to_its_successor(tmp_path, browse, tags_of):
     notes = {
         "old.md": "# Deploy\n\nDeploy on Fridays.\n",

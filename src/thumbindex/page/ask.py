@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
@@ -56,6 +57,11 @@ _MAX_RECENT = 8
 
 _MAX_COPIES = 10
 
+_MAX_NARROWING, _MAX_VALUE_CHARS = 8, 40
+"""Maximum filters of each kind that an answer offers, and maximum characters of their values."""
+
+_SHOWN_ELSEWHERE = frozenset(("title", "tags", "tag", "aliases", "alias"))
+
 
 def read_question(visit: Visit, path: str = "path") -> Query:
     """Read the query from the address. The query's text may be empty. Raises UsageError.
@@ -67,6 +73,7 @@ def read_question(visit: Visit, path: str = "path") -> Query:
         "folder": visit.texts("folder"),
         "tag": visit.texts("tag"),
         "path": globs,
+        "where": visit.texts("where"),
         "since": visit.text("since"),
         "until": visit.text("until"),
     }
@@ -93,6 +100,7 @@ def address_values(query: Query) -> dict[str, Any]:
         "folder": filters.folder,
         "tag": filters.tag,
         "path": filters.path,
+        "where": tuple(condition.as_typed for condition in filters.where),
         "since": filters.since or "",
         "until": filters.until or "",
         "limit": query.limit or "",
@@ -105,7 +113,7 @@ def _hidden_fields(query: Query) -> list[tuple[str, str]]:
     """Return the names and values of parameters that have no visible field in the form."""
     values = address_values(query)
     fields = [(name, value) for name in ("tag", "path") for value in values[name][1:]]
-    fields += [("also", rewording) for rewording in query.also]
+    fields += [(name, value) for name in ("where", "also") for value in values[name]]
     single = ("passage", "limit", "verbatim", "retired")
     return fields + [(name, str(value)) for name in single if (value := values[name])]
 
@@ -173,6 +181,7 @@ def ask_screen(visit: Visit) -> Screen:
         "weaker": _weaker_link(answer, query),
         "lines": lines,
         "chips": _filter_chips(query),
+        "narrowing": _narrowing_chips(library, answer, query),
         "cards": [
             _card(shown, visit, grades)
             for shown in choose_all(answer, _ROWS, _LEAST_ROWS, _count_rows)
@@ -319,5 +328,51 @@ def _filter_chips(query: Query) -> list[tuple[str, str]]:
         others: Any = ""
         if isinstance(current, tuple):
             others = tuple(item for item in current if item != value)
-        chips.append((f"{name}: {value}", screen_address("ask", **parameters | {name: others})))
+        words = value if name == "where" else f"{name}: {value}"
+        chips.append((words, screen_address("ask", **parameters | {name: others})))
     return chips
+
+
+def _narrowing_chips(library: Library, answer: Answer, query: Query) -> list[tuple[str, int, str]]:
+    """Return filters that match the notes in an answer: the text, how many notes, and the address.
+
+    A property is listed if several of the notes have the same value.
+    """
+    places = {(passage.folder, passage.path) for passage in answer.passages}
+    documents: dict[tuple[str, str], Document] = {}
+
+    def of_answer(every: Iterable[Document]) -> Iterable[Document]:
+        documents.update(
+            ((document.folder, document.path), document)
+            for document in every
+            if (document.folder, document.path) in places
+        )
+        return documents.values()
+
+    found = [documents[n.folder, n.path] for n in library.browse(of_answer, len(places))]
+    counts = {
+        "folder": Counter(document.folder for document in found),
+        "tag": Counter(tag for document in found for tag in document.tags),
+        "where": Counter(text for document in found for text in _conditions_of(document)),
+    }
+    chips, used, parameters = [], query.filters.as_pairs(), address_values(query)
+    for name, counter in counts.items():
+        least = 2 if name == "where" else 1
+        values = [value for value in counter if counter[value] >= least]
+        if name == "folder" and len(library.folders) == 1:
+            continue
+        for value in sorted(values, key=lambda value: (-counter[value], value))[:_MAX_NARROWING]:
+            if (name, value) not in used:
+                narrowed = (value,) if name == "folder" else (*parameters[name], value)
+                address = screen_address("ask", **parameters | {name: narrowed})
+                chips.append((f"#{value}" if name == "tag" else value, counter[value], address))
+    return chips
+
+
+def _conditions_of(document: Document) -> Iterable[str]:
+    """Yield a condition for each property of a document, without names, tags and long values."""
+    for key, texts in document.properties.items():
+        if key not in _SHOWN_ELSEWHERE:
+            for text in texts:
+                if len(text) <= _MAX_VALUE_CHARS and '"' not in text:
+                    yield f'{key}:"{text}"' if " " in text else f"{key}:{text}"
