@@ -104,6 +104,7 @@ def test_all_conditions_must_match(library: Library) -> None:
         "grep -r type:nothing src/app",
         "budget\nstatus:done",
         "budget :)",
+        'budget status:"  "',
     ],
 )
 def test_prose_and_code_have_no_conditions(library: Library, query: str) -> None:

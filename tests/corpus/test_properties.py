@@ -35,6 +35,11 @@ from thumbindex.settings import CorpusSettings
             id="toml",
         ),
         pytest.param(
+            "+++\nstatus = 'doing'\nbroken = [\n+++\n",
+            {"status": ("doing",), "broken": ("[",)},
+            id="broken-toml",
+        ),
+        pytest.param(
             '{"title": "T", "weight": 3, "draft": true}\n\nText.\n',
             {"title": ("T",), "weight": ("3",), "draft": ("true",)},
             id="json",

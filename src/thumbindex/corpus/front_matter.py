@@ -363,7 +363,12 @@ def _read_entries(
             attempts.append(_INDENT.sub(lambda match: match[0].replace("\t", "  "), entry))
         for attempt in attempts if error.syntax and count < _MAX_ENTRIES else ():
             try:
-                _merge(fields, reader.read(attempt, line) if is_yaml else _read_toml(attempt)[0])
+                if is_yaml:
+                    _merge(fields, reader.read(attempt, line))
+                else:
+                    added, texts = _read_toml(attempt)
+                    _merge(fields, added)
+                    reader.properties += [text._replace(line=line) for text in texts]
                 break
             except _FrontMatterError as entry_error:
                 reason = reason or str(entry_error)

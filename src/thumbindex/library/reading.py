@@ -140,7 +140,7 @@ def list_notes(
         )
         for note in listed
     )
-    keys = [TypedFilter("property", f"has:{key}") for key in (*columns, sort.lstrip("-")) if key]
+    keys = [TypedFilter.of(f"has:{key}") for key in (*columns, sort.lstrip("-")) if key]
     unmet = unmet_filters(
         replace(filters, where=(*filters.where, *keys)),
         index.similar_values,

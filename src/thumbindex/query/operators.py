@@ -181,7 +181,7 @@ def _operators(text: str) -> Iterator[_Operator]:
             if words(value) and not value.startswith("//"):
                 field = _FIELDS[match["field"].lower()]
         elif match["property"]:
-            if value and (value.startswith("[[") or not _CODE.search(value)):
+            if value.strip() and (value.startswith("[[") or not _CODE.search(value)):
                 field = "property"
                 value = match["property"].lower() + (f'"{phrase}"' if phrase else bare)
         elif is_words and words(value) and not _CODE.search(phrase or ""):
