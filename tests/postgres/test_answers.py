@@ -93,6 +93,8 @@ def test_lists_equal_those_from_disk(shared: Shared) -> None:
     assert served.listing(tag=["fruit"]) == disk.listing(tag=["fruit"])
     assert served.listing(since=date(2025, 6, 1)) == disk.listing(since=date(2025, 6, 1))
     assert (served.orphans(), served.broken()) == (disk.orphans(), disk.broken())
+    assert [note.path for note in served.retired().notes] == ["terms.md"]
+    assert served.retired() == disk.retired()
     assert served.unlinked() == disk.unlinked()
     assert served.browse(sorted_by_title, 999) == disk.browse(sorted_by_title, 999)
 

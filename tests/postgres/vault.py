@@ -48,7 +48,7 @@ NOTES: Mapping[str, str] = {
     "ja/猫.md": "# 猫\n\nこの黒猫は夜に眠る。東京tower and 東京都 are far from 猫.\n",
     "Daily/2026-02-05.md": "# 2026-02-05\n\nMet Ada about the cellar.\n",
     "Daily/2026-02-06.md": "# 2026-02-06\n\nMet Bo about the cellar.\n",
-    "front.md": "---\ntitle: Only front matter\ntags: [lonely]\n---\n",
+    "front.md": "---\ntitle: Only front matter\ntags: [lonely]\nsupersedes: terms.md\n---\n",
     "code.md": (
         "# Code\n\n```python\ndef get_user_name(user_id):\n"
         "    return MailMerge(user_id).full_name\n```\n\nVersion 1.11 and C++ and C#.\n"
