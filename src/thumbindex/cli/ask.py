@@ -319,7 +319,7 @@ def _list_private(library: Library, limit: int | None, as_json: bool) -> int:
         print_json({"notes": to_json(notes[:limit]), "left_out": left_out})
         return FOUND if notes else NOT_FOUND
     for note in notes[:limit]:
-        place = location_text(roots[note.folder] / note.path, note.line)
+        place = location_text(roots[note.folder], note.path, note.line)
         stdout_console().print(place.append(f"  {printable_line(note.reason)}"), soft_wrap=True)
     print_line(plural(len(notes), "private note") if notes else "No private notes.", "dim")
     return FOUND if notes else NOT_FOUND

@@ -315,7 +315,7 @@ def broken(
         print_json(to_json(report))
         return FOUND
     for link in report.links:
-        place = location_text(roots[link.folder] / link.path, link.line)
+        place = location_text(roots[link.folder], link.path, link.line)
         place.append(f"  {printable_line(link.written)}").append(f"  {link.reason}", "dim")
         stdout_console().print(place, soft_wrap=True)
     for line in filter_lines((), report.unmet, 0):
@@ -350,7 +350,7 @@ def retired(
         print_json(to_json(report))
         return FOUND
     for note in report.notes:
-        place = location_text(roots[note.folder] / note.path, 0)
+        place = location_text(roots[note.folder], note.path, 0)
         place.append(f"  {printable_line(retired_note_sentence(note))}", "dim")
         stdout_console().print(place, soft_wrap=True)
     for line in filter_lines((), report.unmet, 0):

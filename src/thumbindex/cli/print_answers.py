@@ -19,6 +19,7 @@ from thumbindex.cli.terminal import (
     rank_text,
     relative_path,
     score_text,
+    shown_path,
     stdout_console,
     strip_controls,
     table,
@@ -50,15 +51,15 @@ from thumbindex.present.sentences import (
     retired_line,
     weaker_lines,
 )
-from thumbindex.text import escape_breaks, line_range, name_key
+from thumbindex.text import escape_breaks, line_range
 
 MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
 """Colors of matches, high confidence and low confidence: readable on any background."""
 
-MAX_ROWS = 40
+MAX_ROWS = 45
 """Maximum rows of an answer with up to five passages, so that it fits on the screen."""
 
-_ROWS_AROUND, _LEAD_ROWS = 6, 2
+_ROWS_AROUND, _LEAD_ROWS = 6, 3
 """Rows around all passages, and around the text of each passage."""
 
 _LEAST_ROWS = 3
@@ -179,7 +180,7 @@ def _print_footer(answer: Answer, has_model: bool, is_detailed: bool, indexing: 
 def _surrounding_rows(
     shown: ShownLines, roots: Mapping[str, Path], width: int
 ) -> tuple[Sequence[Text], Sequence[Text]]:
-    """Return the rows above a passage's text (location, headings, day) and below it (copies,
+    """Return the rows above a passage's text (headings, location, day) and below it (copies,
     warnings).
     """
     passage, line = shown.passage, answer_line(shown)
@@ -200,25 +201,23 @@ def _surrounding_rows(
 def _location_rows(
     passage: Passage, roots: Mapping[str, Path], width: int, line: int, more: str
 ) -> tuple[Text, ...]:
-    """Return a passage's location, headings and `more` in one row.
+    """Return a passage's headings, and below them its location and `more`.
 
-    If the row is too long, only the last heading is kept. If that is still too long, the headings
-    get a second row.
+    If the headings are too long for a row, only the last one is kept. On a terminal, a location
+    that is too long is shortened in the middle.
     """
-    location = location_text(roots[passage.folder] / passage.path, line)
-    place, names = Text(f"{passage.rank}. ") + location, _headings(passage)
-    forms = [
-        Text.assemble((heading, "bold"), f" {more}" if heading and more else more)
-        for heading in (" > ".join(names), *names[-1:])
-    ]
-    room = width - place.cell_len - 2
-    if not forms[0].plain:
-        return (place,)
-    fitting = next((form for form in forms if form.cell_len <= room), None)
-    if fitting:
-        return (place + Text("  ") + fitting,)
-    forms[0].truncate(max(width - len(_INDENT), 1), overflow="ellipsis")
-    return (place, Text(_INDENT) + forms[0])
+    room, names = width - len(_INDENT), _headings(passage)
+    headings = " > ".join(names)
+    heading = Text(headings if cell_len(headings) <= room else names[-1], "bold")
+    heading.truncate(room, overflow="ellipsis")
+    more = f"  {more}" if more else ""
+    location = location_text(
+        roots[passage.folder],
+        passage.path,
+        line,
+        room - cell_len(more) if stdout_console().is_terminal else None,
+    )
+    return Text(f"{passage.rank}. ") + heading, Text.assemble(_INDENT, location, more, style="dim")
 
 
 def _rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
@@ -286,19 +285,13 @@ def _print_section(
 
 def _place_name(roots: Mapping[str, Path], place: Place) -> str:
     """Return `path:line` as for passages, so that an editor opens it."""
-    return f"{relative_path(roots[place.folder] / place.path)}:{place.start_line}"
+    return f"{shown_path(roots[place.folder], place.path)}:{place.start_line}"
 
 
 def _headings(passage: Passage) -> list[str]:
     """Return the headings below the note's title, or the title if there are none."""
-    title, *headings = passage.heading_path or ("",)
-    # a title that is also the file's name is shown as part of the path
-    is_in_path = name_key(title) == name_key(Path(passage.path).stem)
-    return [
-        printable_line(heading)
-        for heading in headings or ([] if is_in_path else [title])
-        if heading
-    ]
+    headings = [printable_line(heading) for heading in passage.heading_path[1:] if heading]
+    return headings or [printable_line(passage.title)]
 
 
 # ------------------------------------------------------------------ explanations

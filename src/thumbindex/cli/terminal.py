@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -425,16 +425,43 @@ PATH, LINE = "magenta", "green"
 """Colors of a path and a line number, as in `grep`: readable on light and dark backgrounds."""
 
 
-def location_text(path: Path, line: int) -> Text:
-    """Return `path:line`, or only the path for line 0.
+def location_text(root: Path, path: str, line: int, width: int | None = None) -> Text:
+    """Return `path:line`, or only the path for line 0, shortened in the middle to a width.
 
-    On a terminal, the path is a link if the file is on this machine.
+    `root` is the note's folder, and `path` its path there. On a terminal, the path is a link if
+    the file is on this machine.
     """
-    link = file_url(path) if is_local_path(path) else None
-    return Text.assemble(
-        (printable_line(relative_path(path)), Style.parse(PATH) + Style(link=link)),
-        (f":{line}" if line else "", LINE),
-    )
+    file, number = root / path, f":{line}" if line else ""
+    link = file_url(file) if is_local_path(file) else None
+    name = printable_line(shown_path(root, path))
+    if width is not None:
+        name = _shorten(name, width - len(number))
+    return Text.assemble((name, Style.parse(PATH) + Style(link=link)), (number, LINE))
+
+
+def _shorten(name: str, width: int) -> str:
+    """Shorten a path in the middle, with most of its end. `read` and `open` find it by its end."""
+    if cell_len(name) <= width:
+        return name
+    start = set_cell_size(name, width // 4)
+    end = name[-width:]
+    while cell_len(f"{start}…{end}") > max(width, 3):
+        end = end[1:]
+    return f"{start}…{end}"
+
+
+def shown_path(root: Path, path: str) -> str:
+    """Return a note's path as commands print it, and as `read` and `open` understand it.
+
+    It is relative to the current directory. If that is neither in the note's folder nor above it,
+    the path begins with the folder's name.
+    """
+    current = Path(current_folder())
+    if is_local_path(root) and (current == root or root in current.parents):
+        return _with_dot(os.path.relpath(root / path, current))
+    if is_local_path(root) and current not in root.parents:
+        return f"{root.name}/{path}"
+    return relative_path(root / path)
 
 
 def relative_path(path: Path) -> str:
@@ -445,8 +472,12 @@ def relative_path(path: Path) -> str:
     if not is_local_path(path):
         return path.relative_to(NO_ROOT).as_posix()
     current = Path(current_folder())
-    relative = str(path.relative_to(current)) if current in path.parents else str(path)
-    return f".{os.sep}{relative}" if relative.startswith("-") else relative
+    return _with_dot(str(path.relative_to(current)) if current in path.parents else str(path))
+
+
+def _with_dot(path: str) -> str:
+    """Return a path that no program takes for an option."""
+    return f".{os.sep}{path}" if path.startswith("-") else path
 
 
 def file_url(path: PurePath) -> str:
