@@ -45,7 +45,7 @@ PUBLIC = {
     "other.md": "# Other\n\nApples keep in a cool cellar.\n",
 }
 
-OPEN_TEXT = f"# Hidden\n\n{SECRET} apples.\n\nmood:: {SECRET}\n"
+OPEN_TEXT = f"# Hidden\n\n{SECRET} apples.\n\nmood:: {SECRET}\nSupersedes: [[other]]\n"
 BY_KEY = f"---\nprivate: true\n---\n{OPEN_TEXT}"
 
 
@@ -113,6 +113,7 @@ def general_replies(library: Library) -> str:
             library.related("open.md"),
             library.broken(),
             library.orphans(),
+            library.retired(),
             library.properties(),
             library.frequent_keys(),
             library.duplicates(grey=True),
