@@ -119,7 +119,7 @@ class Standing(NamedTuple):
 def read_standing(front: FrontMatter, source: SourceText, markdown: ParsedMarkdown) -> Standing:
     """Read a note's front matter, first lines, first block and section `Status`."""
     reader = _Reader()
-    for key, text, line in _front_texts(front):
+    for key, text, line in front.texts:
         reader.read_property(key, " ".join(text.split()), line)
     blocks = [block for region in markdown.regions[:2] for block in region.body.children]
     for line, text in islice(_text_lines(source, blocks), _MAX_LINES):
@@ -215,15 +215,6 @@ class _Reader:
         if added and kind is LinkKind.SUCCESSOR:
             self.flag = self.flag or "superseded"
         self.links += added
-
-
-def _front_texts(front: FrontMatter) -> Iterator[tuple[str, str, int]]:
-    """Yield key, text and line of each property. Those without a line are on line 1."""
-    yield from front.texts
-    with_text = {key for key, _, _ in front.texts}
-    for key, value in front.fields.items():
-        if key.lower() not in with_text and isinstance(value, (str, int, bool)):
-            yield key.lower(), str(value), 1
 
 
 def _text_lines(source: SourceText, blocks: Iterable[Block]) -> Iterator[tuple[int, str]]:
