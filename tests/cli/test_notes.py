@@ -92,16 +92,16 @@ def test_read_accepts_relative_and_absolute_paths(
     monkeypatch.chdir(kitchen / "how")
     argument = argument.replace("ABSOLUTE", str(kitchen / "how/brewing.md"))
     assert json.loads(run("read", argument, "--json").stdout)["path"] == "how/brewing.md"
-    assert run("outline", ".").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
+    assert run("outline", ".").stdout == "brewing.md - Brewing\nindex.md - How\n"
 
 
-def test_path_in_the_folder_wins_over_the_current_directory(
+def test_path_from_the_current_directory_wins_over_the_folder(
     run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(kitchen / "how/tea.md", "# Another tea\n")
     monkeypatch.chdir(kitchen / "how")
-    assert json.loads(run("read", "tea.md", "--json").stdout)["path"] == "tea.md"
-    assert json.loads(run("read", "./tea.md", "--json").stdout)["path"] == "how/tea.md"
+    assert json.loads(run("read", "tea.md", "--json").stdout)["path"] == "how/tea.md"
+    assert json.loads(run("read", "../tea.md", "--json").stdout)["path"] == "tea.md"
 
 
 @pytest.mark.parametrize(

@@ -108,12 +108,12 @@ def test_disagreement_names_the_other_place_at_any_width(tmp_path: Path, run_in:
     assert f"these two disagree: `20 year` vs. `30 year` in {folder}/new.md (line 3)\n" in printed
 
 
-def test_path_begins_with_the_folders_name_if_the_current_directory_is_elsewhere(
+def test_path_is_that_in_the_folder_if_the_current_directory_is_elsewhere(
     ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     answer = ask("lantern lighting the stairs").stdout
-    assert "\n1. Storm\n   my notes/days/log.md:9  (2026-03-01)\n" in answer
+    assert "\n1. Storm\n   days/log.md:9  (2026-03-01)\n" in answer
 
 
 def test_path_above_the_current_directory_begins_with_dots(

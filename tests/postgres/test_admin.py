@@ -321,7 +321,7 @@ def test_every_reading_command_works_over_a_published_folder(
     # a new file may be checked again, which makes a generation
     assert re.search("0 added, 0 removed|unchanged, already published", published[1])
     expected = {
-        "query green tea": "1. notes/tea.md:3",
+        "query green tea": "   notes/tea.md:3",
         "list": "coffee.md",
         "read tea.md": "80 degrees",
         "outline": "tea.md",

@@ -35,6 +35,7 @@ from thumbindex.cli.terminal import (
     print_properties,
     print_why,
     printable_line,
+    shown_path,
     stdout_console,
 )
 from thumbindex.errors import IndexDamagedError, ModelError, UsageError
@@ -107,11 +108,13 @@ def why_note(
     with open_for(ctx, opening) as library:
         _load_models(library)
         report = library.why(resolve_from_cwd(path, library), request)
-        several = len(library.folders) > 1
+        roots = dict(library.folders)
     if as_json:
         print_json(to_json(report))
     else:
-        print_why(report, several)
+        if report.folder:
+            report = replace(report, path=shown_path(roots, report.folder, report.path))
+        print_why(report)
     return FOUND
 
 
@@ -278,11 +281,11 @@ def list_command(
     with open_for(ctx, opening) as library:
         update_index(library)
         listing = library.listing(filters, columns=keys, sort=sort.strip().lower())
-        several = len(library.folders) > 1
+        roots = dict(library.folders)
     if as_json:
         print_json(list_payload(listing, limit))
     else:
-        print_list(listing, limit, several)
+        print_list(listing, limit, roots)
     return FOUND if listing.notes else NOT_FOUND
 
 
@@ -319,7 +322,7 @@ def _list_private(library: Library, limit: int | None, as_json: bool) -> int:
         print_json({"notes": to_json(notes[:limit]), "left_out": left_out})
         return FOUND if notes else NOT_FOUND
     for note in notes[:limit]:
-        place = location_text(roots[note.folder], note.path, note.line)
+        place = location_text(roots, note.folder, note.path, note.line)
         stdout_console().print(place.append(f"  {printable_line(note.reason)}"), soft_wrap=True)
     print_line(plural(len(notes), "private note") if notes else "No private notes.", "dim")
     return FOUND if notes else NOT_FOUND

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,11 +30,12 @@ from thumbindex.cli.terminal import (
     print_list,
     print_text,
     printable_line,
+    shown_path,
     stdout_console,
 )
 from thumbindex.config import absolute_path
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
-from thumbindex.model import MAX_PASSAGES, CitationCheck, Excerpt
+from thumbindex.model import MAX_PASSAGES, CitationCheck, Excerpt, RelatedNotes
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.as_json import (
@@ -109,19 +112,23 @@ def read(
             excerpts, errors = library.read_each(
                 [resolve_from_cwd(path, library) for path in paths]
             )
-            return _print_several(excerpts, errors, len(library.folders) > 1, as_json)
+            return _print_several(excerpts, errors, dict(library.folders), as_json)
         excerpt = library.read(
             resolve_from_cwd(paths[0], library), heading=heading, lines=line_range
         )
+        roots = dict(library.folders)
     if as_json:
         print_json(excerpt_payload(excerpt))
     else:
-        _print_excerpt(excerpt)
+        _print_excerpt(excerpt, roots)
     return FOUND
 
 
 def _print_several(
-    excerpts: Sequence[Excerpt], errors: Mapping[str, UsageError], several: bool, as_json: bool
+    excerpts: Sequence[Excerpt],
+    errors: Mapping[str, UsageError],
+    roots: Mapping[str, Path],
+    as_json: bool,
 ) -> int:
     """Print the excerpts, and errors for the paths that could not be read."""
     if as_json:
@@ -135,16 +142,16 @@ def _print_several(
     for number, excerpt in enumerate(excerpts):
         if number:
             print_line("")
-        _print_excerpt(excerpt, several)
+        _print_excerpt(excerpt, roots)
     for path, error in errors.items():
         print_error(f"{path}: {error}")
     return WRONG_USE if errors else FOUND
 
 
-def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
-    """Print an excerpt below its location; with `several` folders, also name the folder."""
-    folder = f"{excerpt.folder}: " if several else ""
-    print_line(f"{folder}{excerpt.path} ({excerpt_place(excerpt)})", "bold")
+def _print_excerpt(excerpt: Excerpt, roots: Mapping[str, Path]) -> None:
+    """Print an excerpt below its location."""
+    path = shown_path(roots, excerpt.folder, excerpt.path)
+    print_line(f"{path} ({excerpt_place(excerpt)})", "bold")
     for warning in flag_lines(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
         print_line(warning, "yellow")
     print_line("")
@@ -178,10 +185,14 @@ def outline(
     with open_for(ctx, opening) as library:
         update_index(library)
         entries = library.outline(path and resolve_from_cwd(path, library))
+        roots = dict(library.folders)
     if as_json:
         print_json({"entries": to_json(entries)})
     else:
-        for line in outline_lines(entries, len(library.folders) > 1):
+        shown = [
+            replace(entry, path=shown_path(roots, entry.folder, entry.path)) for entry in entries
+        ]
+        for line in outline_lines(shown):
             print_line(line)
     return FOUND if entries else NOT_FOUND
 
@@ -213,9 +224,11 @@ def related(
         update_index(library)
         neighbors = library.related(resolve_from_cwd(path, library), limit=limit)
         is_exact = not library.index_states()[neighbors.folder].pending
+        roots = dict(library.folders)
     if as_json:
         print_json(related_payload(neighbors, limit))
         return FOUND
+    neighbors = _as_shown(neighbors, roots)
     print_line(neighbors.path, "bold")
     for title, names in related_groups(neighbors, limit):
         unknown = title == SIMILAR_TITLE and not is_exact
@@ -225,6 +238,18 @@ def related(
         ]:
             print_line(f"  {name}")
     return FOUND
+
+
+def _as_shown(neighbors: RelatedNotes, roots: Mapping[str, Path]) -> RelatedNotes:
+    """Return a note's neighbors with the paths that commands print."""
+    name = partial(shown_path, roots, neighbors.folder)
+    return replace(
+        neighbors,
+        path=name(neighbors.path),
+        links=tuple(map(name, neighbors.links)),
+        backlinks=tuple(map(name, neighbors.backlinks)),
+        similar=tuple(replace(note, path=name(note.path)) for note in neighbors.similar),
+    )
 
 
 @exits_with_code
@@ -315,7 +340,7 @@ def broken(
         print_json(to_json(report))
         return FOUND
     for link in report.links:
-        place = location_text(roots[link.folder], link.path, link.line)
+        place = location_text(roots, link.folder, link.path, link.line)
         place.append(f"  {printable_line(link.written)}").append(f"  {link.reason}", "dim")
         stdout_console().print(place, soft_wrap=True)
     for line in filter_lines((), report.unmet, 0):
@@ -350,7 +375,7 @@ def retired(
         print_json(to_json(report))
         return FOUND
     for note in report.notes:
-        place = location_text(roots[note.folder], note.path, 0)
+        place = location_text(roots, note.folder, note.path, 0)
         place.append(f"  {printable_line(retired_note_sentence(note))}", "dim")
         stdout_console().print(place, soft_wrap=True)
     for line in filter_lines((), report.unmet, 0):
@@ -381,7 +406,7 @@ def orphans(
         print_json(list_payload(orphaned, None))
         return FOUND
     if orphaned.notes or orphaned.unmet:
-        print_list(orphaned, None, len(library.folders) > 1)
+        print_list(orphaned, None, dict(library.folders))
     count = plural(len(orphaned.notes), "note")
     print_line(f"{count} that no other note links to" if orphaned.notes else "No orphans.", "dim")
     return FOUND
@@ -404,13 +429,13 @@ def unlinked(
     with open_for(ctx, opening) as library:
         update_index(library, complete=True)
         pairs = library.unlinked()
-        several = len(library.folders) > 1
+        roots = dict(library.folders)
     if as_json:
         print_json(unlinked_payload(pairs, limit))
         return FOUND
     for pair in pairs[:limit]:
-        prefix = f"{pair.folder}: " if several else ""
-        print_line(f"{pair.score:.2f}  {prefix}{pair.path} - {pair.other}")
+        names = (shown_path(roots, pair.folder, path) for path in (pair.path, pair.other))
+        print_line(f"{pair.score:.2f}  {' - '.join(names)}")
     if hidden := len(pairs[limit:]):
         print_line(f"and {plural(hidden, 'more pair')} (--limit)", "dim")
     if not pairs:
@@ -428,6 +453,8 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
     """
     citation, _ = parse_citation(argument)
     file = citation.partition("#")[0]
+    if "…" in file:
+        file, argument = _complete(file, argument, library)
     path = Path(os.path.abspath(absolute_path(file)))  # noqa: PTH100 - removes `..`
     roots = [root for _, root in library.folders]
     spellings = (path, path.parent.resolve() / path.name)
@@ -435,12 +462,19 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
     if not any(spelling.is_relative_to(root) for root in roots for spelling in spellings):
         return argument
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
-    notes = [root / name for root in roots for name in (citation, file)]
     # pathlib raises for names that are too long
-    is_in_folder, is_here = any(map(os.path.exists, notes)), os.path.exists(path)  # noqa: PTH110
-    if is_from_here or (is_here and not is_in_folder):
+    if is_from_here or os.path.exists(path):  # noqa: PTH110
         return f"{path}{argument[len(file) :]}"
     return argument
+
+
+def _complete(file: str, argument: str, library: Library) -> tuple[str, str]:
+    """Return a path that an answer shortened in the middle as a whole, alone and in `argument`."""
+    start, _, end = file.partition("…")
+    roots = dict(library.folders)
+    shown = (shown_path(roots, note.folder, note.path) for note in library.listing().notes)
+    whole = [path for path in shown if path.startswith(start) and path.endswith(end)]
+    return (whole[0], whole[0] + argument[len(file) :]) if len(whole) == 1 else (file, argument)
 
 
 def update_index(library: Library, complete: bool = False) -> None:

@@ -133,7 +133,7 @@ def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManag
     return opener(opening)
 
 
-_AGO = re.compile(r"(\d{1,4})([dwmy])")
+_AGO = re.compile(r"(\d{1,3})([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 

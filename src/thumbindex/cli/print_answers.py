@@ -212,7 +212,8 @@ def _location_rows(
     heading.truncate(room, overflow="ellipsis")
     more = f"  {more}" if more else ""
     location = location_text(
-        roots[passage.folder],
+        roots,
+        passage.folder,
         passage.path,
         line,
         room - cell_len(more) if stdout_console().is_terminal else None,
@@ -284,8 +285,8 @@ def _print_section(
 
 
 def _place_name(roots: Mapping[str, Path], place: Place) -> str:
-    """Return `path:line` as for passages, so that an editor opens it."""
-    return f"{shown_path(roots[place.folder], place.path)}:{place.start_line}"
+    """Return `path:line` as for passages."""
+    return f"{shown_path(roots, place.folder, place.path)}:{place.start_line}"
 
 
 def _headings(passage: Passage) -> list[str]:

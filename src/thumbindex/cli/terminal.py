@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath, PureWindowsPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -150,17 +151,22 @@ WARNING = "red"
 """Color of warnings. Unlike yellow, red is readable on light and dark backgrounds."""
 
 
-def print_list(listing: NoteList, limit: int | None, several: bool = False) -> None:
-    """Print one line per note, or a table if the notes have columns."""
-    notes = listing.notes[:limit]
+def print_list(listing: NoteList, limit: int | None, roots: Mapping[str, Path]) -> None:
+    """Print one line per note, or a table if the notes have columns.
+
+    `roots` maps folder names to paths.
+    """
+    notes = [
+        replace(note, path=shown_path(roots, note.folder, note.path))
+        for note in listing.notes[:limit]
+    ]
     if notes and (keys := notes[0].properties):
         rows = [["path", *keys]]
         for note in notes:
-            path = f"{note.folder}: {note.path}" if several else note.path
-            rows.append([path, *(", ".join(note.properties[key]) for key in keys)])
+            rows.append([note.path, *(", ".join(note.properties[key]) for key in keys)])
         print_table(rows)
     else:
-        for line in list_lines(notes, several):
+        for line in list_lines(notes):
             print_line(line)
     for line in filter_lines((), listing.unmet, listing.undated):
         print_line(line, "bold")
@@ -323,9 +329,9 @@ def print_json(payload: Mapping[str, Any]) -> None:
         stdout.write(escape_breaks(line).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
-def print_why(report: WhyReport, several: bool = False) -> None:
+def print_why(report: WhyReport) -> None:
     """Print a note's outcome, and its rank after each stage."""
-    print_line(outcome_sentence(report, several), "bold")
+    print_line(outcome_sentence(report), "bold")
     if report.stages:
         print_line("")
         rows = table("stage", "rank", "score", "line")
@@ -425,22 +431,23 @@ PATH, LINE = "magenta", "green"
 """Colors of a path and a line number, as in `grep`: readable on light and dark backgrounds."""
 
 
-def location_text(root: Path, path: str, line: int, width: int | None = None) -> Text:
+def location_text(
+    roots: Mapping[str, Path], folder: str, path: str, line: int, width: int | None = None
+) -> Text:
     """Return `path:line`, or only the path for line 0, shortened in the middle to a width.
 
-    `root` is the note's folder, and `path` its path there. On a terminal, the path is a link if
-    the file is on this machine.
+    On a terminal, the path is a link if the file is on this machine. For `roots`, see `shown_path`.
     """
-    file, number = root / path, f":{line}" if line else ""
+    file, number = roots[folder] / path, f":{line}" if line else ""
     link = file_url(file) if is_local_path(file) else None
-    name = printable_line(shown_path(root, path))
+    name = printable_line(shown_path(roots, folder, path))
     if width is not None:
         name = _shorten(name, width - len(number))
     return Text.assemble((name, Style.parse(PATH) + Style(link=link)), (number, LINE))
 
 
 def _shorten(name: str, width: int) -> str:
-    """Shorten a path in the middle, with most of its end. `read` and `open` find it by its end."""
+    """Shorten a path in the middle, with most of its end."""
     if cell_len(name) <= width:
         return name
     start = set_cell_size(name, width // 4)
@@ -450,17 +457,18 @@ def _shorten(name: str, width: int) -> str:
     return f"{start}…{end}"
 
 
-def shown_path(root: Path, path: str) -> str:
-    """Return a note's path as commands print it, and as `read` and `open` understand it.
+def shown_path(roots: Mapping[str, Path], folder: str, path: str) -> str:
+    """Return a note's path as commands print it and `read` understands it.
 
     It is relative to the current directory. If that is neither in the note's folder nor above it,
-    the path begins with the folder's name.
+    it is the path in the folder; with several folders, after the folder's name. `roots` maps the
+    names of all folders to paths.
     """
-    current = Path(current_folder())
+    root, current = roots[folder], Path(current_folder())
     if is_local_path(root) and (current == root or root in current.parents):
         return _with_dot(os.path.relpath(root / path, current))
     if is_local_path(root) and current not in root.parents:
-        return f"{root.name}/{path}"
+        return f"{folder}: {path}" if len(roots) > 1 else path
     return relative_path(root / path)
 
 

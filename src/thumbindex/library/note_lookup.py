@@ -161,15 +161,6 @@ class NoteLookup:
         """Yield the notes at `path` in any folder, then those at each result of `resolve_path`."""
         places = ([(reader, path) for reader in self.readers], *self.resolve_path(path))
         yield from filter(None, map(self._notes_at, places))
-        if "…" in path:  # an answer shortened the path in the middle
-            end = path.rpartition("…")[2]
-            shortened = [
-                (reader, name)
-                for reader, snapshot in self.snapshots.items()
-                for _, name in snapshot.catalog.every_path()
-                if end and name.endswith(end)
-            ]
-            yield from filter(None, [self._notes_at(shortened)])
 
     def resolve_path(self, path: str) -> Iterator[list[tuple[Reader, str]]]:
         """Yield the ways to split a path into a folder and a path inside it, most likely first.
