@@ -39,12 +39,14 @@ def to(*targets: str, source: str = "a.md") -> list[str]:
         ),
         (
             {
-                "adr/a.md": "# A\n\nObsoletes: 12, 2026, 99\nReplaces: RFC-7\n",
+                "adr/a.md": "# A\n\nObsoletes: 12, 2026, 99\nReplaces: RFC-7, ADR-3\n",
                 "adr/0012-b.md": "x",
                 "12-c.md": "x",
                 "2026-01-31.md": "x",
                 "rfc/rfc7.md": "x",
                 "adr-7.md": "x",
+                "cooking/03-bread.md": "x",
+                "adr/05-python.md": "x",
             },
             to("adr/0012-b.md", "rfc/rfc7.md", source="adr/a.md"),
             [],

@@ -139,7 +139,8 @@ def month_spellings(year: int, month: int) -> Iterator[str]:
 
 
 _PERIOD = re.compile(
-    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[t ]\d\d:\d\d(?::\d\d)?+(?:\.\d+)?+ ?(?:z|[+-][\d:]+)?+)?)?)?"
+    r"(\d{4})(?:-(?!00)(\d\d)(?:-(?!00)(\d\d)"
+    r"(?:[t ]\d\d:\d\d(?::\d\d)?+(?:\.\d+)?+ ?(?:z|[+-][\d:]+)?+)?)?)?"
 )
 _YEAR, _MAX_DAY_CHARS = re.compile(r"\d{4}"), 60
 

@@ -130,7 +130,8 @@ def expand_tags(target: str) -> tuple[str, bool]:
 
 _PAGE_SUFFIXES = (".html", ".htm")  # published docs link to the rendered page
 _INDEX_NAMES = ("index", "_index", "readme")  # the first of a folder is the folder's page
-_NUMBER = re.compile(r"(?:([a-z]{2,8})[-_ ]?)?#?(\d{1,6})")
+NUMBER_PREFIXES = ("adr", "rfc", "pep", "kep", "eip", "bip", "dr", "rfd", "madr")
+_NUMBER = re.compile(rf"(?:({'|'.join(NUMBER_PREFIXES)})[-_ ]?)?#?(\d{{1,6}})")
 _NUMBERED = re.compile(rf"(?!\d{{4}}[-_.]?\d\d){_NUMBER.pattern}(?=[-_.:) ]|$)")
 _SITE_ROOT = re.compile(r"@(?:site)?(?=/)")  # Docusaurus, Zola
 
@@ -270,20 +271,21 @@ class LinkResolver:
         )
 
     def _by_number(self, target: str, source: str) -> str | None:
-        """Return the document of `12` in the same directory, or the nearest one of `ADR-0012`."""
+        """Return the document of `12` in the same folder, or of `ADR-12` also in another one.
+
+        In another folder, the document must have the same prefix.
+        """
         match = _NUMBER.fullmatch(target)
         if match is None:
             return None
         prefix, folder = match[1] or "", posixpath.dirname(source)
-        nearest, document = min(
-            (
-                (_distance(folder, posixpath.dirname(path)), path)
-                for other, path in self.numbers.get(int(match[2]), ())
-                if not prefix or other in ("", prefix)
-            ),
-            default=(0, ""),
+        distances = (
+            (_distance(folder, posixpath.dirname(path)), path)
+            for other, path in self.numbers.get(int(match[2]), ())
+            if (prefix and other == prefix)
+            or (posixpath.dirname(path) == folder and not (prefix and other))
         )
-        return document if prefix or not nearest else None
+        return min(distances, default=(0, None))[1]
 
     def _stem(self, path: str) -> str:
         stem, suffix = posixpath.splitext(path)

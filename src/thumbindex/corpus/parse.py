@@ -9,7 +9,6 @@ from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.chunk import cut_document
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import Flag, find_flags
-from thumbindex.corpus.in_force import read_standing
 from thumbindex.corpus.links import property_links
 from thumbindex.corpus.markdown import (
     MAX_HEADING_CHARS,
@@ -22,6 +21,7 @@ from thumbindex.corpus.private import private_marker
 from thumbindex.corpus.properties import note_properties
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import SourceText, read_source
+from thumbindex.corpus.validity import read_validity
 from thumbindex.dates import note_dates
 from thumbindex.language import language_of_prose
 from thumbindex.model import BlockKind, Document, ParsedDocument, Problem
@@ -68,7 +68,7 @@ def parse_document(
     day, created = note_dates(
         path, front.fields, lambda key: front.values(key, split=""), text[front.size :]
     )
-    standing = read_standing(front, source, markdown)
+    validity = read_validity(front, source, markdown)
     document = Document(
         path=path,
         title=title,
@@ -80,8 +80,8 @@ def parse_document(
         author=", ".join(front.values("author", "authors", split="")),
         category=", ".join(front.values("category", "categories", split="")),
         type=front.text("type"),
-        status=standing.status,
-        valid_until=standing.valid_until,
+        status=validity.status,
+        valid_until=validity.valid_until,
         date=day,
         created=created,
         modified=modified,
@@ -91,7 +91,7 @@ def parse_document(
             strip_markup(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE
         ),
     )
-    links = (*standing.links, *property_links(front.texts), *markdown.links)
+    links = (*validity.links, *property_links(front.texts), *markdown.links)
     limited = (Problem(path, line, reason) for line, reason in markdown.limits)
     problems = (*decode_problems, *front.problems, *limited)
     if len(tags) > MAX_TAGS:
