@@ -210,6 +210,42 @@ def test_hidden_successor_is_not_named(tmp_path: Path) -> None:
     assert sorted(after) == [("a.md", "superseded", ""), ("b.md", "", "")]
 
 
+def test_hidden_end_of_a_chain_is_not_named_behind_many_drafts(tmp_path: Path) -> None:
+    draft = "---\nstatus: draft\nsupersedes: old.md\n---\nx\n"
+    notes = {
+        "old.md": with_property("superseded_by", "middle.md", OLD),
+        "middle.md": with_property("superseded_by", "end.md", "x\n"),
+        "end.md": "y\n",
+    }
+    write_notes(tmp_path / "v", notes | {f"d{n:03}.md": draft for n in range(120)})
+    with open_library(tmp_path / "v") as library:
+        library.index()
+        before = marks(library.query(QUESTION, path=["old.md"]))
+        (tmp_path / "v" / "end.md").write_text("---\nprivate: true\n---\nsecret\n", "utf-8")
+        after = marks(library.query(QUESTION, path=["old.md"]))
+        listed = library.retired().notes
+    assert before == [("old.md", "superseded", "end.md")]
+    assert after == [("old.md", "superseded", "middle.md")]
+    assert [(note.path, note.successor) for note in listed] == [
+        ("middle.md", ""),
+        ("old.md", "middle.md"),
+    ]
+
+
+@pytest.mark.parametrize("older", ["w{:03}.md", "w000.md"])
+def test_no_chain_and_no_number_of_successors_is_too_long(tmp_path: Path, older: str) -> None:
+    notes = {
+        f"w{n:03}.md": f"---\ndate: {date(2026, 1, 1) + timedelta(n)}\n"
+        f"supersedes: {older.format(n - 1)}\n---\nx\n"
+        for n in range(1, 120)
+    }
+    write_notes(tmp_path / "v", {"w000.md": OLD, **notes})
+    with open_library(tmp_path / "v") as library:
+        library.index()
+        (passage,) = library.query(QUESTION, path=["w000.md"]).passages
+    assert (passage.retired, passage.successor) == ("superseded", "w119.md")
+
+
 def test_folders_have_their_own_successors(tmp_path: Path) -> None:
     write_notes(tmp_path / "a", {"old.md": OLD})
     write_notes(tmp_path / "b", {"new.md": with_property("supersedes", "old.md", NEW)})

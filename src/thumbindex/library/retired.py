@@ -10,7 +10,7 @@ from thumbindex.library.reader import Reader
 from thumbindex.library.reading import list_notes
 from thumbindex.library.visibility import hidden_notes
 from thumbindex.model import Filters, LinkKind, ListedNote, RetiredNote, RetiredNotes
-from thumbindex.query.in_force import all_successors, find_retirement, note_day
+from thumbindex.query.in_force import find_retirements, last_successor, reached_successors
 from thumbindex.query.stage import Tools
 from thumbindex.settings import QuerySettings
 
@@ -43,24 +43,18 @@ def _retired_in(
         for note in notes
         if note.folder == reader.folder.name
         and (n := opened.catalog.document_at(note.path)) is not None
-        and find_retirement(n, filters.until, tools)
     }
-    places = {(s.folder, s.path) for n in ids.values() for s in all_successors(n, tools)}
-    hidden = hidden_notes(places, [reader])
+    reached = reached_successors(ids.values(), tools)
+    documents = opened.snapshot.catalog.documents
+    hidden = hidden_notes(((documents[n].folder, documents[n].path) for n in reached), [reader])
+    retirements = find_retirements(ids.values(), filters.until, tools, hidden)
+    ids = {path: n for path, n in ids.items() if n in retirements}
     missing: dict[str, list[str]] = defaultdict(list)
     for path, _, link in reader.store.links(ids):
         is_hidden = (reader.folder.name, link.resolved) in hidden
         if link.kind is LinkKind.SUCCESSOR and (is_hidden or not link.resolved):
             missing[path].append(link.text)
     for path, n in ids.items():
-        if retirement := find_retirement(n, filters.until, tools, hidden):
-            last = retirement.successors[:1]
-            documents = opened.snapshot.catalog.documents
-            yield RetiredNote(
-                reader.folder.name,
-                path,
-                retirement.reason,
-                "".join(documents[successor].path for successor in last),
-                "".join(note_day(successor, tools) for successor in last),
-                tuple(missing[path]),
-            )
+        successor, day = last_successor(retirements[n], tools)
+        reason = retirements[n].reason
+        yield RetiredNote(reader.folder.name, path, reason, successor, day, tuple(missing[path]))

@@ -44,7 +44,7 @@ from thumbindex.model import (
 )
 from thumbindex.ports import FolderSnapshot, Selection
 from thumbindex.query.expansion import corrected_query
-from thumbindex.query.in_force import all_successors, mark_retired
+from thumbindex.query.in_force import mark_retired, reached_successors
 from thumbindex.query.operators import unmet_filters
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
@@ -258,8 +258,8 @@ class PrivacyFilter:
             passage for passage in answer.passages if (passage.folder, passage.path) not in hidden
         )
         passages = tuple(
-            _with_visible_places(self._mark_retired(replace(passage, rank=rank), hidden), states)
-            for rank, passage in enumerate(visible, 1)
+            _with_visible_places(replace(passage, rank=rank), states)
+            for rank, passage in enumerate(self._mark_retired(visible, hidden), 1)
         )
         removed = len(answer.passages) - len(passages)
         is_found = self._search.found and (bool(passages) or not removed)
@@ -307,27 +307,32 @@ class PrivacyFilter:
     def _mentioned_notes(self, answer: Answer) -> Iterator[NotePlace]:
         """Yield the notes of all candidates, and every note that an answer names."""
         yield from self._candidate_notes()
+        documents = self._tools.snapshot.catalog.documents
+        shown = self._documents_of(answer.passages)
+        for n in reached_successors(shown, self._tools):
+            yield documents[n].folder, documents[n].path
         for passage in answer.passages:
             yield passage.folder, passage.path
             for place in (*passage.also_in, *passage.disagrees):
                 yield place.folder, place.path
-            if not passage.in_force:
-                for note in all_successors(self._document_of(passage), self._tools):
-                    yield note.folder, note.path
             if passage.explanation:
                 yield from self._notes_at(edge.path for edge in passage.explanation.edges)
 
-    def _mark_retired(self, passage: Passage, hidden: Collection[NotePlace]) -> Passage:
-        """Say whether a retired passage is in force without the statements of hidden notes."""
-        if passage.in_force or not hidden:
-            return passage
-        document = self._document_of(passage)
-        return mark_retired(passage, document, self._search, self._tools, hidden)
+    def _mark_retired(
+        self, passages: Iterable[Passage], hidden: Collection[NotePlace]
+    ) -> Sequence[Passage]:
+        """Judge again which notes are retired, without the statements of hidden notes."""
+        visible = tuple(passages)
+        shown = self._documents_of(visible)
+        return (
+            mark_retired(visible, shown, self._search, self._tools, hidden) if hidden else visible
+        )
 
-    def _document_of(self, passage: Passage) -> DocumentId:
-        documents, place = self._tools.snapshot.catalog.documents, (passage.folder, passage.path)
+    def _documents_of(self, passages: Iterable[Passage]) -> list[DocumentId]:
+        documents = self._tools.snapshot.catalog.documents
         ids = {candidate.document for candidate in self._search.candidates}
-        return next(n for n in ids if (documents[n].folder, documents[n].path) == place)
+        places = {(documents[n].folder, documents[n].path): n for n in ids}
+        return [places[passage.folder, passage.path] for passage in passages]
 
     def _candidate_notes(self) -> Iterator[NotePlace]:
         """Yield the notes of all candidates, including dropped ones."""

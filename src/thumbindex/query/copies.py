@@ -20,7 +20,7 @@ from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
 from thumbindex.conflict_copies import conflict_original
 from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId, DroppedChunk, day_of
 from thumbindex.ports import Documents, Snapshot, inner_products
-from thumbindex.query.in_force import is_demoted
+from thumbindex.query.in_force import Retirements, lowered_notes
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
 from thumbindex.text import words
@@ -117,24 +117,27 @@ def _with_survivors_in_force(
     copies: Mapping[int, CopyOf], search: Search, tools: Tools
 ) -> Mapping[int, CopyOf]:
     """Let a copy survive that is in force, instead of a retired one."""
+    lowered = lowered_notes(search, tools) if copies else {}
+    if not lowered:
+        return copies
+
+    def is_lowered(at: int) -> bool:
+        candidate = search.candidates[at]
+        return not candidate.name_kind and candidate.document in lowered
+
     groups: dict[int, list[int]] = defaultdict(list)
     for at, copy in sorted(copies.items()):
         groups[copy.survivor].append(at)
     changed: dict[int, CopyOf] = dict(copies)
     for survivor, members in groups.items():
-        if not _is_demoted(survivor, search, tools):
+        if not is_lowered(survivor):
             continue
-        first = next((at for at in members if not _is_demoted(at, search, tools)), None)
+        first = next((at for at in members if not is_lowered(at)), None)
         if first is not None:
             others = (at for at in (survivor, *members) if at != first)
             changed |= {at: CopyOf(first, copies[first].reason) for at in others}
             del changed[first]
     return changed
-
-
-def _is_demoted(at: int, search: Search, tools: Tools) -> bool:
-    candidate = search.candidates[at]
-    return not candidate.name_kind and is_demoted(candidate.document, search, tools)
 
 
 def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
@@ -475,6 +478,7 @@ def dedup_known(search: Search, tools: Tools) -> Search:
     copies = {
         candidate.id: tools.snapshot.duplicates.copies(candidate.id) for candidate in candidates
     }
+    lowered = lowered_notes(search, tools, (n for known in copies.values() for n in known))
     groups: list[tuple[Sequence[int], Candidate]] = []
     merged: set[int] = set()
     for at, first in enumerate(candidates):
@@ -492,7 +496,9 @@ def dedup_known(search: Search, tools: Tools) -> Search:
         others = tuple(n for n in copies[first.id] if n not in ids)
         if others or same:
             merged.update(same)
-            shown = first if first.name_kind else _newest_copy(members, others, search, tools)
+            shown = first
+            if not first.name_kind:
+                shown = _newest_copy(members, others, lowered, search, tools)
             also_in = dict.fromkeys(n for member in members for n in (member.id, *member.also_in))
             also_in |= dict.fromkeys(others)
             groups.append(((at, *same), replace(shown, also_in=tuple(also_in))))
@@ -500,7 +506,11 @@ def dedup_known(search: Search, tools: Tools) -> Search:
 
 
 def _newest_copy(
-    candidates: Sequence[Candidate], others: Sequence[ChunkId], search: Search, tools: Tools
+    candidates: Sequence[Candidate],
+    others: Sequence[ChunkId],
+    lowered: Retirements,
+    search: Search,
+    tools: Tools,
 ) -> Candidate:
     """Return the newest candidate, or a newer copy in `others` that no retriever found.
 
@@ -509,7 +519,7 @@ def _newest_copy(
     catalog = tools.snapshot.catalog
 
     def priority(document: DocumentId) -> tuple[bool, _AgeKey]:
-        return not is_demoted(document, search, tools), _age_key(catalog.documents[document])
+        return document not in lowered, _age_key(catalog.documents[document])
 
     best = max(candidates, key=lambda each: priority(each.document))
     best_path = without_versions(catalog.documents[best.document].path)
@@ -539,12 +549,13 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
     """
     search = _rank_conflict_copies(search, tools)
     candidates = search.candidates
+    lowered = lowered_notes(search, tools)
     groups: list[tuple[Sequence[int], Candidate]] = []
     for positions in _version_groups(candidates, tools):
         versions = [candidates[at] for at in positions]
         # if the query names the first version, only versions that it names are shown
         named = [version for version in versions if version.name_kind is versions[0].name_kind]
-        shown = _choose_version(named, search, tools)
+        shown = _choose_version(named, lowered, search, tools)
         contradicting = tuple(
             (version.id, differs)
             for version in versions
@@ -622,7 +633,9 @@ def _full_path(document: Document) -> str:
     return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
 
 
-def _choose_version(candidates: Sequence[Candidate], search: Search, tools: Tools) -> Candidate:
+def _choose_version(
+    candidates: Sequence[Candidate], lowered: Retirements, search: Search, tools: Tools
+) -> Candidate:
     """Return the version that the query names, or else one in force with the most exact terms.
 
     Ties go to the highest version, then to the newest document.
@@ -635,7 +648,7 @@ def _choose_version(candidates: Sequence[Candidate], search: Search, tools: Tool
     def priority(at: int) -> tuple[bool, bool, int, tuple[int, ...], _AgeKey, int]:
         is_named = names_version(".".join(map(str, versions[at])), query)
         matches = sum(term in candidates[at].chunk.text.casefold() for term in exact)
-        in_force = not is_demoted(candidates[at].document, search, tools)
+        in_force = candidates[at].document not in lowered
         return is_named, in_force, matches, versions[at], _age_key(documents[at]), -at
 
     return candidates[max(range(len(candidates)), key=priority)]

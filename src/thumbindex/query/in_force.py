@@ -6,7 +6,8 @@ A note is retired if a successor supersedes it, if its last day is over, or by i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import accumulate
@@ -14,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from thumbindex.dates import find_dates
 from thumbindex.globs import matches_glob
-from thumbindex.model import Candidate, Document, DocumentId, Passage, iso_day
+from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, iso_day
 from thumbindex.query.rank import sort_candidates
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import fold_line
@@ -26,17 +27,20 @@ _UNAPPROVED = frozenset(
 ) | {"in review"}
 """A note with such a status retires no other note, unless that note says so, too."""
 
-_MAX_CHAIN = 100
-"""A chain of successors is followed over this many notes."""
+_MAX_LAST = 5
+"""Maximum last successors of a note; the newest are kept."""
 
 _YEAR = re.compile(r"(?<![\w./-])(?:19|20)\d\d(?![\w/-]|\.\d)")
 
 
 class Retirement(NamedTuple):
-    """Why a note is retired, and the notes at the end of its chain of successors, newest first."""
+    """Why a note is retired, and the last notes of its chains of successors, newest first."""
 
     reason: str  # such as "superseded" or "expired on 2026-01-31"
     successors: tuple[DocumentId, ...] = ()
+
+
+Retirements = Mapping[DocumentId, Retirement]
 
 
 def in_force(search: Search, tools: Tools) -> Search:
@@ -44,37 +48,144 @@ def in_force(search: Search, tools: Tools) -> Search:
 
     A query for retired notes, or with a year or date, changes nothing.
     """
-    retired = demoted_documents(search, tools)
-    if not retired:
+    lowered = lowered_notes(search, tools)
+    if not lowered:
         return search
-    settings = tools.settings
-    least = settings.confidence.minimum_relevance  # a retired note may be the only one that answers
-    lowered = sort_candidates(
-        candidate.with_score(
-            max(candidate.score * settings.in_force.factor, min(candidate.score, least))
-        )
-        if candidate.document in retired
+    factor = tools.settings.in_force.factor
+    least = tools.settings.confidence.minimum_relevance  # a retired note may be the only answer
+    candidates = sort_candidates(
+        candidate.with_score(max(candidate.score * factor, min(candidate.score, least)))
+        if candidate.document in lowered
         else candidate
         for candidate in search.candidates
     )
-    ordered = successors_first(
-        lowered, lambda candidate: candidate.document, retired, search, tools
+    ordered = _successors_first(candidates, lambda candidate: candidate.document, lowered)
+    return replace(search, candidates=_raise_scores(ordered))
+
+
+# ------------------------------------------------------------------ which notes are retired
+
+
+def lowered_notes(search: Search, tools: Tools, others: Iterable[ChunkId] = ()) -> Retirements:
+    """Return the retired notes that rank lower: none if the query asks for a day or retired notes.
+
+    Covers the notes of the candidates, of their copies, and of the chunks in `others`.
+    """
+    is_lifted = (
+        not tools.settings.runs("in_force")
+        or search.query.retired
+        or search.listed is not None
+        or bool(_YEAR.search(search.text))
+        or any(find_dates(fold_line(search.text)))
     )
-    return replace(search, candidates=raise_scores(ordered))
+    if is_lifted:
+        return {}
+    chunks = {n for each in search.candidates for n in (each.id, *each.also_in)}.union(others)
+    documents = map(tools.snapshot.catalog.document_of, chunks)
+    return find_retirements(documents, search.query.filters.until, tools)
 
 
-def successors_first(
-    items: Iterable[_Item],
-    document_of: Callable[[_Item], DocumentId],
-    retired: Collection[DocumentId],
-    search: Search,
+def find_retirements(
+    documents: Iterable[DocumentId],
+    until: date | None,
     tools: Tools,
+    hidden: Collection[tuple[str, str]] = (),
+) -> Retirements:
+    """Return which of the documents are retired today, or on the day `until`.
+
+    Notes in `hidden`, by folder and path, retire no note.
+    """
+    documents, settings = set(documents), tools.settings.in_force
+    last, day = _last_successors(documents, until, tools, hidden), until or tools.today
+    retirements: dict[DocumentId, Retirement] = {}
+    for n in documents:
+        note = tools.snapshot.catalog.documents[n]
+        if n in last:
+            retirements[n] = Retirement("superseded", tuple(last[n]))
+        elif day and note.valid_until and note.valid_until < day.isoformat():
+            retirements[n] = Retirement(f"expired on {note.valid_until}")
+        elif until is None and note.status in settings.statuses:
+            retirements[n] = Retirement(note.status)
+        elif until is None and any(matches_glob(glob, note.path) for glob in settings.folders):
+            retirements[n] = Retirement("archived")
+    return retirements
+
+
+def reached_successors(documents: Iterable[DocumentId], tools: Tools) -> set[DocumentId]:
+    """Return the documents, and all notes that chains of successors lead to."""
+    successors, queue = tools.snapshot.catalog.successors, list(documents)
+    reached = set(queue)
+    while queue:
+        new = successors.get(queue.pop(), {}).keys() - reached
+        reached |= new
+        queue += new
+    return reached
+
+
+def _last_successors(
+    documents: Iterable[DocumentId],
+    until: date | None,
+    tools: Tools,
+    hidden: Collection[tuple[str, str]],
+) -> Mapping[DocumentId, Sequence[DocumentId]]:
+    """Return the last notes of chains of successors, newest first. A cycle has none."""
+    catalog = tools.snapshot.catalog
+    reached = reached_successors(documents, tools)
+
+    def counts(n: DocumentId) -> bool:
+        note, ordinal = catalog.documents[n], int(catalog.ordinal_days[n])
+        is_dated = until is None or 0 < ordinal <= until.toordinal()
+        return is_dated and (note.folder, note.path) not in hidden
+
+    counted = {n for n in reached if counts(n)}
+    approved = {n for n in counted if catalog.documents[n].status not in _UNAPPROVED}
+    older: dict[DocumentId, list[DocumentId]] = defaultdict(list)
+    superseded: set[DocumentId] = set()
+    for old in reached:
+        for new, is_stated in catalog.successors.get(old, {}).items():
+            if new in (counted if is_stated else approved):
+                older[new].append(old)
+                superseded.add(old)
+    # from each last note back to the notes before it: a note that has enough newer ones stops it,
+    # because the notes before it have them too
+    last: dict[DocumentId, list[DocumentId]] = defaultdict(list)
+    ends = older.keys() - superseded
+    for end in sorted(ends, key=lambda n: (-int(catalog.ordinal_days[n]), n)):
+        queue = [end]
+        while queue:
+            for old in older.get(queue.pop(), ()):
+                if len(last[old]) < _MAX_LAST and end not in last[old]:
+                    last[old].append(end)
+                    queue.append(old)
+    return last
+
+
+# ------------------------------------------------------------------ order and marks
+
+_Group = tuple[list[Candidate], bool]
+"""The candidates of a passage, best first, and whether the passage is full."""
+
+
+def passages_of_successors_first(groups: list[_Group], lowered: Retirements) -> list[_Group]:
+    """Put a passage of each successor before those of the note it retires, unless it is named."""
+    if not lowered:
+        return groups
+    named = {group[0].document for group, _ in groups if group[0].name_kind}
+    retirements = {n: retirement for n, retirement in lowered.items() if n not in named}
+    placed = _successors_first(groups, lambda item: item[0][0].document, retirements)
+    best = _raise_scores([group[0] for group, _ in placed])
+    return [
+        ([first, *group[1:]], is_full) for first, (group, is_full) in zip(best, placed, strict=True)
+    ]
+
+
+def _successors_first(
+    items: Iterable[_Item], document_of: Callable[[_Item], DocumentId], retirements: Retirements
 ) -> list[_Item]:
     """Move the first item of each successor before the first item of the note that it retires."""
     ordered = list(items)
     for n in dict.fromkeys(map(document_of, ordered)):
-        retirement = find_retirement(n, search.query.filters.until, tools) if n in retired else None
-        for successor in retirement.successors if retirement else ():
+        for successor in retirements[n].successors if n in retirements else ():
             documents = list(map(document_of, ordered))
             if successor in documents and documents.index(successor) > documents.index(n):
                 item = ordered.pop(documents.index(successor))
@@ -82,27 +193,7 @@ def successors_first(
     return ordered
 
 
-_Group = tuple[list[Candidate], bool]
-"""The candidates of a passage, best first, and whether the passage is full."""
-
-
-def passages_of_successors_first(
-    groups: list[_Group], retired: Collection[DocumentId], search: Search, tools: Tools
-) -> list[_Group]:
-    """Put a passage of each successor before those of the note it retires, unless it is named."""
-    if not retired:
-        return groups
-    named = {group[0].document for group, _ in groups if group[0].name_kind}
-    placed = successors_first(
-        groups, lambda item: item[0][0].document, set(retired) - named, search, tools
-    )
-    best = raise_scores([group[0] for group, _ in placed])
-    return [
-        ([first, *group[1:]], is_full) for first, (group, is_full) in zip(best, placed, strict=True)
-    ]
-
-
-def raise_scores(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def _raise_scores(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Raise scores so that sorting by score keeps the order."""
     scores = [*accumulate((candidate.score for candidate in reversed(candidates)), max)]
     return tuple(
@@ -111,127 +202,35 @@ def raise_scores(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     )
 
 
-def demoted_documents(search: Search, tools: Tools) -> frozenset[DocumentId]:
-    """Return the notes of candidates and their copies that rank lower because they are retired."""
-    chunks = (n for each in search.candidates for n in (each.id, *each.also_in))
-    documents = set(map(tools.snapshot.catalog.document_of, chunks))
-    return frozenset(n for n in documents if is_demoted(n, search, tools))
-
-
-def is_demoted(document: DocumentId, search: Search, tools: Tools) -> bool:
-    """Return whether a note ranks lower because it is retired."""
-    if not tools.settings.runs("in_force") or search.query.retired or search.listed is not None:
-        return False
-    return bool(
-        find_retirement(document, search.query.filters.until, tools)
-    ) and not _asks_about_day(search.text)
-
-
-def _asks_about_day(text: str) -> bool:
-    return bool(_YEAR.search(text)) or any(find_dates(fold_line(text)))
-
-
-def find_retirement(
-    document: DocumentId,
-    until: date | None,
-    tools: Tools,
-    hidden: Collection[tuple[str, str]] = (),
-) -> Retirement | None:
-    """Return why a note is retired today, or on the day `until`; None if it is not.
-
-    Notes in `hidden`, by folder and path, retire no note.
-    """
-    day = until or tools.today
-    note, settings = tools.snapshot.catalog.documents[document], tools.settings.in_force
-    if successors := _last_successors(document, until, hidden, tools):
-        return Retirement("superseded", successors)
-    if day and note.valid_until and note.valid_until < day.isoformat():
-        return Retirement(f"expired on {note.valid_until}")
-    if until is None and note.status in settings.statuses:
-        return Retirement(note.status)
-    if until is None and any(matches_glob(glob, note.path) for glob in settings.folders):
-        return Retirement("archived")
-    return None
-
-
-def _last_successors(
-    document: DocumentId,
-    until: date | None,
-    hidden: Collection[tuple[str, str]],
-    tools: Tools,
-) -> tuple[DocumentId, ...]:
-    """Return the ends of a note's chains of successors. A cycle has no end."""
-    catalog = tools.snapshot.catalog
-
-    def is_in_force(n: DocumentId, is_stated: bool) -> bool:
-        """Return whether a successor counts. `is_stated`: the retired note names it."""
-        successor, ordinal = catalog.documents[n], int(catalog.ordinal_days[n])
-        return (
-            (successor.folder, successor.path) not in hidden
-            and (is_stated or successor.status not in _UNAPPROVED)
-            and (until is None or 0 < ordinal <= until.toordinal())
-        )
-
-    ends, seen, queue = list[DocumentId](), {document}, [document]
-    while queue and len(seen) < _MAX_CHAIN:
-        at = queue.pop()
-        following = [
-            n for n, stated in catalog.successors.get(at, {}).items() if is_in_force(n, stated)
-        ]
-        if not following and at != document:
-            ends.append(at)
-        queue += [n for n in following if n not in seen]
-        seen.update(following)
-    return tuple(sorted(ends, key=lambda n: (-int(catalog.ordinal_days[n]), n)))
-
-
-def all_successors(document: DocumentId, tools: Tools) -> Iterator[Document]:
-    """Yield all notes that a chain of successors leads to."""
-    catalog, seen = tools.snapshot.catalog, {document}
-    queue = [document]
-    while queue and len(seen) < _MAX_CHAIN:
-        new = catalog.successors.get(queue.pop(), {}).keys() - seen
-        yield from (catalog.documents[n] for n in new)
-        seen |= new
-        queue += new
-
-
-def mark_all_retired(
-    passages: Sequence[Passage], groups: Sequence[_Group], search: Search, tools: Tools
-) -> tuple[Passage, ...]:
-    """Mark the passages of retired notes. `groups` has the candidates of each passage."""
-    return tuple(
-        mark_retired(passage, group[0].document, search, tools)
-        for passage, (group, _) in zip(passages, groups, strict=True)
-    )
-
-
 def mark_retired(
-    passage: Passage,
-    document: DocumentId,
+    passages: Sequence[Passage],
+    documents: Sequence[DocumentId],
     search: Search,
     tools: Tools,
     hidden: Collection[tuple[str, str]] = (),
-) -> Passage:
-    """Set the fields of a passage that say whether its note is in force."""
-    retirement = find_retirement(document, search.query.filters.until, tools, hidden)
-    if retirement is None:
-        return replace(passage, in_force=True, retired="", successor="", successor_date="")
-    catalog = tools.snapshot.catalog
-    successor, day = "", ""
-    if retirement.successors:
-        note = catalog.documents[retirement.successors[0]]
-        successor, day = note.path, note_day(retirement.successors[0], tools)
-    return replace(
-        passage,
-        in_force=False,
-        retired=retirement.reason,
-        successor=successor,
-        successor_date=day,
-    )
+) -> tuple[Passage, ...]:
+    """Set whether the note of each passage is in force. `documents` has the passages' notes."""
+    retirements = find_retirements(documents, search.query.filters.until, tools, hidden)
+    marked = []
+    for passage, n in zip(passages, documents, strict=True):
+        retirement = retirements.get(n, Retirement(""))
+        successor, day = last_successor(retirement, tools)
+        marked.append(
+            replace(
+                passage,
+                in_force=n not in retirements,
+                retired=retirement.reason,
+                successor=successor,
+                successor_date=day,
+            )
+        )
+    return tuple(marked)
 
 
-def note_day(document: DocumentId, tools: Tools) -> str:
-    """Return the ISO day of a note's last update; empty if unknown."""
-    ordinal = int(tools.snapshot.catalog.ordinal_days[document])
-    return iso_day(date.fromordinal(ordinal) if ordinal else None)
+def last_successor(retirement: Retirement, tools: Tools) -> tuple[str, str]:
+    """Return path and ISO day of the newest last successor; empty if there is none or no day."""
+    if not retirement.successors:
+        return "", ""
+    n, catalog = retirement.successors[0], tools.snapshot.catalog
+    ordinal = int(catalog.ordinal_days[n])
+    return catalog.documents[n].path, iso_day(date.fromordinal(ordinal) if ordinal else None)

@@ -23,8 +23,8 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Catalog
 from thumbindex.query.in_force import (
-    demoted_documents,
-    mark_all_retired,
+    lowered_notes,
+    mark_retired,
     passages_of_successors_first,
 )
 from thumbindex.query.provenance import shared_provenance
@@ -59,16 +59,16 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], tools: T
     catalog, limit = tools.snapshot.catalog, tools.limit(search.query)
     keyword_list = search.lists.get("search_keyword")
     coverage = {hit.chunk: hit.coverage for hit in keyword_list.hits} if keyword_list else {}
-    retired = demoted_documents(search, tools)
-    groups = group_by_section(search.candidates, sections, catalog, retired)
+    lowered = lowered_notes(search, tools)
+    groups = group_by_section(search.candidates, sections, catalog, lowered)
     ordered = order_passages(groups, sections, coverage)
-    ordered = passages_of_successors_first(ordered, retired, search, tools)
+    ordered = passages_of_successors_first(ordered, lowered)
     shown = ordered[: max(limit + 1, BACKGROUND_RANK)]
-    passages = make_passages(shown, sections, catalog, retired)
+    passages = make_passages(shown, sections, catalog, lowered)
     return replace(
         search,
         passage_chunks=tuple(tuple(candidate.id for candidate in group) for group, _ in ordered),
-        passages=mark_all_retired(passages, shown, search, tools),
+        passages=mark_retired(passages, [group[0].document for group, _ in shown], search, tools),
     )
 
 
@@ -76,16 +76,16 @@ def group_by_section(
     candidates: Sequence[Candidate],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
-    retired: Collection[DocumentId] = (),
+    lowered: Collection[DocumentId] = (),
 ) -> _SectionGroups:
     """Group candidates by section.
 
     If the section of a candidate has no group yet, the candidate joins the group of a copy, but not
-    in a retired note.
+    in a note of `lowered`, the retired notes.
     """
     groups: _SectionGroups = {}
     for candidate in candidates:
-        copies = (n for n in candidate.also_in if catalog.document_of(n) not in retired)
+        copies = (n for n in candidate.also_in if catalog.document_of(n) not in lowered)
         own_key, *copy_keys = (_section_key(n, sections, catalog) for n in (candidate.id, *copies))
         key = own_key
         # a candidate that the query names, or that contradicts another, stays in its section
@@ -134,15 +134,15 @@ def make_passages(
     ordered: Sequence[tuple[Sequence[Candidate], bool]],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
-    retired: Collection[DocumentId] = (),
+    lowered: Collection[DocumentId] = (),
 ) -> tuple[Passage, ...]:
-    """Return the passages of the groups. Copies in retired notes do not decide the status.
+    """Return the passages of the groups. Copies in `lowered` notes do not decide the status.
 
     The score of a passage that is not full is at most the lowest score of the full passages.
     """
     passages, lowest_full_score = [], 1.0
     for rank, (group, is_full) in enumerate(ordered, 1):
-        passage = _passage(rank, group, sections, catalog, retired)
+        passage = _passage(rank, group, sections, catalog, lowered)
         if is_full:
             lowest_full_score = min(lowest_full_score, passage.score)
         else:
@@ -165,7 +165,7 @@ def _passage(
     group: Sequence[Candidate],
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
-    retired: Collection[DocumentId],
+    lowered: Collection[DocumentId],
 ) -> Passage:
     best, section = group[0], sections.get(group[0].id)
     document = catalog.documents[best.document]
@@ -184,7 +184,7 @@ def _passage(
     others = tuple(
         place for place in dict.fromkeys(_places(copies, catalog)) if not own_place.contains(place)
     )
-    others_in_force = (n for n in map(catalog.document_of, copies) if n not in retired)
+    others_in_force = (n for n in map(catalog.document_of, copies) if n not in lowered)
     documents = dict.fromkeys((best.document, *others_in_force))
     provenance = shared_provenance([catalog.documents[n] for n in documents])
     updated = day_of(document)

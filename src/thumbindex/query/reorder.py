@@ -19,7 +19,7 @@ from thumbindex.compare.tokens import cut_suffix
 from thumbindex.model import Candidate, Chunk, ChunkId, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
 from thumbindex.query.copies import conflict_pairs, near_copies
-from thumbindex.query.in_force import find_retirement
+from thumbindex.query.in_force import find_retirements
 from thumbindex.query.match_names import split_name_matches
 from thumbindex.query.rank import sort_candidates
 from thumbindex.query.stage import Search, Tools
@@ -110,12 +110,12 @@ def contradict(search: Search, tools: Tools) -> Search:
     """Put contradicting near copies next to each other, and set `disagrees` of both."""
     candidates, documents = search.candidates, tools.snapshot.catalog.documents
     differences: dict[int, dict[int, str]] = defaultdict(dict)
+    notes = {candidate.document for candidate in candidates}
+    retired = find_retirements(notes, search.query.filters.until, tools)
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
-        if _may_contradict(first, second, documents) and not any(
-            find_retirement(each.document, search.query.filters.until, tools)
-            for each in (first, second)
-        ):
+        is_retired = first.document in retired or second.document in retired
+        if not is_retired and _may_contradict(first, second, documents):
             for one, other in ((a, b), (b, a)):
                 differs = contradiction(candidates[one].chunk, candidates[other].chunk)
                 if differs:
