@@ -517,7 +517,7 @@ def _passes(document: Document, filters: Filters) -> bool:
 
 def _meets(document: Document, condition: TypedFilter) -> bool:
     if condition.field == "property":
-        return meets(document.properties, condition.value)
+        return meets(document.properties, condition.condition)
     value, path = fold_line(condition.value), fold_line(document.path)
     if condition.field == "tag":
         return any(f"{fold(tag)}/".startswith(f"{value}/") for tag in document.tags)

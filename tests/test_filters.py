@@ -217,6 +217,35 @@ def test_tag_of_a_newly_private_note_is_not_suggested(vault: Path) -> None:
         assert library.listing(tag=["layoff"]).unmet[0].nearest == ()
 
 
+@pytest.mark.parametrize(
+    ("query", "private", "public"),
+    [
+        ("project:[[Plans]]", {"project": "[[Acme Takeover/Plan]]"}, {"project": "[[Plan]]"}),
+        ("due:2027", {"due": "2026"}, {"due": "2026-05-02"}),
+        ("tag:plann", {"tags": "Plan"}, {"tags": "plan"}),
+        ("path:acme/plann.md", {}, {}),
+    ],
+)
+def test_suggestions_have_only_what_a_visible_note_says(
+    tmp_path: Path, query: str, private: dict[str, str], public: dict[str, str]
+) -> None:
+    notes = {"acme/plan.md": private, "clients/acme/plan.md": public}
+    texts = {
+        path: "".join(["---\n", *(f"{key}: '{text}'\n" for key, text in of.items()), "---\n# X\n"])
+        for path, of in notes.items()
+    }
+    root = write_notes(tmp_path / "vault", texts)
+    with open_library(root) as library:
+        library.index()
+        hidden = texts["acme/plan.md"].replace("---\n", "---\nprivate: true\n", 1)
+        (root / "acme" / "plan.md").write_text(hidden, encoding="utf-8")
+        suggested = library.query(f"budget {query}").unmet[0].nearest
+        (root / "acme" / "plan.md").unlink()
+        library.index()
+        visible = library.query(f"budget {query}").unmet
+        assert set(suggested) <= {name for unmet in visible for name in unmet.nearest}
+
+
 def test_newly_private_note_is_hidden_before_the_next_run(
     tmp_path: Path,
 ) -> None:

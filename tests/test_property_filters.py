@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,7 +120,7 @@ def test_prose_and_code_have_no_conditions(library: Library, query: str) -> None
         ("budget dues<2027", "dues<2027", ("has:due",), ()),
         ("dues<2027", "dues<2027", ("has:due",), ()),
         ("budget has:xyz", "has:xyz", (), ()),
-        ("rating>99", "rating>99", (), (TypedFilter("property", "rating>99"),)),
+        ("rating>99", "rating>99", (), (TypedFilter.of("rating>99"),)),
     ],
 )
 def test_condition_without_a_match_is_reported(
@@ -139,6 +140,27 @@ def test_unknown_key_or_value_in_where_suggests_names(library: Library) -> None:
     )
     assert library.listing(where=where).unmet == expected
     assert library.query("budget", where=where).unmet == expected
+
+
+def test_value_of_quotation_marks_is_not_suggested(tmp_path: Path) -> None:
+    root = write_notes(tmp_path / "vault", {"a.md": '---\nrating: \'""""\'\n---\nabc'})
+    with open_library(root) as library:
+        library.index()
+        unmet = library.query("abc", where=['rating:5""""""5']).unmet
+    assert unmet == (UnmetFilter("property", 'rating:5""""""5'),)
+
+
+def test_suggested_conditions_of_two_folders_begin_with_the_most_similar(tmp_path: Path) -> None:
+    roots = [
+        write_notes(tmp_path / name, {"a.md": f"---\nstatus: {status}\n---\nThe budget."})
+        for name, status in (("one", "draft"), ("two", "drafted"))
+    ]
+    with open_library(*roots) as library:
+        library.index()
+        (unmet,) = library.query("budget", where=["status:drafte"]).unmet
+        (misspelled,) = library.query("budget", where=["statu:drafted"]).unmet
+    assert unmet.nearest == ("status:drafted", "status:draft")
+    assert misspelled.nearest == ("has:status",)
 
 
 @pytest.mark.parametrize("condition", ["", "status", "status:", ":done", ">=4", "has:", "-", '""'])

@@ -395,73 +395,80 @@ class Filters:
 FilterField = Literal["tag", "path", "file", "title", "words", "property"]
 """The part of a document that a typed filter tests."""
 
-ConditionOperator = Literal["has", ":", "<", "<=", ">", ">="]
+ConditionOperator = Literal["has", "is", ":", "<", "<=", ">", ">="]
+"""The comparison of a condition: `is` requires the same text as written. It cannot be typed."""
 
-_CONDITION = re.compile(r"(?:(has):|([^:=<>]++)([<>]=?+|[:=]))\s*+(.++)", re.DOTALL)
+_CONDITION = re.compile(r"([^:=<>]++)([<>]=?+|[:=])\s*+(.++)", re.DOTALL)
+_FIELD_KEYS: Sequence[FilterField] = ("tag", "path", "file", "title")
+
+
+def is_filter_key(key: str) -> bool:
+    """Return whether a condition can name this property."""
+    return key not in (*_FIELD_KEYS, "has") and not re.search(r"^-|[:=<>\"]", key)
 
 
 @dataclass(frozen=True, slots=True)
 class TypedFilter:
     """A filter typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`, `-word`.
 
-    The value of the field `property` is a condition: `status:doing`, `rating>=4`, `has:due`.
+    A condition on a property has a key and an operator: `status:doing`, `rating>=4`, `has:due`.
     """
 
     field: FilterField
     value: str
     excludes: bool = False
+    key: str = ""
+    operator: ConditionOperator = ":"
 
     @classmethod
     def of(cls, text: str) -> TypedFilter:
         """Parse `key:value`, `key>=4`, `has:key` or `tag:x`, also with `-`. Raises UsageError."""
         condition = replace_surrogates(text).strip()
         excludes = condition.startswith("-")
-        condition = condition.removeprefix("-").strip()
-        try:
-            key, operator, value = split_condition(condition)
-        except ValueError as error:
+        match = _CONDITION.fullmatch(condition.removeprefix("-"))
+        key, sign, value = match.groups() if match else ("", "", "")
+        key, value = key.strip(), value.strip().strip('"“”„＂').strip()
+        if not (key and value):
             raise UsageError(
                 f"where {text!r} is not a condition: write status:doing, rating>=4, "
                 "due<2026-12-01, has:due or -status:done."
-            ) from error
-        for name in ("tag", "path", "file", "title"):
-            if key == name and operator == ":":
+            )
+        for name in _FIELD_KEYS:
+            if key == name and sign == ":":
                 return cls(name, value.strip("#/ ") if name == "tag" else value, excludes)
-        return cls("property", condition, excludes)
+        return cls.on_property(key, sign, value, excludes)
+
+    @classmethod
+    def on_property(cls, key: str, sign: str, value: str, excludes: bool = False) -> TypedFilter:
+        """Build a condition from its parts as typed, such as `rating`, `>=` and `4`."""
+        if key.lower() == "has" and sign == ":":
+            return cls("property", "", excludes, value.lower(), "has")
+        operator = cast("ConditionOperator", ":" if sign == "=" else sign)
+        return cls("property", value, excludes, key.lower(), operator)
+
+    def on_key(self) -> TypedFilter:
+        """Return the condition `has:key` for the key of this condition."""
+        return TypedFilter("property", "", key=self.key, operator="has")
 
     @property
-    def has_key(self) -> TypedFilter | None:
-        """The condition that a note has the key of a condition on a property, or None."""
+    def condition(self) -> str:
+        """The value, or a condition on a property such as `status:doing`."""
         if self.field != "property":
-            return None
-        key, operator, _ = split_condition(self.value)
-        return self if operator == "has" else TypedFilter("property", f"has:{key}")
+            return self.value
+        if self.operator == "has":
+            return f"has:{self.key}"
+        value = f'"{self.value}"' if " " in self.value else self.value
+        return f"{self.key}{self.operator}{value}"
 
     @property
     def as_typed(self) -> str:
         """The filter as it is typed in a query."""
         minus = "-" if self.excludes else ""
         if self.field == "property":
-            return f"{minus}{self.value}"
+            return minus + self.condition
         mark = "" if self.field == "words" else f"{self.field}:"
         is_quoted = " " in self.value or (self.field == "words" and not self.excludes)
         return minus + mark + (f'"{self.value}"' if is_quoted else self.value)
-
-
-@lru_cache(maxsize=1024)
-def split_condition(condition: str) -> tuple[str, ConditionOperator, str]:
-    """Return the key, operator and value of `key:value`, `key>=4` or `has:key`.
-
-    Raises ValueError.
-    """
-    match = _CONDITION.fullmatch(condition.strip())
-    value = match[4].strip().strip('"“”„＂').strip() if match else ""
-    if match is None or not value or not (match[1] or match[2].strip()):
-        raise ValueError(condition)
-    if match[1]:
-        return value.lower(), "has", ""
-    operator = cast("ConditionOperator", ":" if match[3] == "=" else match[3])
-    return match[2].strip().lower(), operator, value
 
 
 @dataclass(frozen=True, slots=True)

@@ -395,10 +395,10 @@ class TestCatalog:
             (TypedFilter("file", "tre"), [3, 4]),
             (TypedFilter("file", "notes"), []),
             (TypedFilter("title", "overview"), [0, 1]),
-            (TypedFilter("property", "status:done"), [2]),
-            (TypedFilter("property", "due<2027"), [3, 4]),
-            (TypedFilter("property", "rating>5"), [2]),
-            (TypedFilter("property", "has:rating"), [2, 3, 4]),
+            (TypedFilter.of("status:done"), [2]),
+            (TypedFilter.of("due<2027"), [3, 4]),
+            (TypedFilter.of("rating>5"), [2]),
+            (TypedFilter.of("has:rating"), [2, 3, 4]),
         ],
     )
     def test_condition_selects_chunks_of_matching_notes(
@@ -413,8 +413,8 @@ class TestCatalog:
             catalog.similar_values(TypedFilter("tag", "gardn")),
             catalog.similar_values(TypedFilter("path", "note/tree")),
             catalog.similar_values(TypedFilter("title", "tre")),
-            catalog.similar_values(TypedFilter("property", "status:doin")),
-            catalog.similar_values(TypedFilter("property", "ratings>=4")),
+            catalog.similar_values(TypedFilter.of("status:doin")),
+            catalog.similar_values(TypedFilter.of("ratings>=4")),
         ) == (
             ("garden", "garden/wood"),
             ("notes/trees.md",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import translate
 from functools import cached_property, lru_cache
 
@@ -18,7 +19,7 @@ from thumbindex.model import (
     Filters,
     TypedFilter,
     day_of,
-    split_condition,
+    is_filter_key,
 )
 from thumbindex.ports import Documents, IntArray, Mask
 from thumbindex.text import fold, fold_line, words
@@ -32,6 +33,8 @@ _MAX_SUGGESTIONS, _MIN_SIMILARITY = 20, 60.0
 
 Names of private notes are removed later.
 """
+
+_NO_VALUES = PropertyColumn(())
 
 
 class FilterIndex:
@@ -71,13 +74,18 @@ class FilterIndex:
         matches, value = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
         if condition.field in ("path", "file"):
             value = value.replace("\\", "/")
-        if condition.field == "tag":
+        if condition.operator == "is" and condition.field != "property":
+            name = f"{condition.value.rstrip('/')}/"
+            for n, document in enumerate(self._documents):
+                texts = document.tags if condition.field == "tag" else (document.path,)
+                matches[n] = any(f"{text}/".startswith(name) for text in texts)
+        elif condition.field == "tag":
             for tag, numbers in self._tags.items():
                 if f"{tag}/".startswith(f"{value}/"):
                     matches[numbers] = True
         elif condition.field == "property":
-            key, operator, text = split_condition(condition.value)
-            matches[self._column(key).documents(operator, text)] = True
+            column = self._column(condition.key)
+            matches[column.documents(condition.operator, condition.value)] = True
         elif condition.field == "title":
             if not (terms := words(condition.value)):
                 return matches
@@ -107,26 +115,32 @@ class FilterIndex:
         document has the key of a condition, they are `has:` and similar keys.
         """
         if condition.field == "property":
-            return self._similar_conditions(condition.value)
+            return self._similar_conditions(condition)
         if condition.field == "title":
             return ()
         names = self._tag_names if condition.field == "tag" else self._folders_and_paths
         return nearest(condition, names)
 
-    def _similar_conditions(self, condition: str) -> tuple[str, ...]:
-        key, operator, text = split_condition(condition)
-        if fold_line(key) not in self._keys:
-            keys = {form: names[0] for form, names in self._keys.items()}
-            return tuple(f"has:{name}" for name in nearest(TypedFilter("property", key), keys))
-        if operator != ":":
+    def _similar_conditions(self, condition: TypedFilter) -> tuple[str, ...]:
+        if fold_line(condition.key) not in self._keys:
+            keys = {form: names[0] for form, names in self._keys.items() if is_filter_key(form)}
+            names = nearest(TypedFilter("property", condition.key), keys)
+            return tuple(f"has:{name}" for name in names)
+        if condition.operator != ":":
             return ()
-        texts = nearest(TypedFilter("property", text), by_form("property", self._column(key).texts))
-        return tuple(f'{key}:"{name}"' if " " in name else f"{key}:{name}" for name in texts)
+        # conditions cannot contain quotation marks
+        texts = [text for text in self._column(condition.key).texts if '"' not in text]
+        return tuple(
+            replace(condition, value=text, excludes=False).condition
+            for text in nearest(condition, by_form("property", texts))
+        )
 
     def _column(self, key: str) -> PropertyColumn:
         form = fold_line(key)
         if form not in self._columns:
-            keys = self._keys.get(form, ())
+            keys = self._keys.get(form)
+            if keys is None:
+                return _NO_VALUES
             self._columns[form] = PropertyColumn(
                 (n, text)
                 for n, document in enumerate(self._documents)

@@ -79,6 +79,9 @@ class PropertyColumn:
 
     def documents(self, operator: ConditionOperator, text: str) -> IntArray:
         """Return the documents with a value that meets a condition."""
+        if operator == "is":
+            is_text = np.array([value == text for value in self.texts], dtype=np.bool_)
+            return self._documents[is_text[self._text_of]]
         return self._documents[self._matching(operator, Value.of(text))[self._text_of]]
 
     def _matching(self, operator: ConditionOperator, value: Value) -> Mask:

@@ -191,13 +191,14 @@ class UnionCatalog(CatalogLayout):
         return any(part.has_match(condition) for part in self.parts)
 
     def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
-        parts = self.parts
-        if has_key := condition.has_key:
-            parts = [part for part in parts if part.has_match(has_key)] or parts
-        names = [name for part in parts for name in part.similar_values(condition)]
+        parts, shown = self.parts, condition.condition
         if condition.field == "property":
-            return tuple(dict.fromkeys(names))
-        return nearest(condition, by_form(condition.field, names)) if names else ()
+            with_key = [part for part in parts if part.has_match(condition.on_key())]
+            shown = (condition if with_key else condition.on_key()).condition
+            parts = with_key or parts
+        names = [name for part in parts for name in part.similar_values(condition)]
+        by_name = by_form(condition.field, names)
+        return nearest(replace(condition, value=shown), by_name) if names else ()
 
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         return [

@@ -33,6 +33,7 @@ from thumbindex.model import (
     Document,
     DocumentId,
     FileState,
+    FilterField,
     Filters,
     Passage,
     Place,
@@ -412,7 +413,7 @@ class PrivacyFilter:
         typed = (
             UnmetFilter(
                 typed_filter.field,
-                typed_filter.value,
+                typed_filter.condition,
                 catalog.similar_values(typed_filter),
             )
             for typed_filter in self._search.typed_filters
@@ -428,7 +429,7 @@ class PrivacyFilter:
         names = (
             name
             for name in unmet.nearest
-            if self._has_visible_note(chunks_matching(TypedFilter(unmet.field, name)))
+            if self._has_visible_note(chunks_matching(_having(unmet.field, name)))
         )
         return replace(unmet, nearest=tuple(islice(names, SUGGESTED_NAMES)))
 
@@ -441,6 +442,16 @@ class PrivacyFilter:
         documents = (catalog.documents[catalog.document_of(chunk)] for chunk in chunks)
         places = {(document.folder, document.path) for document in documents}
         return not places <= hidden_notes(places, self._readers)
+
+
+def _having(field: FilterField, name: str) -> TypedFilter:
+    """Return the condition that a note has a suggested name as written."""
+    if field != "property":
+        return TypedFilter(field, name, operator="is")
+    key, _, text = name.partition(":")
+    if key == "has":
+        return TypedFilter(field, "", key=text, operator="has")
+    return TypedFilter(field, text.strip('"'), key=key, operator="is")
 
 
 def _with_visible_places(passage: Passage, states: Mapping[NotePlace, NoteState]) -> Passage:

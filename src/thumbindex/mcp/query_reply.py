@@ -235,7 +235,7 @@ class AnswerFrame:
             "undated": answer.undated,
             "listed": answer.listed,
             "unmet": as_json(answer.unmet),
-            "filters": as_json(answer.filters),
+            "filters": [condition.as_typed for condition in answer.filters],
             "missing": as_json(answer.missing),
             "weaker": answer.weaker,
         }

@@ -20,7 +20,9 @@ from thumbindex.model import (
     OutlineEntry,
     Place,
     Query,
+    TypedFilter,
     day_of,
+    is_filter_key,
     iso_day,
 )
 from thumbindex.page.judge import grades_of, judgments_of
@@ -372,7 +374,7 @@ def _narrowing_chips(library: Library, answer: Answer, query: Query) -> list[tup
 def _conditions_of(document: Document) -> Iterable[str]:
     """Yield a condition for each property of a document, without names, tags and long values."""
     for key, texts in document.properties.items():
-        if key not in _SHOWN_ELSEWHERE:
+        if key not in _SHOWN_ELSEWHERE and is_filter_key(key):
             for text in texts:
                 if len(text) <= _MAX_VALUE_CHARS and '"' not in text:
-                    yield f'{key}:"{text}"' if " " in text else f"{key}:{text}"
+                    yield TypedFilter.on_property(key, ":", text).condition

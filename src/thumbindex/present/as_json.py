@@ -68,7 +68,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
     return {
         "query": answer.query,
         "corrected": answer.corrected,
-        "filters": as_json(answer.filters),
+        "filters": [condition.as_typed for condition in answer.filters],
         "unmet": as_json(answer.unmet),
         "undated": answer.undated,
         "listed": answer.listed,

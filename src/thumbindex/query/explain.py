@@ -29,7 +29,6 @@ from thumbindex.model import (
     WhyReport,
     day_of,
     property_texts,
-    split_condition,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
 from thumbindex.query.expansion import corrected_query
@@ -352,9 +351,8 @@ def _join(value: object) -> str:
 def _describe_condition(condition: TypedFilter, document: Document) -> str:
     verb, actual = "excludes" if condition.excludes else "requires", ""
     if condition.field == "property":
-        key, _, _ = split_condition(condition.value)
-        actual = f"; the note's {key}: {', '.join(property_texts(document, key)) or 'none'}"
-        return f"the query {verb} {condition.value}{actual}"
+        actual = ", ".join(property_texts(document, condition.key)) or "none"
+        return f"the query {verb} {condition.condition}; the note's {condition.key}: {actual}"
     if condition.field == "tag":
         actual = f"; {_tags_of(document)}"
     return f"the query {verb} {condition.field} {condition.value!r}{actual}"

@@ -25,7 +25,7 @@ from thumbindex.text import fold, tag_name, words
 _OPERATOR = re.compile(
     r"`[^`]*`|\[\[[^\[\]]*\]\]"  # code and links stay as they are
     r"|(?<!\S)(?P<minus>-?)(?:(?P<field>tag|path|file|title):(?=\S)|(?P<hash>\#)"
-    r"|(?P<property>[^\W\d_][\w.-]*+(?:[:=]|[<>]=?+))(?=[^\s:/\\<>=])|)"
+    r"|(?P<key>[^\W\d_][\w.-]*+)(?P<sign>[:=]|[<>]=?+)(?=[^\s:/\\<>=])|)"
     r'(?:["“„＂](?P<phrase>[^"“”„＂]+)["”“＂](?![^\s).,;:!?])'
     r'|(?P<value>\[\[[^\[\]\n]++\]\]|[^\s"“”„＂`]+))',
     re.IGNORECASE,
@@ -33,8 +33,6 @@ _OPERATOR = re.compile(
 _WORD = re.compile(r"[^\W\d_][^\W\d_'’-]+(?:-[^\W\d_]+)*")
 _CODE = re.compile(r"[$<>{}=|\\]")
 """A symbol that marks a text as code, such as `=`."""
-
-_COMPARISON = re.compile(r"[<>]")
 
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
 """A command-line flag, such as `--all` or `-x`."""
@@ -111,7 +109,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
             ):
                 without_effect.append(operator)
             continue
-        if condition.has_key and similar is not None and not _is_prose(text, others):
+        if condition.field == "property" and similar is not None and not _is_prose(text, others):
             continue
         as_words = (
             similar is not None
@@ -119,7 +117,7 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
             and (operator.is_hash or not is_filters_alone or not _has_key(condition, catalog))
         )
         if similar is not None and (similar or not operator.is_hash):
-            unmet.append(UnmetFilter(condition.field, condition.value, similar, as_words))
+            unmet.append(UnmetFilter(condition.field, condition.condition, similar, as_words))
         effective += [] if as_words else [operator]
     filters = [*effective, *without_effect] if effective or not is_filters_alone else []
     selections = [keyword.chunks_with_phrase(phrase.value) for phrase in phrases]
@@ -146,18 +144,18 @@ def parse_filters(text: str, snapshot: Snapshot) -> _ParsedQuery:
 
 
 def _has_key(condition: TypedFilter, catalog: Catalog) -> bool:
-    """Return whether a note has the property of a condition. Other conditions have none."""
-    return condition.has_key is None or catalog.has_match(condition.has_key)
+    """Return whether a note has the key of a condition on a property. Else return True."""
+    return condition.field != "property" or catalog.has_match(condition.on_key())
 
 
 def _may_filter(condition: TypedFilter, catalog: Catalog) -> bool:
-    """Return whether a condition is a filter, or may be one with a misspelled key.
+    """Return whether a note has the key of a condition, or the key may be misspelled.
 
-    `key:value` with an unknown key is prose or code, and so is a comparison unlike any key.
+    If no note has the key, `key:value` is prose or code. `key>4` is too, if no key is similar.
     """
-    if _has_key(condition, catalog) or condition.value.startswith("has:"):
+    if _has_key(condition, catalog) or condition.operator == "has":
         return True
-    return bool(_COMPARISON.search(condition.value) and catalog.similar_values(condition))
+    return condition.operator != ":" and bool(catalog.similar_values(condition))
 
 
 def _has_symbols(text: str) -> bool:
@@ -173,6 +171,7 @@ def _operators(text: str) -> Iterator[_Operator]:
         end = match.end() - len(value) + len(bare)
         value = phrase or bare
         field: FilterField | None = None
+        condition: TypedFilter | None = None
         if match["hash"] or (match["field"] or "").lower() == "tag":
             tag = re.fullmatch(f"#?({tag_name()})", value)
             if tag and tag[1].strip("0123456789/-_"):
@@ -180,20 +179,16 @@ def _operators(text: str) -> Iterator[_Operator]:
         elif match["field"]:
             if words(value) and not value.startswith("//"):
                 field = _FIELDS[match["field"].lower()]
-        elif match["property"]:
+        elif match["key"]:
             if value.strip() and (value.startswith("[[") or not _CODE.search(value)):
-                field = "property"
-                value = match["property"].lower() + (f'"{phrase}"' if phrase else bare)
+                parts = match["key"], match["sign"], value.strip()
+                condition = TypedFilter.on_property(*parts, excludes)
         elif is_words and words(value) and not _CODE.search(phrase or ""):
             field = "words"
         if field:
-            yield _Operator(
-                match.start(),
-                end,
-                TypedFilter(field, value, excludes),
-                bool(match["hash"]),
-                bool(phrase),
-            )
+            condition = TypedFilter(field, value, excludes)
+        if condition:
+            yield _Operator(match.start(), end, condition, bool(match["hash"]), bool(phrase))
 
 
 _FIELDS: Mapping[str, FilterField] = {"path": "path", "file": "file", "title": "title"}
@@ -305,7 +300,7 @@ def unmet_filters(
     conditions = (replace(condition, excludes=False) for condition in filters.where)
     parts += [(condition, Filters(where=(condition,))) for condition in conditions]
     return tuple(
-        UnmetFilter(condition.field, condition.value, similar_values(condition))
+        UnmetFilter(condition.field, condition.condition, similar_values(condition))
         for condition, part in dict.fromkeys(parts)
         if not has_match(part)
     )
