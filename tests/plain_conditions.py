@@ -25,9 +25,9 @@ def meets(properties: Mapping[str, Sequence[str]], condition: str) -> bool:
 
 def _is(value: str, operator: str, wanted: str) -> bool:
     numbers, days = [_number(text) for text in (value, wanted)], [_days(t) for t in (value, wanted)]
-    if None not in numbers:
-        return numbers[0] == numbers[1] if operator in ":=" else _COMPARE[operator](*numbers)
-    if None not in days:
+    if None not in numbers and operator not in ":=":
+        return _COMPARE[operator](*numbers)
+    if None not in days and None in numbers:
         (first, last), (low, high) = days
         if operator not in ":=":
             # all of the value's days are on this side
@@ -40,9 +40,13 @@ def _is(value: str, operator: str, wanted: str) -> bool:
     if operator not in ":=":
         return False
     if "[" not in value + wanted:
-        return fold_line(value) == fold_line(wanted)
+        return _whole(fold_line(value)) == _whole(fold_line(wanted))
     short, long = sorted((_path(value), _path(wanted)), key=len)
     return long[len(long) - len(short) :] == short
+
+
+def _whole(text: str) -> str:
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text)
 
 
 def _inside(text: str) -> str:
@@ -51,7 +55,7 @@ def _inside(text: str) -> str:
 
 
 def _path(text: str) -> list[str]:
-    return re.sub(r"\.md$", "", fold_line(_inside(text))).split("/")
+    return re.sub(r"\.md$", "", _whole(fold_line(_inside(text)))).split("/")
 
 
 def _number(text: str) -> float | None:

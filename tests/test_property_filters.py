@@ -150,6 +150,23 @@ def test_value_of_quotation_marks_is_not_suggested(tmp_path: Path) -> None:
     assert unmet == (UnmetFilter("property", 'rating:5""""""5'),)
 
 
+@pytest.mark.parametrize(
+    ("value", "equal"),
+    [
+        ("1.10", {"1.10"}),
+        ("1.1", {"1.1"}),
+        ("007", {"007"}),
+        ("7", {"7", "7.0"}),
+        ("7.00", {"7", "7.0"}),
+    ],
+)
+def test_identifiers_and_versions_are_no_numbers(value: str, equal: set[str]) -> None:
+    texts = ["1.10", "1.1", "007", "7", "7.0"]
+    documents = [Document(f"{text}.md", "", properties={"v": (text,)}) for text in texts]
+    passing = FilterIndex(documents).documents_passing(Filters.of(where=[f"v:{value}"]))
+    assert {text for text, passes in zip(texts, passing, strict=True) if passes} == equal
+
+
 def test_suggested_conditions_of_two_folders_begin_with_the_most_similar(tmp_path: Path) -> None:
     roots = [
         write_notes(tmp_path / name, {"a.md": f"---\nstatus: {status}\n---\nThe budget."})

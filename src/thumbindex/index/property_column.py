@@ -17,6 +17,10 @@ from thumbindex.ports import IntArray, Mask
 from thumbindex.text import fold_line
 
 _NUMBER = re.compile(r"[+-]?+\d{1,15}+(?:\.\d{1,15})?")  # a longer one is an identifier
+_WHOLE = re.compile(r"(-?+\d++)\.0++")
+"""A decimal that equals an integer: `4.0` is 4. Other numbers with different digits differ, as in
+versions (1.1, 1.10) and identifiers (7, 007).
+"""
 _WIKILINK = re.compile(r"\[\[([^\[\]]++)\]\]")
 _LINK = re.compile(r"\[[^\[\]]*+\]\(<?([^()<>:]++)>?\)")
 _SUFFIX = re.compile(r"\.(?:md|markdown|mdx)$")
@@ -36,6 +40,8 @@ class Value(NamedTuple):
         """Read a value as written."""
         wikilink, link = _WIKILINK.fullmatch(text), _LINK.fullmatch(text)
         folded = fold_line(" ".join(text.split()))
+        if whole := _WHOLE.fullmatch(folded):
+            folded = whole[1]
         path = folded
         if wikilink or link:
             target = wikilink[1].partition("|")[0] if wikilink else unquote(link[1] if link else "")
@@ -92,7 +98,7 @@ class PropertyColumn:
             matching[
                 [at for at in self._by_name.get(name, ()) if self._values[at].names(value)]
             ] = 1
-        if value.number is not None:
+        elif value.number is not None:
             matching |= _compare(operator, self._numbers, self._numbers, value.number, value.number)
         if value.days:
             days = _compare(operator, *self._days, *value.days)
