@@ -118,6 +118,10 @@ def test_folder_file_may_set_only_allowed_keys(tmp_path: Path, text: str) -> Non
             r"`corpus.chunk.child_max` \(3000\) must not be above "
             r"`corpus.chunk.parent_max` \(2000\)",
         ),
+        (
+            "[query.deduplicate]\nfield = 'front_matter.id'",
+            r"`query.deduplicate.field` is 'front_matter.id': write .* such as `properties.id`",
+        ),
         ("[query\nlimit = 3", r"config.toml:1: not valid TOML"),
     ],
 )

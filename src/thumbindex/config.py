@@ -20,7 +20,7 @@ from platformdirs import user_config_path
 
 from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import current_folder
-from thumbindex.settings import Config
+from thumbindex.settings import COMPARED_FIELDS, Config
 from thumbindex.text import one_line, redact_passwords
 
 FOLDER_FILE = "thumbindex.toml"
@@ -606,6 +606,12 @@ def _check_consistency(config: Config) -> None:
         raise ConfigError(
             "`query.deduplicate.method` is `exact_field`: also set `query.deduplicate.field`, "
             "such as `properties.id`."
+        )
+    is_property = stage.field.startswith("properties.")
+    if stage.field and not is_property and stage.field not in COMPARED_FIELDS:
+        raise ConfigError(
+            f"`query.deduplicate.field` is {stage.field!r}: write a property such as "
+            f"`properties.id`, or one of {', '.join(COMPARED_FIELDS)}."
         )
     for low_key, high_key in _ORDERED_KEYS:
         low, high = _value_of(config, low_key), _value_of(config, high_key)

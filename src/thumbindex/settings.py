@@ -19,6 +19,9 @@ MAX_QUERY_CHARS = 10_000
 MAX_PHRASING_CHARS = 1_000
 """Maximum characters of a rewording or a hypothetical answer. Models embed even fewer of them."""
 
+COMPARED_FIELDS = ("path", "folder", "title", "author", "category", "type", "date")
+"""Fields of a document that deduplication can compare."""
+
 MAX_REWORDINGS = 4
 """Maximum rewordings of one query. The model has to embed every rewording."""
 

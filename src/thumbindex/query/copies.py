@@ -23,6 +23,7 @@ from thumbindex.ports import Documents, Snapshot, inner_products
 from thumbindex.query.in_force import Retirements, lowered_notes
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
+from thumbindex.settings import COMPARED_FIELDS
 from thumbindex.text import words
 
 _CACHED_PAIRS = 1024
@@ -307,15 +308,12 @@ def deduplicate(search: Search, tools: Tools) -> Search:
     return merge_copies(search, tools, {at: CopyOf(of, why) for at, of in copies.items()})
 
 
-_FIELDS = {"path", "folder", "title", "author", "category", "type", "date"}
-
-
 def _field(document: Document, path: str) -> str | None:
     """Return a field of a document as JSON, or None.
 
     A path such as `properties.book.id` names a property.
     """
-    value: Any = getattr(document, path) if path in _FIELDS else None
+    value: Any = getattr(document, path) if path in COMPARED_FIELDS else None
     if path.startswith("properties."):
         value = document.properties.get(path.partition(".")[2].lower())
     return None if value is None else json.dumps(value, sort_keys=True, default=str)
