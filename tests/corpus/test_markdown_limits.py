@@ -70,6 +70,14 @@ def test_padded_tables_are_limited_by_their_cells() -> None:
     ) == ({0, 1, 2, 3}, True)
 
 
+def test_property_values_beyond_the_limit_are_a_problem() -> None:
+    result = parsed("\n".join(f"- a [key:: {n}]" for n in range(1, 1_003)))
+    assert len(result.document.properties["key"]) == 1_000
+    assert [(problem.line, problem.reason) for problem in result.problems] == [
+        (1_001, "more than 1,000 property values: ignored from here")
+    ]
+
+
 def test_tags_beyond_the_limit_are_only_words() -> None:
     result = parsed("\n\n".join(f"#tag{n} plum" for n in range(MAX_TAGS + 2)))
     assert [problem.reason.split(":")[0] for problem in result.problems] == [

@@ -18,7 +18,7 @@ from thumbindex.corpus.markdown import (
     parse_markdown,
 )
 from thumbindex.corpus.private import private_marker
-from thumbindex.corpus.properties import note_properties
+from thumbindex.corpus.properties import MAX_VALUES, note_properties
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import SourceText, read_source
 from thumbindex.corpus.validity import read_validity
@@ -69,10 +69,11 @@ def parse_document(
         path, front.fields, lambda key: front.values(key, split=""), text[front.size :]
     )
     validity = read_validity(front, source, markdown)
+    properties, unread_line = note_properties(front, source, markdown)
     document = Document(
         path=path,
         title=title,
-        properties=note_properties(front, source, markdown),
+        properties=properties,
         tags=tags[:MAX_TAGS],
         aliases=front.values("aliases", "alias"),
         keywords=front.values("keywords", "keyword"),
@@ -92,17 +93,14 @@ def parse_document(
         ),
     )
     links = (*validity.links, *property_links(front.texts), *markdown.links)
-    limited = (Problem(path, line, reason) for line, reason in markdown.limits)
-    problems = (*decode_problems, *front.problems, *limited)
+    limits = list(markdown.limits)
     if len(tags) > MAX_TAGS:
-        problems = (
-            *problems,
-            Problem(
-                path,
-                1,
-                f"{len(tags):,} tags, more than {MAX_TAGS:,}: the rest are indexed only as words",
-            ),
-        )
+        rest = "the rest are indexed only as words"
+        limits.append((1, f"{len(tags):,} tags, more than {MAX_TAGS:,}: {rest}"))
+    if unread_line:
+        limits.append((unread_line, f"more than {MAX_VALUES:,} property values: ignored from here"))
+    limited = (Problem(path, line, reason) for line, reason in limits)
+    problems = (*decode_problems, *front.problems, *limited)
     if len(links) > settings.max_links:
         reason = (
             f"{len(links):,} links, more than corpus.max_links ({settings.max_links:,}): "

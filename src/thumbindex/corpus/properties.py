@@ -11,7 +11,7 @@ from thumbindex.corpus.markdown import Block, ParsedMarkdown, SplitMode
 from thumbindex.corpus.source import SourceText
 from thumbindex.model import BlockKind
 
-_MAX_VALUES, _MAX_CHARS = 1_000, 500
+MAX_VALUES, _MAX_CHARS = 1_000, 500
 """Maximum values of a note, and maximum characters of a key or value."""
 
 _KEY = r"([^\W_][\w .-]{0,80}+)"
@@ -31,15 +31,19 @@ _OF_BLOCKS = frozenset(("id", "collapsed"))  # Logseq's own, which say nothing a
 
 def note_properties(
     front: FrontMatter, source: SourceText, markdown: ParsedMarkdown
-) -> Mapping[str, tuple[str, ...]]:
-    """Return the distinct values of each property of a note. Keys are in lower case."""
+) -> tuple[Mapping[str, tuple[str, ...]], int | None]:
+    """Return the distinct values of each property of a note, and the first line that is left out.
+
+    Keys are in lower case.
+    """
     values: dict[str, dict[str, None]] = {}
     properties = chain(front.texts, inline_properties(source, markdown))
-    for key, text, _ in islice(properties, _MAX_VALUES):
+    for key, text, _ in islice(properties, MAX_VALUES):
         name, value = " ".join(key.split())[:_MAX_CHARS], " ".join(text.split())[:_MAX_CHARS]
         if name and value:
             values.setdefault(name, {})[value] = None
-    return {key: tuple(texts) for key, texts in values.items()}
+    left_out = next(properties, None)
+    return {key: tuple(texts) for key, texts in values.items()}, left_out and left_out.line
 
 
 def inline_properties(source: SourceText, markdown: ParsedMarkdown) -> Iterator[Property]:
