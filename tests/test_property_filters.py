@@ -167,6 +167,25 @@ def test_identifiers_and_versions_are_no_numbers(value: str, equal: set[str]) ->
     assert {text for text, passes in zip(texts, passing, strict=True) if passes} == equal
 
 
+@pytest.mark.parametrize("day", ["2026-00", "2026-00-15", "2026-05-00", "2026-13"])
+def test_impossible_day_is_no_period(day: str) -> None:
+    documents = [Document("a.md", "", properties={"due": ("2026-05-02",)})]
+    passing = FilterIndex(documents).documents_passing(Filters.of(where=[f"due>={day}"]))
+    assert passing.tolist() == [False]
+    with pytest.raises(UsageError, match="write a date"):
+        Filters.of(since=day)
+
+
+def test_frequent_keys_are_those_that_a_condition_can_name(tmp_path: Path) -> None:
+    keys = ["tag", "path", "file", "title", "has", "'a:b'", "status", "'due date'"]
+    text = "".join(["---\n", *(f"{key}: x\n" for key in keys), "---\nThe budget."])
+    with open_library(write_notes(tmp_path / "vault", {"a.md": text})) as library:
+        library.index()
+        offered = library.frequent_keys()
+        listed = [len(library.listing(where=[f"{key}:x"]).notes) for key in offered]
+    assert (offered, listed) == (("due date", "status"), [1, 1])
+
+
 def test_suggested_conditions_of_two_folders_begin_with_the_most_similar(tmp_path: Path) -> None:
     roots = [
         write_notes(tmp_path / name, {"a.md": f"---\nstatus: {status}\n---\nThe budget."})

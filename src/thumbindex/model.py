@@ -1081,7 +1081,8 @@ class ListedNote:
     title: str
     date: str  # ISO day, empty if unknown
     tags: tuple[str, ...]
-    properties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of asked columns
+    # the values of the requested columns, by key
+    properties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

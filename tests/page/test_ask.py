@@ -35,8 +35,8 @@ def test_chips_remove_filters_from_the_address(browser, tags_of):
 
 def test_conditions_are_chips_and_an_answer_offers_filters(tmp_path, browse, tags_of):
     notes = {
-        "a.md": "---\nstatus: in work\ntags: [x]\n---\nThe mill turns.\n",
-        "b.md": "---\nstatus: in work\nrating: 4\n---\nThe mill stands.\n",
+        "a.md": "---\nstatus: in work\nfile: x\ntags: [x]\n---\nThe mill turns.\n",
+        "b.md": "---\nstatus: in work\nfile: x\nrating: 4\n---\nThe mill stands.\n",
     }
     with open_library(write_notes(tmp_path / "v", notes)) as library:
         library.index()

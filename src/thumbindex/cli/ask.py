@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -307,7 +306,7 @@ def properties(
     """List the notes' properties, with the number of notes and the most frequent values."""
     with open_for(ctx, opening) as library:
         update_index(library)
-        counts = library.properties(key, values=sys.maxsize if key else _FREQUENT_VALUES)
+        counts = library.properties(key, values=None if key else _FREQUENT_VALUES)
     if as_json:
         print_json({"properties": to_json(counts)})
     else:

@@ -66,7 +66,6 @@ from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import (
     NoteText,
     count_properties,
-    frequent_keys,
     list_notes,
     outline_entry,
     outline_headings,
@@ -104,6 +103,7 @@ from thumbindex.model import (
     UnlinkedPair,
     Verification,
     WhyReport,
+    is_filter_key,
 )
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import is_offline
@@ -537,15 +537,16 @@ class Library:
 
     @consistent_read
     def properties(
-        self, key: str | None = None, *, values: int = 5, folder: Sequence[str] = ()
+        self, key: str | None = None, *, values: int | None = 5, folder: Sequence[str] = ()
     ) -> tuple[PropertyCount, ...]:
         """Return the properties of all notes with their most frequent values, or only `key`."""
         return count_properties(self._select_readers(folder), key, values)
 
     @consistent_read
     def frequent_keys(self, limit: int = 10) -> tuple[str, ...]:
-        """Return the keys of the most frequent properties."""
-        return frequent_keys(self._readers, limit)
+        """Return the keys of the most frequent properties that a condition can name."""
+        keys = (count.key for count in count_properties(self._readers, None, 0))
+        return tuple(filter(is_filter_key, keys))[:limit]
 
     @consistent_read
     def orphans(self, **narrowing: Unpack[FilterArguments]) -> NoteList:

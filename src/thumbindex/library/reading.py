@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
 
 import numpy as np
@@ -26,8 +26,6 @@ from thumbindex.library.places import NotePlaces
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import (
     SUGGESTED_NAMES,
-    all_documents,
-    filter_visible,
     read_visible,
     visible_documents,
 )
@@ -167,11 +165,11 @@ def _sorted_by(sort: str, notes: Sequence[Document]) -> list[Document]:
 
 
 def count_properties(
-    readers: Sequence[Reader], key: str | None, limit: int
+    readers: Sequence[Reader], key: str | None, limit: int | None
 ) -> tuple[PropertyCount, ...]:
     """Return the properties of the visible notes, most frequent first, or only `key`.
 
-    Each has its `limit` most frequent values.
+    Each has its `limit` most frequent values. None means all values.
     """
     keys, values = Counter[str](), defaultdict[str, Counter[str]](Counter)
     spellings: dict[str, str] = {}
@@ -182,30 +180,12 @@ def count_properties(
                 forms = {fold_line(text): text for text in texts}
                 values[name].update(forms.keys())
                 spellings |= {f: text for f, text in forms.items() if f not in spellings}
-    return tuple(
-        PropertyCount(
-            name,
-            count,
-            tuple(
-                ValueCount(spellings[form], notes)
-                for form, notes in _sorted_counts(values[name])[:limit]
-            ),
-            max(0, len(values[name]) - limit),
-        )
-        for name, count in _sorted_counts(keys)
-    )
-
-
-def frequent_keys(readers: Sequence[Reader], limit: int) -> tuple[str, ...]:
-    """Return the keys that most notes have, each of them in a visible note."""
-    documents = list(all_documents(readers))
-    counts = Counter(key for document in documents for key in document.properties)
-    keys = (
-        key
-        for key, _ in _sorted_counts(counts)
-        if any(filter_visible((d for d in documents if key in d.properties), readers))
-    )
-    return tuple(islice(keys, limit))
+    counts = []
+    for name, count in _sorted_counts(keys):
+        value_counts = _sorted_counts(values[name])
+        shown = tuple(ValueCount(spellings[form], notes) for form, notes in value_counts[:limit])
+        counts.append(PropertyCount(name, count, shown, len(value_counts) - len(shown)))
+    return tuple(counts)
 
 
 def _sorted_counts(counts: Counter[str]) -> list[tuple[str, int]]:
