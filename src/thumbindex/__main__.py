@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
+import time
 
 from thumbindex.process import (
     defer_garbage_collection,
@@ -20,10 +22,12 @@ def main() -> None:
     try:
         if not is_server:
             # Imported here, since a server does not need it.
-            from thumbindex.cli.command_client import ask_servers
+            from thumbindex.cli.command_client import ask_servers, can_be_served, suggest_server
 
             if (code := ask_servers(sys.argv[1:])) is not None:
                 sys.exit(code)
+            if can_be_served(sys.argv[1:]):
+                atexit.register(suggest_server, time.monotonic())
         defer_garbage_collection()
         # Imported here, so that Ctrl-C during the import exits quietly.
         from thumbindex.cli.app import app

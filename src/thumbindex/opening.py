@@ -153,9 +153,7 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
                     f"Using the folder {one_line(name)} ({root}), since it contains the current "
                     "directory. To use another folder, name it with --folder."
                 )
-                return replace(
-                    opening, folder=(str(root),)
-                ), message if root != current or configured else ""
+                return replace(opening, folder=(str(root),)), message if root != current else ""
     try:
         if not configured:
             library.index_paths_of(directory, current)

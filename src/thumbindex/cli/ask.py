@@ -234,7 +234,7 @@ def query(
                 explain,
                 narrowed,
                 library.has_model,
-                opening.command("index"),
+                "" if remote_command() else opening.command("index"),
             )
     return FOUND if answer.found else NOT_FOUND
 

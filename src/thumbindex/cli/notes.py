@@ -233,9 +233,8 @@ def related(
     for title, names in related_groups(neighbors, limit):
         unknown = title == SIMILAR_TITLE and not is_exact
         print_line(title)
-        for name in names or [
-            f"none yet: run `{opening.command('index')} --complete`" if unknown else "none"
-        ]:
+        advice = "" if remote_command() else f": run `{opening.command('index')} --complete`"
+        for name in names or [f"none yet{advice}" if unknown else "none"]:
             print_line(f"  {name}")
     return FOUND
 

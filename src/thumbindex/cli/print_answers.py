@@ -84,7 +84,8 @@ def print_answer(
 ) -> None:
     """Print the passages, best first: the lines that answer, or with `full` the whole sections.
 
-    `roots` maps folder names to paths; `indexing` is the command that computes missing vectors.
+    `roots` maps folder names to paths; `indexing` is the command that computes missing vectors,
+    empty if a server does.
     """
     console = stdout_console()
     width = min(console.width, _MAX_WIDTH) if console.is_terminal else _PIPED_WIDTH

@@ -247,15 +247,20 @@ NO_MARKDOWN = (
 
 
 def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index") -> str:
-    """Return how many passages lack an exact vector, and the command; empty if none does."""
-    if not state.pending:
+    """Return how many passages lack an exact vector, and the command; empty if none does.
+
+    Without a command, a server computes them.
+    """
+    if not state.pending or (state.is_refining and not command):
         return ""
     pending = f"{state.pending:,} of {plural(state.chunks, 'passage')}"
     if state.is_refining:
         return (
-            f"Refining: {pending} have estimated vectors, so the order may still change. To "
-            f"compute all now, run `{command} --complete`."
+            f"{pending} have estimated vectors, so the order may still change: "
+            f"`{command} --complete` computes the rest."
         )
+    if not command:
+        return f"Only words find {pending} so far: a server is computing the vectors."
     return f"To find {pending} by meaning too, run `{command} --complete`."
 
 
