@@ -198,7 +198,8 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "verify",
         "title": "Verify",
-        "description": "Check a draft's citations and quotations before you send it.",
+        "description": "Check a draft's citations and quotations before you send it. Each is "
+        "there, moved, changed, gone, never_there or not_compared.",
         "inputSchema": _closed_object(
             {"text": {**_STRINGS, "description": "Draft, or citations with quotations"}},
             "text",
