@@ -712,7 +712,7 @@ class Passage:
     file_time: str = ""  # ISO day of the file's modification time, only if no other day is known
     status: str = ""  # the most conservative of these notes
     in_force: bool = True
-    retired: str = ""  # why it is not in force, such as "superseded" or "expired on 2026-01-31"
+    retired: str = ""  # the reason if it is not in force: "superseded", "expired on 2026-01-31"
     successor: str = ""  # path, in the same folder, of the last note that supersedes it
     successor_date: str = ""  # ISO day of the successor; empty if unknown
     owner: str = ""  # from front matter: of the most recently updated of these notes

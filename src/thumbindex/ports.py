@@ -289,7 +289,7 @@ class Catalog(Protocol):
 
     @property
     def successors(self) -> Mapping[DocumentId, Mapping[DocumentId, bool]]:
-        """The documents that supersede a document: True if it says so itself, not only they."""
+        """The successors of each document: True if the document names the successor itself."""
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document of a chunk."""

@@ -40,12 +40,18 @@ _SYNONYMS = {"superceded": "superseded", "replaced": "superseded", "obsoleted": 
 _OVER = re.compile(
     r"(?:^|[.,;:(—–-])[\s>*+_]{0,8}+(?:and\s++)?(?:supersedes|replaces|obsoletes)\b", re.I
 )
-_CUE = re.compile(rf"\b(?:(?P<by>by)|use|using|see|to|with|into|read|{_FAVOR})\b|[:→]|->", re.I)
+_BY = re.compile(
+    r"\b(?:super[sc]eded|deprecated|obsoleted?|replaced)[*_\"')]*+\s+(?P<by>by|with)\b", re.I
+)
+_CUE = re.compile(
+    rf"{_BY.pattern}|\b(?:use|using|see|into|read|(?:mov|migrat|switch|upgrad)(?:e|ed)?\s+to"
+    rf"|{_FAVOR})\b|\b(?:{_NOTICE_WORDS})[*_~\"')\]]*+:|→|->",
+    re.I,
+)
 _LINK = (
     r"(?P<link>\[\[(?P<wiki>[^\[\]]++)\]\]|\[[^\[\]]*+\]"
     r"\((?P<address><[^<>]++>|[^()\s]++(?:\([^()\s]*+\)[^()\s]*+)*+)(?:\s++\"[^\"]*+\")?\))"
 )
-_BY = re.compile(r"\bby\b", re.I)
 _REFERENCE = re.compile(
     r"[^\w\[]{0,5}+(?:(?:(?:the|our|this|new|page|note|document|decision|adr|rfc)\s++){0,3}+"
     rf"[^\w\[]{{0,3}}+{_LINK}|(?P<number>(?:{'|'.join(NUMBER_PREFIXES)})[ -]?#?\d{{1,6}}+"
@@ -126,10 +132,10 @@ def read_validity(front: FrontMatter, source: SourceText, markdown: ParsedMarkdo
             for line, text in islice(_lines(source, region.body.children), _MAX_LINES):
                 reader.read_status(text, line)
             break
-    content = [block for block in blocks[:_MAX_LINES] if _is_content(source, block)]
-    if content:
-        is_whole = len(content) == 1 and len(blocks) <= _MAX_LINES and len(markdown.regions) <= 2
-        reader.read_notice(source, content[0], is_whole=is_whole)
+    first = next((block for block in blocks[:_MAX_LINES] if _is_content(source, block)), None)
+    if first:
+        is_whole = len(blocks) == 1 and len(markdown.regions) <= 2
+        reader.read_notice(source, first, is_whole=is_whole)
     links = {(link.kind, link.target): link for link in reversed(reader.links) if link.target}
     kept = tuple(reversed(links.values()))[:_MAX_LINKS]
     return Validity(reader.flag or reader.status, reader.valid_until, kept)
@@ -165,7 +171,7 @@ class _Reader:
         key = re.sub(r"[\W_]", "", key.casefold())
         if key != "status":
             self._add(_KINDS[key], _references(text), line)
-        elif not in_table or ((by := _BY.search(text)) and _references(text, by.end())):
+        elif not in_table or _recommended(text, _BY):
             self.read_status(text, line)
 
     def read_status(self, text: str, line: int) -> None:
@@ -173,8 +179,10 @@ class _Reader:
         text = _CODE_SPAN.sub(" ", text)
         status = _STATUS.match(text)
         if status and status["retired"]:
-            self.flag = self.flag or _word(status["retired"])
-            self._add(LinkKind.SUCCESSOR, _recommended(text), line)
+            word = _word(status["retired"])
+            self.flag = self.flag or word
+            if word not in ("rejected", "withdrawn"):  # a link says why or by whom
+                self._add(LinkKind.SUCCESSOR, _recommended(text), line)
         elif status:
             self.status = self.status or _word(status["other"])
         if over := _OVER.search(text):
@@ -197,7 +205,7 @@ class _Reader:
             self._add(LinkKind.SUCCESSOR, _references(moved["link"]), line)
         elif notice := _NOTICE.match(text):
             self.flag = self.flag or _word(notice["stated"] or notice["word"])
-            links = _recommended(text[notice.end() :], numbers=False)
+            links = _recommended(text, numbers=False)
             self._add(LinkKind.SUCCESSOR, links[:1], line)
 
     def _add(self, kind: LinkKind, links: Iterable[Link], line: int) -> None:
@@ -255,12 +263,12 @@ def _references(text: str, position: int = 0, *, numbers: bool = True) -> list[L
     return links
 
 
-def _recommended(text: str, *, numbers: bool = True) -> list[Link]:
+def _recommended(text: str, cues: re.Pattern[str] = _CUE, *, numbers: bool = True) -> list[Link]:
     """Return the notes that a text recommends: `use [[x]]`, `in favor of [x](x.md)`, `by ADR-12`.
 
     A number counts only after `by`.
     """
-    for cue in _CUE.finditer(text):
+    for cue in cues.finditer(text):
         if links := _references(text, cue.end(), numbers=numbers and bool(cue["by"])):
             return links
     return []

@@ -33,6 +33,7 @@ from thumbindex.index.segments import SegmentFile
 from thumbindex.index.sqlite import BUSY_SECONDS, SqliteFile, SqlRow, damage_error
 from thumbindex.index.vector_store import VectorStore, vector_file
 from thumbindex.model import (
+    SUCCESSION,
     Chunk,
     Decision,
     Document,
@@ -54,7 +55,7 @@ _DOCUMENT_COLUMNS = (
     "first_commit, last_commit"
 )
 
-SUCCESSION_KINDS = "('successor', 'predecessor')"
+_SUCCESSION = str(tuple(map(str, SUCCESSION)))
 
 TIMES = ", ".join(DocumentTimes._fields)
 """The SQL columns of DocumentTimes, separated by commas."""
@@ -140,7 +141,7 @@ class Store(SqliteFile):
         """Return the numbers of resolved and dangling links."""
         row = self.fetch(
             "SELECT count(nullif(resolved, '')), count(*) - count(resolved) FROM links "
-            f"WHERE kind NOT IN {SUCCESSION_KINDS}"
+            f"WHERE kind NOT IN {_SUCCESSION}"
         )[0]
         return LinkCounts(*row)
 
@@ -489,12 +490,10 @@ class Store(SqliteFile):
         Each link comes with the path of the document that contains it. The result is sorted by that
         path and the line of the link.
         """
-        sql = (
-            "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
-            "FROM links l JOIN documents d ON d.id = l.document"
-        )
         rows = self.fetch(
-            f"{sql} WHERE l.resolved = ? AND d.path <> ? AND l.kind NOT IN {SUCCESSION_KINDS} "
+            "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved "
+            "FROM links l JOIN documents d ON d.id = l.document "
+            f"WHERE l.resolved = ? AND d.path <> ? AND l.kind NOT IN {_SUCCESSION} "
             "ORDER BY d.path, l.line",
             (path, path),
         )
@@ -512,7 +511,7 @@ class Store(SqliteFile):
         """Return document's row id, kind and target path of statements about versions of notes."""
         return self.fetch(
             "SELECT document, kind, resolved FROM links "
-            f"WHERE kind IN {SUCCESSION_KINDS} AND resolved <> ''"
+            f"WHERE kind IN {_SUCCESSION} AND resolved <> ''"
         )
 
     def linked_paths(self) -> dict[int, str]:

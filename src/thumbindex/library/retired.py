@@ -44,7 +44,7 @@ def _retired_in(
         if note.folder == reader.folder.name
         and (n := opened.catalog.document_at(note.path)) is not None
     }
-    reached = reached_successors(ids.values(), tools)
+    reached = reached_successors(ids.values(), tools) - set(ids.values())  # those are visible
     documents = opened.snapshot.catalog.documents
     hidden = hidden_notes(((documents[n].folder, documents[n].path) for n in reached), [reader])
     retirements = find_retirements(ids.values(), filters.until, tools, hidden)
