@@ -169,14 +169,16 @@ def count_properties(
 ) -> tuple[PropertyCount, ...]:
     """Return the properties of the visible notes, most frequent first, or only `key`.
 
-    Each has its `limit` most frequent values. None means all values.
+    Each has its `limit` most frequent values; None means all. With 0, values are not counted.
     """
     keys, values = Counter[str](), defaultdict[str, Counter[str]](Counter)
     spellings: dict[str, str] = {}
     for document in visible_documents(readers):
         for name, texts in document.properties.items():
-            if key is None or fold_line(name) == fold_line(key):
-                keys[name] += 1
+            if key is not None and fold_line(name) != fold_line(key):
+                continue
+            keys[name] += 1
+            if limit != 0:
                 forms = {fold_line(text): text for text in texts}
                 values[name].update(forms.keys())
                 spellings |= {f: text for f, text in forms.items() if f not in spellings}
