@@ -20,7 +20,6 @@ _KINDS = {
     **dict.fromkeys("supersededby replacedby obsoletedby deprecatedby".split(), LinkKind.SUCCESSOR),
     **dict.fromkeys("supersedes replaces obsoletes".split(), LinkKind.PREDECESSOR),
 }
-_FLAGS = frozenset("deprecated superseded obsolete outdated archived".split())
 _LAST_DAYS = frozenset(
     "validuntil validto validthrough expires expireson expiresat expiry expirydate expiration "
     "expirationdate".split()
@@ -29,6 +28,7 @@ _NOTHING = frozenset("false no none not nothing never unknown null nil n/a tbd 0
 _TRUE_OR_VERSION = re.compile(r"true|yes|(?:since )?(?:v\d|\d+\.)[\w.-]*", re.I)
 
 _NOTICE_WORDS = "deprecated|obsolete|superseded|outdated|archived"
+_FLAGS = frozenset(_NOTICE_WORDS.split("|"))
 _FAVOR = r"in\s+favou?r\s+of"
 _STATUS = re.compile(
     rf"[^\w\[]*+(?:(?P<retired>{_NOTICE_WORDS}|superceded|obsoleted|replaced|withdrawn|rejected)"
@@ -89,8 +89,7 @@ _MOVED = re.compile(
     re.I,
 )
 _CALLOUT = re.compile(
-    r"(?:\[!(?P<obsidian>[\w-]++)\][+-]?|(?:!!!|\?\?\?\+?)[ \t]*+(?P<mkdocs>[\w-]++)"
-    r"|:{3,}[ \t]*+(?P<fence>[\w-]++))(?P<title>[^\n]*)"
+    r"(?:\[!|(?:!!!|\?\?\?\+?|:{3,})[ \t]*+)(?P<kind>[\w-]++)(?:\][+-]?)?(?P<title>[^\n]*)"
 )
 _LINE_MARK = re.compile(r"^[ \t>]++", re.M)
 
@@ -194,9 +193,8 @@ class _Reader:
         text = _LINE_MARK.sub("", source.text[start : start + _MAX_CHARS])
         text = _CODE_SPAN.sub(" ", text)
         if callout := _CALLOUT.match(text):
-            kind = callout["obsidian"] or callout["mkdocs"] or callout["fence"]
             title, body = callout["title"].strip(' "[]'), text[callout.end() :].strip()
-            kind = f"{kind}: " if kind.casefold() in _FLAGS else ""
+            kind = f"{callout['kind']}: " if callout["kind"].casefold() in _FLAGS else ""
             text = f"{kind}{title}\n{body}".lstrip()
         elif block.kind is not BlockKind.PROSE:
             return
