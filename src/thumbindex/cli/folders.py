@@ -368,6 +368,9 @@ def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
 def status(
     ctx: typer.Context,
     opening: OpenOptions,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="List all problems in notes.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """List the indexes with their size, model and state.
@@ -385,7 +388,7 @@ def status(
     if as_json:
         print_json(status_payload(folders))
     else:
-        print_status(folders)
+        print_status(folders, problems=problems)
     _warn_of_globs(unmatched)
     return FOUND
 

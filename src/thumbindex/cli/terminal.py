@@ -42,7 +42,9 @@ from thumbindex.model import (
 )
 from thumbindex.opening import is_local_path
 from thumbindex.present.sentences import (
+    FEW_PROBLEMS,
     NO_MARKDOWN,
+    PROBLEMS_HINT,
     database_sentence,
     filter_lines,
     folder_state_sentence,
@@ -229,13 +231,16 @@ def print_report(report: IndexReport, broken: str) -> None:
         )
     if not report.chunks and not report.skipped:
         print_line(NO_MARKDOWN, WARNING)
-    for line in problem_lines(report.skipped):
+    problems = problem_lines(report.skipped)
+    for line in problems[:FEW_PROBLEMS]:
         print_line(f"  {line}", WARNING)
+    if more := len(problems[FEW_PROBLEMS:]):
+        print_line(f"  … and {more:,} more: {PROBLEMS_HINT}", WARNING)
     print_line(f"{report.seconds:.1f} s", "dim")
 
 
-def print_status(folders: Sequence[FolderStatus]) -> None:
-    """Print a table of indexes, then their locations and warnings."""
+def print_status(folders: Sequence[FolderStatus], *, problems: bool = False) -> None:
+    """Print a table of indexes, then their locations and warnings, with all `problems` if asked."""
     if not folders:
         print_line("There is no index yet: run `thumbindex index --folder DIR`.")
         return
@@ -267,6 +272,8 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
         _print_ingestion(status.ingestion)
         for warning in folder_warning_lines(status):
             print_line(f"  {warning}", WARNING)
+        for line in problem_lines((*status.skipped, *status.flagged)) if problems else ():
+            print_line(f"  {line}")
     for sentence in dict.fromkeys(
         database_sentence(status.database) for status in folders if status.database
     ):

@@ -58,8 +58,6 @@ def unmatched_glob_warning(glob: str) -> str:
     return f"The private glob {glob!r} matches no note"
 
 
-_MAX_PROBLEMS = 20
-
 SIMILAR_TITLE = "Most similar"
 """Heading of the list of notes with a similar meaning."""
 
@@ -359,7 +357,7 @@ def folder_state_sentence(status: FolderStatus) -> str:
 
 
 def folder_warning_lines(status: FolderStatus) -> list[str]:
-    """Return one line for each problem of a folder and its notes."""
+    """Return the warnings about a folder. More than `FEW_PROBLEMS` in notes are only counted."""
     lines, root = list[str](), shlex.quote(status.root)
     if status.is_missing:
         lines.append(
@@ -371,25 +369,35 @@ def folder_warning_lines(status: FolderStatus) -> list[str]:
             "the last indexing run was interrupted, and files are missing: run "
             f"`thumbindex index --folder {root}` to continue"
         )
-    lines += problem_lines(status.skipped)
+    skipped, flagged = problem_lines(status.skipped), problem_lines(status.flagged)
+    if len(skipped) > FEW_PROBLEMS:
+        lines.append(f"{len(skipped):,} problems in notes: {PROBLEMS_HINT}")
+    else:
+        lines += skipped
     if status.flagged_count:
-        them = "it" if status.flagged_count == 1 else "them"
-        lines.append(f"{hidden_text_sentence(status.flagged_count)}. Review {them}:")
-        lines += problem_lines(status.flagged)
+        few = len(flagged) <= FEW_PROBLEMS
+        todo = "review this" if few else PROBLEMS_HINT
+        lines.append(f"{hidden_text_sentence(status.flagged_count)}: {todo}")
+        lines += flagged if few else ()
     return lines
+
+
+FEW_PROBLEMS = 3
+"""Maximum problems in notes that commands list unasked."""
+
+PROBLEMS_HINT = "`thumbindex status --problems` lists them"
 
 
 def problem_lines(problems: Sequence[Problem]) -> list[str]:
-    """Return one line for each of the first problems, and how many more there are."""
-    lines = list[str]()
-    for problem in problems[:_MAX_PROBLEMS]:
-        place = f"{problem.path}:{problem.line}" if problem.line else problem.path
-        lines.append(f"{place}: {problem.reason}")
-    if len(problems) > _MAX_PROBLEMS:
-        lines.append(
-            f"… and {len(problems) - _MAX_PROBLEMS:,} more: `thumbindex status --json` lists all"
+    """Return one line for each problem."""
+    return list(
+        dict.fromkeys(
+            f"{problem.path}:{problem.line}: {problem.reason}"
+            if problem.line
+            else f"{problem.path}: {problem.reason}"
+            for problem in problems
         )
-    return lines
+    )
 
 
 def passage_context_lines(passage: Passage, name: Callable[[Place], str]) -> list[str]:
