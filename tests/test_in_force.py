@@ -108,10 +108,13 @@ def test_last_note_of_a_chain_is_named(tmp_path: Path) -> None:
     assert {mark[1:] for mark in marks(ask(tmp_path / "v", notes))[1:]} == {("superseded", "c.md")}
 
 
-def test_cycle_retires_no_note(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["supersedes", "superseded_by"])
+@pytest.mark.parametrize("first", ["a.md", "b.md"])
+def test_cycle_retires_no_note(tmp_path: Path, key: str, first: str) -> None:
+    """A note that names itself is a cycle, too."""
     notes = {
-        "a.md": with_property("supersedes", "b.md", OLD),
-        "b.md": with_property("supersedes", "a.md", NEW),
+        "a.md": with_property(key, first, OLD),
+        "b.md": with_property(key, "a.md" if first == "b.md" else "b.md", NEW),
     }
     assert marks(ask(tmp_path / "v", notes)) == [("a.md", "", ""), ("b.md", "", "")]
 
@@ -287,7 +290,9 @@ def test_terminal_shows_that_a_note_is_retired(
     vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    command = ["query", QUESTION, "--folder", str(vault), "--index", str(tmp_path / "index")]
+    place = ["--folder", str(vault), "--index", str(tmp_path / "index")]
+    CliRunner().invoke(app, ["index", "--complete", *place], obj=lambda _: open_library(vault))
+    command = ["query", QUESTION, *place]
     outputs = [
         CliRunner().invoke(app, [*command, *option], obj=lambda _: open_library(vault)).stdout
         for option in ((), ("--full",), ("--files",), ("--files", "--retired"))

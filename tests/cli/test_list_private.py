@@ -87,7 +87,7 @@ def test_list_and_count_are_printed_for_the_owner(
     assert counted in run("index").stdout
     write(vault / "key.md", "# Key\n")
     (vault / "journal/day.md").unlink()
-    assert counted.replace("12", "10") in run("index").stdout
+    assert counted.replace("12 notes", "10 notes") in run("index").stdout
     assert "private" not in run("index", "--json").stdout
     for path in PRIVATE:
         (vault / path).unlink(missing_ok=True)

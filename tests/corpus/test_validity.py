@@ -19,6 +19,8 @@ def validity(text: str) -> tuple[str, str, list[tuple[str, str]]]:
     ("text", "status", "successors"),
     [
         ("---\nstatus: Superseded\n---\n", "superseded", []),
+        ("# A\n\ndeprecated:: true\n", "deprecated", []),
+        ("# A\n\nBy Ada [status:: archived]\n", "archived", []),
         ("---\nsuperseded_by: '[[b]]'\n---\n", "superseded", ["b"]),
         ("---\nsuperseded-by: [[b]]\n---\n", "superseded", ["b"]),
         ("---\nsupersededBy: notes/b.md\n---\n", "superseded", ["notes/b.md"]),
@@ -71,6 +73,12 @@ def test_retirement_is_read(text: str, status: str, successors: list[str]) -> No
     ("text", "status"),
     [
         ("---\nsuperseded_by: none\ndeprecated: false\n---\n", ""),
+        ("---\nsuperseded_by: '?'\n---\n", ""),
+        ("---\nsuperseded_by: nobody yet\n---\n", ""),
+        ("---\nsuperseded_by: '<!-- fill in -->'\n---\n", ""),
+        ("# A\n\ndeprecated:: false\n", ""),
+        ("# A\n\ndeprecated: false\n", ""),
+        ("archived:: no\n\n- a\n", ""),
         ("---\ndraft: true\nstatus: approved\n---\n", "draft"),
         ("---\nstatus: In  review\n---\n", "in review"),
         ("# A\n\n* Status: accepted\n", "accepted"),

@@ -46,15 +46,17 @@ def note_properties(
     return {key: tuple(texts) for key, texts in values.items()}, left_out and left_out.line
 
 
-def inline_properties(source: SourceText, markdown: ParsedMarkdown) -> Iterator[Property]:
+def inline_properties(
+    source: SourceText, markdown: ParsedMarkdown, end: int | None = None
+) -> Iterator[Property]:
     """Yield the properties of Dataview and Logseq in a text, outside code and comments.
 
-    A value with wikilinks is a list of them.
+    A value with wikilinks is a list of them. `end` is the number of lines to read, all if None.
     """
     if "::" not in source.text:
         return
     code = set(chain.from_iterable(_code_lines([region.body for region in markdown.regions])))
-    for number, line in enumerate(source.text.split("\n")):
+    for number, line in enumerate(source.text.split("\n")[:end]):
         if "::" not in line or number in code:
             continue
         if match := _LINE.fullmatch(line.rstrip()):

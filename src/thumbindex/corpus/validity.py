@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from thumbindex.corpus.front_matter import FrontMatter
 from thumbindex.corpus.links import NUMBER_PREFIXES, parse_destination, parse_wikilink
 from thumbindex.corpus.markdown import Block, ParsedMarkdown
+from thumbindex.corpus.properties import inline_properties
 from thumbindex.corpus.source import SourceText
 from thumbindex.dates import day_period
 from thumbindex.model import BlockKind, Link, LinkKind
@@ -24,7 +25,9 @@ _LAST_DAYS = frozenset(
     "validuntil validto validthrough expires expireson expiresat expiry expirydate expiration "
     "expirationdate".split()
 )
-_NOTHING = frozenset("false no none not nothing never unknown null nil n/a tbd 0 -".split())
+_NOTHING = frozenset(
+    "false no none not nothing nobody never unknown null nil n/a n off tbd todo 0".split()
+)
 _TRUE_OR_VERSION = re.compile(r"true|yes|(?:since )?(?:v\d|\d+\.)[\w.-]*", re.I)
 
 _NOTICE_WORDS = "deprecated|obsolete|superseded|outdated|archived"
@@ -80,7 +83,7 @@ _NOTICE = re.compile(
     r"[^\w\[]{0,20}+(?:"
     rf"{_SUBJECT}(?:is|was|has\s+been)\s+(?:now\s+)?(?P<stated>{_NOTICE_WORDS}|replaced)"
     rf"(?=[*_]*+(?:\s*+(?:[.,;:!(—–]|$)|\s+(?:by|since|as\s+of|{_FAVOR}|and|but|please|use|see)\b))"
-    rf"|(?P<word>{_NOTICE_WORDS})[*_~\]\")]*+(?=\s*+(?:[.;:!—–]|$)|\s+-\s|,?\s+(?:use|see)\b"
+    rf"|(?P<word>{_NOTICE_WORDS})[*_~\]\")]*+(?!::|:\s*+(?:false|no|none|off)\b)(?=\s*+(?:[.;:!—–]|$)|\s+-\s|,?\s+(?:use|see)\b"
     rf"|\s+(?:since|as\s+of|{_FAVOR})\b|(?<!archived)(?<!outdated)\s+by\b))",
     re.I | re.M,
 )
@@ -120,7 +123,8 @@ class Validity(NamedTuple):
 def read_validity(front: FrontMatter, source: SourceText, markdown: ParsedMarkdown) -> Validity:
     """Read a note's front matter, first lines, first block and section `Status`."""
     reader = _Reader()
-    for key, text, line in front.texts:
+    head = max((region.body.end for region in markdown.regions[:2]), default=0)
+    for key, text, line in chain(front.texts, inline_properties(source, markdown, head)):
         reader.read_property(key, " ".join(text[:_MAX_CHARS].split()), line)
     blocks = [block for region in markdown.regions[:2] for block in region.body.children]
     for line, text in islice(_lines(source, blocks), _MAX_LINES):
@@ -149,7 +153,8 @@ class _Reader:
 
     def read_property(self, key: str, text: str, line: int) -> None:
         key, value = re.sub(r"[\W_]", "", key.casefold()), text.casefold()
-        is_stated = value.partition(" ")[0].strip(",.;") not in _NOTHING
+        first = value.partition(" ")[0].strip(",.;-?<{!")
+        is_stated = bool(first) and first not in _NOTHING
         if key == "status":
             self.status = self.status or value
             self.read_status(text, line)

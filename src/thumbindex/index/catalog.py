@@ -106,7 +106,7 @@ class StoreCatalog(CatalogLayout):
         sources = ids_of_rows(rows, np.array([row for row, _, _ in statements], dtype=np.int64))
         for at, (_, kind, path) in zip(sources.tolist(), statements, strict=True):
             note, other = DocumentId(at), self.document_at(path)
-            if at < 0 or other is None or other == note:
+            if at < 0 or other is None:
                 continue
             is_stated = kind == LinkKind.SUCCESSOR
             old, new = (note, other) if is_stated else (other, note)

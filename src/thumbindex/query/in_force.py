@@ -100,8 +100,10 @@ def find_retirements(
     retirements: dict[DocumentId, Retirement] = {}
     for n in documents:
         note = tools.snapshot.catalog.documents[n]
-        if n in last:
+        if last.get(n):
             retirements[n] = Retirement("superseded", tuple(last[n]))
+        elif n in last and note.status == "superseded":
+            continue  # only by notes of a cycle
         elif day and note.valid_until and note.valid_until < day.isoformat():
             retirements[n] = Retirement(f"expired on {note.valid_until}")
         elif until is None and note.status in settings.statuses:
@@ -128,7 +130,7 @@ def _last_successors(
     tools: Tools,
     hidden: Collection[tuple[str, str]],
 ) -> Mapping[DocumentId, Sequence[DocumentId]]:
-    """Return the last notes of chains of successors, newest first. A cycle has none."""
+    """Return the last notes of each chain of successors, newest first; none for a cycle."""
     catalog = tools.snapshot.catalog
     reached = reached_successors(documents, tools)
 
@@ -148,7 +150,7 @@ def _last_successors(
                 superseded.add(old)
     # from each last note back to the notes before it: a note that has enough newer ones stops it,
     # because the notes before it have them too
-    last: dict[DocumentId, list[DocumentId]] = defaultdict(list)
+    last = {old: list[DocumentId]() for old in superseded}
     ends = older.keys() - superseded
     for end in sorted(ends, key=lambda n: (-int(catalog.ordinal_days[n]), n)):
         queue = [end]

@@ -151,11 +151,10 @@ def _has_key(condition: TypedFilter, catalog: Catalog) -> bool:
 def _may_filter(condition: TypedFilter, catalog: Catalog) -> bool:
     """Return whether a note has the key of a condition, or the key may be misspelled.
 
-    If no note has the key, `key:value` is prose or code. `key>4` is too, if no key is similar.
+    If no note has the key or a similar one, `key:value` and `key>4` are prose or code.
     """
-    if _has_key(condition, catalog) or condition.operator == "has":
-        return True
-    return condition.operator != ":" and bool(catalog.similar_values(condition))
+    is_known = _has_key(condition, catalog) or condition.operator == "has"
+    return is_known or bool(catalog.similar_values(condition))
 
 
 def _has_symbols(text: str) -> bool:
