@@ -86,12 +86,21 @@ def chunks_without_vector(store: Store) -> list[tuple[bytes, int]]:
     return [row[:2] for row in sorted(missing, key=lambda row: (-row[2], row[3], row[4]))]
 
 
+_SAMPLE = 20
+"""Chunks that are looked at first: a lost file of vectors has none of them."""
+
+
 def rows_without_any(store: Store) -> list[int]:
-    """Return the rows of chunks that have neither an exact nor a provisional vector."""
+    """Return the rows of chunks that have neither an exact nor a provisional vector.
+
+    Empty if the first chunks have one, because this is asked before each query on the command line.
+    """
     sql = "SELECT id, key FROM chunks WHERE id NOT IN (SELECT chunk FROM provisional)"
-    rows = store.fetch(sql)
-    exact = store.vectors.keys() if rows and store.vectors else set()
-    return [row for row, key in rows if key not in exact]
+    first = {key for _, key in store.fetch(f"{sql} LIMIT {_SAMPLE}")}
+    if not first or (store.vectors and len(store.vectors.get(list(first))) == len(first)):
+        return []
+    exact = store.vectors.keys() if store.vectors else set()
+    return [row for row, key in store.fetch(sql) if key not in exact]
 
 
 def replaced_provisional(store: Store) -> list[tuple[int]]:
