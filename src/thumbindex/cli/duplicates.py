@@ -43,10 +43,12 @@ _BRACKETS = ("[", "]")
 """Brackets around differing words when there are no colors."""
 
 
-def print_duplicates(report: DuplicateReport, grey: bool) -> None:
-    """Print all clusters, outdated decisions, and the number of duplicates."""
-    for cluster in report.clusters:
+def print_duplicates(report: DuplicateReport, grey: bool, limit: int) -> None:
+    """Print the first clusters, outdated decisions, and the number of duplicates."""
+    for cluster in report.clusters[:limit]:
         print_cluster(cluster)
+    if more := len(report.clusters[limit:]):
+        print_line(f"and {plural(more, 'more cluster')} (--limit)\n", "dim")
     for decision in report.outdated_decisions:
         print_line(
             f"Outdated decision in {decision.folder}: `{decision.verdict}` for "
@@ -142,25 +144,31 @@ _QUIT = ("q", "", "\x03", "\x04")
 @duplicates.callback(invoke_without_command=True)
 @opening_or_engine_options
 def list_clusters(
-    ctx: typer.Context, opening: OpenOptions, grey: GreyOption = False, as_json: JsonOption = False
+    ctx: typer.Context,
+    opening: OpenOptions,
+    grey: GreyOption = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum clusters to print.")
+    ] = 20,
+    as_json: JsonOption = False,
 ) -> None:
     """List duplicate passages side by side.
 
     Shows differing words, the location of each passage, and the rule that matched them.
     """
     if ctx.invoked_subcommand is None:
-        _list(ctx, opening, grey, as_json)
+        _list(ctx, opening, grey, limit, as_json)
 
 
 @exits_with_code
-def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, as_json: bool) -> int:
+def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, limit: int, as_json: bool) -> int:
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         report = library.duplicates(grey=grey)
     if as_json:
         print_json(duplicates_payload(report))
     else:
-        print_duplicates(report, grey)
+        print_duplicates(report, grey, limit)
     return FOUND if report.clusters else NOT_FOUND
 
 
