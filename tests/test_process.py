@@ -46,7 +46,7 @@ def test_query_works_in_a_deleted_current_directory(tmp_path: Path) -> None:
     result = subprocess.run(
         command, cwd=deleted, env=environment, capture_output=True, text=True, check=False
     )
-    assert (result.returncode, f"{vault}/a.md:3" in result.stdout) == (0, True), result.stderr
+    assert (result.returncode, "   a.md:3\n" in result.stdout) == (0, True), result.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
