@@ -278,14 +278,14 @@ def test_one_time_address_works_once_and_the_terminal_shows_the_next(
         assert until(
             lambda: "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text, 60
         )
-        assert httpx2.get(once).status_code == 401
+        assert httpx2.get(once, timeout=60).status_code == 401
         label, _, again = running.stderr.readline().strip().rpartition(" ")
         assert (label, again.startswith(f"{base}/sign-in/"), again == once) == (
             "For another browser:",
             True,
             False,
         )
-        assert httpx2.get(again).status_code == 303
+        assert httpx2.get(again, timeout=60).status_code == 303
         assert running.stderr.readline().startswith("For another browser: ")
         assert browser.get(base + "/mcp").status_code == 404
         assert ended(running) == ""
@@ -306,7 +306,7 @@ def test_browser_opens_a_private_file_instead_of_the_key(
     from_file = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     with (
         process(tmp_path, command=("page", "--port", "0"), browser=str(program)) as running,
-        httpx2.Client() as browser,
+        httpx2.Client(timeout=60) as browser,
     ):
         assert running.stdout is not None
         address = running.stdout.readline().strip()
@@ -322,7 +322,7 @@ def test_browser_opens_a_private_file_instead_of_the_key(
         assert (led.status_code, led.headers["refresh"]) == (200, "0; url=/")
         base = address.partition("/sign-in")[0]
         assert browser.get(base, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
-        assert httpx2.get(address, headers=from_file).status_code == 401
+        assert httpx2.get(address, headers=from_file, timeout=60).status_code == 401
         assert not file.exists()
         ended(running)
     assert list(folder.iterdir()) == []
