@@ -235,10 +235,10 @@ def note_dates(
 
 def _date_in_values(values: Iterable[Sequence[str]]) -> date | None:
     texts = chain.from_iterable(values)
-    return next((day for text in texts if (day := leading_date(text[:100]))), None)
+    return next((day for text in texts if (day := _leading_date(text[:100]))), None)
 
 
-def leading_date(text: str) -> date | None:
+def _leading_date(text: str) -> date | None:
     """Return the date at the beginning of a value, or else the first date in it.
 
     Examples: `[[2026-01-31]]`, `202601311530`.

@@ -123,7 +123,7 @@ class Document:
     category: str = ""
     type: str = ""
     status: str = ""  # in lower case, such as "draft" or "superseded"
-    valid_until: str = ""  # ISO date of the last day on which it is valid
+    valid_until: str = ""  # ISO date of its last valid day
     date: str = ""  # ISO date of the last update in front matter, else of creation
     created: str = ""  # ISO date of creation in front matter
     modified: float = 0.0  # seconds since the epoch, from the file system

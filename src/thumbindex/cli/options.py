@@ -135,12 +135,12 @@ def open_named(ctx: typer.Context, opening: OpenOptions) -> AbstractContextManag
 
 _AGO = re.compile(r"(\d{1,3})([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_WORDS = {"today": "0d", "yesterday": "1d"}
 
 
 def _read_day(param: typer.CallbackParam, value: str | None) -> str | None:
     """Return the ISO date of a day, month or year, also of `today`, `yesterday` or `7d` ago."""
-    words = {"today": "0d", "yesterday": "1d"}
-    if match := _AGO.fullmatch(words.get(value or "", value or "")):
+    if match := _AGO.fullmatch(_WORDS.get(value or "", value or "")):
         return str(date.today() - timedelta(int(match[1]) * _DAYS[match[2]]))
     try:
         day = read_day(param.name or "", value)

@@ -193,7 +193,7 @@ def print_properties(counts: Sequence[PropertyCount], *, of_key: bool) -> None:
 
 
 _MAX_COLUMN = 60
-"""Maximum width to which a column is padded. A longer text moves the rest of its line."""
+"""Maximum padded width of a column. A longer text moves the rest of its line."""
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
@@ -491,7 +491,7 @@ def relative_path(path: Path) -> str:
 
 
 def _with_dot(path: str) -> str:
-    """Return a path that no program takes for an option."""
+    """Prefix a path that begins with a dash, so that no program reads it as an option."""
     return f".{os.sep}{path}" if path.startswith("-") else path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import PurePosixPath
 
 from thumbindex.corpus.abbreviations import find_abbreviations
@@ -18,7 +19,7 @@ from thumbindex.corpus.markdown import (
     parse_markdown,
 )
 from thumbindex.corpus.private import private_marker
-from thumbindex.corpus.properties import MAX_VALUES, note_properties
+from thumbindex.corpus.properties import MAX_VALUES, inline_properties, note_properties
 from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.source import SourceText, read_source
 from thumbindex.corpus.validity import read_validity
@@ -68,8 +69,9 @@ def parse_document(
     day, created = note_dates(
         path, front.fields, lambda key: front.values(key, split=""), text[front.size :]
     )
-    validity = read_validity(front, source, markdown)
-    properties, unread_line = note_properties(front, source, markdown)
+    inline = [*islice(inline_properties(source, markdown), MAX_VALUES + 1)]
+    validity = read_validity(front, inline, source, markdown)
+    properties, unread_line = note_properties(front, inline)
     document = Document(
         path=path,
         title=title,

@@ -30,14 +30,14 @@ _OF_BLOCKS = frozenset(("id", "collapsed"))  # Logseq's own, which say nothing a
 
 
 def note_properties(
-    front: FrontMatter, source: SourceText, markdown: ParsedMarkdown
+    front: FrontMatter, inline: Iterable[Property]
 ) -> tuple[Mapping[str, tuple[str, ...]], int | None]:
     """Return the distinct values of each property of a note, and the first line that is left out.
 
     Keys are in lower case.
     """
     values: dict[str, dict[str, None]] = {}
-    properties = chain(front.texts, inline_properties(source, markdown))
+    properties = chain(front.texts, inline)
     for key, text, _ in islice(properties, MAX_VALUES):
         name, value = " ".join(key.split())[:_MAX_CHARS], " ".join(text.split())[:_MAX_CHARS]
         if name and value:
@@ -46,17 +46,15 @@ def note_properties(
     return {key: tuple(texts) for key, texts in values.items()}, left_out and left_out.line
 
 
-def inline_properties(
-    source: SourceText, markdown: ParsedMarkdown, end: int | None = None
-) -> Iterator[Property]:
+def inline_properties(source: SourceText, markdown: ParsedMarkdown) -> Iterator[Property]:
     """Yield the properties of Dataview and Logseq in a text, outside code and comments.
 
-    A value with wikilinks is a list of them. `end` is the number of lines to read, all if None.
+    A value with wikilinks is a list of them.
     """
     if "::" not in source.text:
         return
     code = set(chain.from_iterable(_code_lines([region.body for region in markdown.regions])))
-    for number, line in enumerate(source.text.split("\n")[:end]):
+    for number, line in enumerate(source.text.split("\n")):
         if "::" not in line or number in code:
             continue
         if match := _LINE.fullmatch(line.rstrip()):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
-from thumbindex.corpus.front_matter import FrontMatter
+from thumbindex.corpus.front_matter import FrontMatter, Property
 from thumbindex.corpus.links import NUMBER_PREFIXES, parse_destination, parse_wikilink
 from thumbindex.corpus.markdown import Block, ParsedMarkdown
-from thumbindex.corpus.properties import inline_properties
 from thumbindex.corpus.source import SourceText
 from thumbindex.dates import day_period
 from thumbindex.model import BlockKind, Link, LinkKind
@@ -120,11 +119,17 @@ class Validity(NamedTuple):
     links: tuple[Link, ...]  # to successors and predecessors
 
 
-def read_validity(front: FrontMatter, source: SourceText, markdown: ParsedMarkdown) -> Validity:
-    """Read a note's front matter, first lines, first block and section `Status`."""
+def read_validity(
+    front: FrontMatter, inline: Iterable[Property], source: SourceText, markdown: ParsedMarkdown
+) -> Validity:
+    """Read a note's front matter, first lines, first block and section `Status`.
+
+    Of the properties in its text, `inline`, those at its head count.
+    """
     reader = _Reader()
     head = max((region.body.end for region in markdown.regions[:2]), default=0)
-    for key, text, line in chain(front.texts, inline_properties(source, markdown, head)):
+    at_head = takewhile(lambda each: each.line <= head, inline)
+    for key, text, line in chain(front.texts, at_head):
         reader.read_property(key, " ".join(text[:_MAX_CHARS].split()), line)
     blocks = [block for region in markdown.regions[:2] for block in region.body.children]
     for line, text in islice(_lines(source, blocks), _MAX_LINES):

@@ -652,6 +652,21 @@ class Library:
         documents = islice(filter_visible(arrange(all_documents(readers)), readers), limit)
         return tuple(map(outline_entry, documents))
 
+    @consistent_read
+    def documents_at(self, places: Iterable[tuple[str, str]]) -> tuple[Document, ...]:
+        """Return the visible documents at pairs of folder and path."""
+        catalogs = {
+            reader.folder.name: reader.folder_snapshot().catalog
+            for reader in self._readers
+            if reader.indexed
+        }
+        documents = (
+            catalogs[folder].documents[n]
+            for folder, path in places
+            if folder in catalogs and (n := catalogs[folder].document_at(path)) is not None
+        )
+        return tuple(filter_visible(documents, self._readers))
+
     def suggest_notes(
         self, typed: str, limit: int, *, folder: str | None = None
     ) -> tuple[OutlineEntry, ...]:

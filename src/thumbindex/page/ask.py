@@ -341,17 +341,7 @@ def _narrowing_chips(library: Library, answer: Answer, query: Query) -> list[tup
     A property is listed if several of the notes have the same value.
     """
     places = {(passage.folder, passage.path) for passage in answer.passages}
-    documents: dict[tuple[str, str], Document] = {}
-
-    def of_answer(every: Iterable[Document]) -> Iterable[Document]:
-        documents.update(
-            ((document.folder, document.path), document)
-            for document in every
-            if (document.folder, document.path) in places
-        )
-        return documents.values()
-
-    found = [documents[n.folder, n.path] for n in library.browse(of_answer, len(places))]
+    found = library.documents_at(places)
     counts = {
         "folder": Counter(document.folder for document in found),
         "tag": Counter(tag for document in found for tag in document.tags),
