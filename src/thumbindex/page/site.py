@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from thumbindex.background.host import LibraryHost
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Changes
-from thumbindex.page import ask, judge, note, upkeep, why
+from thumbindex.page import ask, judge, note, state, upkeep, why
 from thumbindex.page.session import (
     SessionStore,
     SignIn,
@@ -65,7 +65,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "why": why.why_screen,
     "links": upkeep.links_screen,
     "review": upkeep.review_screen,
-    "state": upkeep.state_screen,
+    "state": state.state_screen,
     "judge": judge.judge_screen,
 }
 """Screens by the first part of their path; `ask` is at `/`."""

@@ -1,11 +1,10 @@
-"""The screens for maintaining notes: Links, Review (duplicates) and State (indexes)."""
+"""The screens for maintaining notes: Links and Review (duplicates)."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from thumbindex.errors import UsageError
@@ -14,16 +13,13 @@ from thumbindex.model import (
     Cluster,
     ClusterMember,
     DuplicateReport,
-    FolderStatus,
     ListedNote,
-    Problem,
     UnlinkedPair,
     Verdict,
 )
 from thumbindex.page.visit import FormResult, Screen, Visit, note_address, screen_address
-from thumbindex.present.as_json import as_json, duplicates_payload, status_payload
+from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import by_priority, diff_texts, exceeds_diff_limit, needs_decision
-from thumbindex.present.sentences import folder_state_sentence, progress_sentence
 from thumbindex.text import line_range
 
 # ------------------------------------------------------------------ links
@@ -264,93 +260,3 @@ def _next_address(visit: Visit, decided: Cluster) -> str:
         at=visit.text("next"),
         last=decided.id,
     )
-
-
-# ------------------------------------------------------------------ state of the indexes
-
-_MAX_PROBLEMS = 50
-"""Maximum problems and flags listed per folder."""
-
-
-def state_screen(visit: Visit) -> Screen:
-    """Show the state of each of the visitor's folders."""
-    library = visit.library
-    statuses = [
-        status if visit.is_local else _without_local_paths(status) for status in library.status()
-    ]
-    folders = [_folder_values(status, visit) for status in statuses]
-    # on request: this reads every file
-    private = library.private_notes() if visit.is_owner and visit.is_on("private") else ()
-    values = {
-        "folders": folders,
-        "lists_private": visit.is_owner,
-        "private_requested": visit.is_on("private"),
-        "private": private[:_MAX_PROBLEMS],
-        "private_left": max(0, len(private) - _MAX_PROBLEMS),
-        "notes": visit.warnings(),
-        "command": shlex.join(["thumbindex", "status", *visit.options()]),
-    }
-    return Screen("State", values, lambda: status_payload(statuses))
-
-
-def _without_local_paths(status: FolderStatus) -> FolderStatus:
-    """Return a status without absolute paths, which may contain the name of a user."""
-    safe = tuple(
-        problem
-        for problem in status.skipped
-        if not _is_absolute(problem.path) and status.root not in problem.reason
-    )
-    masked = tuple(
-        replace(
-            problem,
-            path="the index",
-            reason="It cannot be read. The server's log has the details.",
-        )
-        for problem in status.skipped
-        if problem not in safe
-    )
-    return replace(status, root="", location="", skipped=(*safe, *masked), database=None)
-
-
-def _is_absolute(path: str) -> bool:
-    """Return whether a path is absolute on any system."""
-    return PurePosixPath(path).is_absolute() or bool(PureWindowsPath(path).anchor)
-
-
-def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
-    state, flagged = status.index, status.flagged[:_MAX_PROBLEMS]
-    progress = [step for step in visit.library_host.progress() if step.folder == status.folder]
-    condition, words = _condition(replace(status, progress=None), visit)
-    return {
-        "status": status,
-        "condition": condition,
-        "words": words,
-        "progress": [(step, progress_sentence(step)) for step in progress if step.total],
-        "size": f"{status.size_bytes / 1e6:,.1f} MB",
-        "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
-        "problems": [_problem_values(problem) for problem in status.skipped[:_MAX_PROBLEMS]],
-        "problems_left": max(0, len(status.skipped) - _MAX_PROBLEMS),
-        "flagged": [_problem_values(flag, status.folder) for flag in flagged],
-        "flagged_left": max(0, status.flagged_count - len({flag.path for flag in flagged})),
-    }
-
-
-def _condition(status: FolderStatus, visit: Visit) -> tuple[str, str]:
-    """Return a folder's state as a CSS class, and in words."""
-    words = folder_state_sentence(status)
-    if status.failure or status.is_missing:
-        return "bad", words
-    if words == "ready" and not visit.library.only([status.folder]).watched_folders():
-        words = (
-            "No running process keeps this index up to date. Run `thumbindex index` to update it "
-            "once, or start a server."
-        )
-    return "good" if words == "ready" else "doubt", words
-
-
-def _problem_values(problem: Problem, folder: str = "") -> tuple[str, str, str]:
-    """Return the address, location and reason of a problem."""
-    line = problem.line
-    place = f"{problem.path}, line {line}" if line else problem.path
-    href = note_address(folder, problem.path, (line, line) if line else None) if folder else ""
-    return href, place, problem.reason
