@@ -8,7 +8,12 @@ from html.parser import HTMLParser
 import pytest
 
 from fuzz.hostile import SNIPPETS, hostile_note
-from thumbindex.library.rendering import MAX_RENDERED_LINES, external_address, render_note
+from thumbindex.library.note_html import (
+    MAX_RENDERED_LINES,
+    external_address,
+    render_lines,
+    render_note,
+)
 from thumbindex.model import Link, RenderedNote
 
 ALLOWED = {
@@ -17,15 +22,22 @@ ALLOWED = {
     "br": set(),
     "code": {"class"},
     "div": {"class", "tabindex", "id", "data-lines"},
+    "details": {"class", "open"},
     "em": set(),
     "hr": set(),
-    "li": set(),
+    "input": {"type", "disabled", "aria-label", "checked"},
+    "kbd": set(),
+    "li": {"class"},
+    "mark": set(),
     "ol": {"start"},
     "p": {"id", "class", "data-lines"},
     "pre": {"id", "class", "data-lines", "tabindex"},
     "s": set(),
     "span": {"class", "id", "title"},
+    "small": set(),
     "strong": set(),
+    "sub": set(),
+    "summary": {"id", "class", "data-lines"},
     "sup": set(),
     "table": {"class"},
     "tbody": set(),
@@ -33,12 +45,13 @@ ALLOWED = {
     "th": {"class"},
     "thead": set(),
     "tr": {"id", "class", "data-lines"},
+    "u": set(),
     "ul": set(),
     **{f"h{n}": {"id", "class", "data-lines"} for n in range(1, 7)},
 }
 """All tags and attributes that a rendered note may contain."""
 
-VOID = {"br", "hr"}
+VOID = {"br", "hr", "input"}
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -118,7 +131,7 @@ def test_any_note_renders_only_allowed_tags(seed):
 
 
 def test_html_is_shown_as_source():
-    assert "<b>bold</b>" in Checked(render("x <b>bold</b> y\n").html).text
+    assert "<button>bold</button>" in Checked(render("x <button>bold</button> y\n").html).text
 
 
 def test_comments_and_front_matter_are_hidden_and_line_numbers_kept():
@@ -213,3 +226,67 @@ def test_hostile_note_renders_in_seconds(text):
     started = time.process_time()
     render(text)
     assert time.process_time() - started < 10
+
+
+PASSAGE = """# Tea
+
+> [!tip] Warm it
+> Use hot water first.
+
+| day | water |
+|---|---|
+| 2026-01-01 | much |
+| 2026-01-02 | little |
+
+3. three
+   - nested [[tea]]
+4. four
+
+```python
+def boil(water):
+    return water
+```
+
+Watermill, `water` <https://a.example/water> [[nowhere]] ^block
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (1, '<p class="heading">Tea</p>'),
+        (4, '<div class="box tip"><p>Use hot <mark>water</mark> first.</p></div>'),
+        (
+            9,
+            '<div class="scroll" tabindex="0"><table class="table"><thead><tr><th>day</th>'
+            "<th><mark>water</mark></th></tr></thead><tbody><tr><td>2026-01-02</td>"
+            "<td>little</td></tr></tbody></table></div>",
+        ),
+        (
+            12,
+            '<ol start="3"><li><ul><li><div>nested <a href="/note/v/tea">tea</a></div></li></ul>'
+            "</li></ol>",
+        ),
+        (13, '<ol start="4"><li><div>four</div></li></ol>'),
+        (
+            17,
+            '<pre class="block" tabindex="0"><code>    return <mark>water</mark></code></pre>',
+        ),
+        (
+            20,
+            "<p>Watermill, <code><mark>water</mark></code> "
+            '<a class="foreign" href="https://a.example/water" '
+            'rel="noopener noreferrer nofollow">https://a.example/water</a> '
+            '<span class="broken">nowhere</span>'
+            '<span class="hidden-label"> (broken link)</span></p>',
+        ),
+    ],
+)
+def test_lines_of_a_passage_keep_the_blocks_around_them(line, expected):
+    rows = PASSAGE.split("\n")
+    start = len("\n".join(rows[: line - 1])) + (line > 1)
+    html = render_lines(
+        PASSAGE, start, start + len(rows[line - 1]), ["water"], address, lambda name: f"/?q={name}"
+    )
+    Checked(html)
+    assert html.replace("\n", "") == expected

@@ -95,3 +95,21 @@ def test_long_source_is_shown_around_the_cited_lines(vault_copy, browse, tags_of
     ]
     assert "L9000" in ids
     assert len(ids) < 10_000
+
+
+def test_a_link_of_a_passage_to_a_private_note_looks_broken(vault_copy):
+    library = vault_copy(NOTES)
+    [passage] = library.with_marks(library.query("boil water path:tea")).passages[:1]
+
+    def rendered() -> str:
+        return library.render_passage(
+            passage,
+            0,
+            len(passage.text),
+            note_address=lambda path, heading: f"/{path}#{heading}",
+            tag_address=str,
+        )
+
+    assert '<mark>Boil</mark> <mark>water</mark>, pour. See <a href="/milk.md#">milk' in rendered()
+    (library.folders[0][1] / "milk.md").write_text("---\nprivate: true\n---\n", encoding="utf-8")
+    assert (rendered().count('class="broken"'), "/milk.md" in rendered()) == (3, False)

@@ -224,6 +224,7 @@ def _admonition(state: StateBlock, start: int, end: int, silent: bool) -> bool:
                 break
             last = number + 1
     _push_text(state, state.src[first : state.eMarks[start]].strip(), start, start + 1)
+    state.tokens[-3].meta["admonition_end"] = last
     outer = state.blkIndent, state.lineMax
     state.blkIndent, state.lineMax = indent, last
     state.md.block.tokenize(state, body, last)

@@ -93,6 +93,7 @@ from thumbindex.model import (
     NoteList,
     NotePage,
     OutlineEntry,
+    Passage,
     PrivateNote,
     Progress,
     PropertyCount,
@@ -702,6 +703,25 @@ class Library:
             excerpt = read_excerpt(note, heading, None)
             lines = excerpt.start_line, excerpt.end_line
         return note_page(note, note_address, tag_address, lines)
+
+    @consistent_read
+    def render_passage(
+        self,
+        passage: Passage,
+        start: int,
+        stop: int,
+        *,
+        note_address: Callable[[str, str], str],
+        tag_address: Callable[[str], str],
+    ) -> str:
+        """Render the lines between two offsets of a passage's text as HTML, as `page` does.
+
+        The words in `passage.marks` are marked wherever they are. No file is read.
+        """
+        from thumbindex.library.rendering import render_passage
+
+        [reader] = self._select_readers([passage.folder])
+        return render_passage(passage, start, stop, reader, note_address, tag_address)
 
     @consistent_read
     def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:

@@ -1,0 +1,810 @@
+"""Turn Markdown into safe HTML: a whole note with line numbers, or a few lines of a passage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from itertools import pairwise
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markupsafe import Markup
+from mdit_py_plugins.container import container_plugin
+
+from thumbindex.corpus.front_matter import read_front_matter
+from thumbindex.corpus.links import (
+    is_attachment,
+    may_lead_elsewhere,
+    parse_destination,
+    parse_wikilink,
+)
+from thumbindex.corpus.markdown import is_mdx, parser, split_inline, visible_heading, without_anchor
+from thumbindex.corpus.payload import OMITTED, omit_payloads
+from thumbindex.corpus.source import read_source
+from thumbindex.library.places import NotePlaces
+from thumbindex.model import Link, LinkKind, RenderedNote
+from thumbindex.text import has_cjk, strip_invisible
+
+MAX_RENDERED_LINES = 4_000
+"""Maximum lines rendered at once; a longer note is rendered around the requested lines."""
+
+_MAX_RENDERED_CHARACTERS = 400_000
+"""Maximum characters rendered at once: a single line may be huge."""
+
+_MAX_ADDRESS = 2_000
+
+_ALIGNMENTS = {
+    "text-align:left": "left",
+    "text-align:center": "center",
+    "text-align:right": "right",
+}
+
+_EXTERNAL_SCHEMES = {"http", "https", "mailto"}
+"""Schemes of external links; a link with another scheme is shown as text."""
+
+_LINK_ATTRIBUTE = 'rel="noopener noreferrer nofollow"'
+
+LinkTarget = Callable[[Link], str | None]
+"""Returns the page address of a link inside the folder.
+
+Empty if the link may lead to something else than a note; None if the link is broken.
+"""
+
+TagTarget = Callable[[str], str]
+
+
+def render_note(
+    path: str,
+    text: str,
+    link_address: LinkTarget,
+    tag_address: TagTarget,
+    lines: tuple[int, int] | None = None,
+    title: str = "",
+    in_vault: bool = True,
+) -> RenderedNote:
+    """Render a note's text, or the part of a long note around the cited lines (from 1).
+
+    Comments and front matter are left out, and marks replace data. If the note does not begin with
+    `title`, the top headings become level 2, below the page's title.
+    """
+    # no-break spaces, because an address with spaces is no image
+    text = omit_payloads(strip_invisible(text), lambda p: p.mark().replace(" ", "\u00a0"))
+    front = read_front_matter(path, text)
+    source = read_source("\n" * front.lines + text[front.size :], path, in_vault)
+    rows = source.text.split("\n")
+    total = len(rows) - (not rows[-1])
+    first, last = _window(rows, lines, total)
+    md = _page_parser(is_mdx(path))
+    env: dict[str, Any] = {}
+    tokens = md.parse("\n".join(rows[first - 1 : last]) + "\n", env)
+    headings = tuple(_headings(md, tokens, first - 1, env))
+    begins = headings[0][:2] == (1, " ".join(title.split())) if headings and title else False
+    shift = 0 if begins else 2 - min((heading[0] for heading in headings), default=2)
+    tokens = _with_boxes(tokens)
+    _lower_headings(tokens, shift)
+    _parse_inline(md, tokens, env)
+    places = NotePlaces(path, text, in_vault)
+
+    def anchor_line(anchor: str) -> int | None:
+        line = places.line_of_link(anchor)
+        return line if line and first <= line <= last else None
+
+    cited = range(lines[0], lines[1] + 1) if lines else range(0)
+    renderer = _Renderer(link_address, tag_address, _Numbers(first - 1, cited, anchor_line))
+    html = renderer.render(tokens, md.options, env)
+    return RenderedNote(Markup(html), headings, first, last, total, begins)
+
+
+def render_lines(
+    text: str,
+    start: int,
+    stop: int,
+    words: Sequence[str],
+    link_address: LinkTarget,
+    tag_address: TagTarget,
+    mdx: bool = False,
+) -> Markup:
+    """Render the lines between two offsets of a passage, with `words` marked.
+
+    The lists, tables, quotes and code around the first line stay. Headings become paragraphs.
+    """
+    first = text.count("\n", 0, start)
+    last = first + text[start:stop].removesuffix("\n").count("\n") + 1
+    md, blocks, env = _passage_blocks(text, mdx)
+    tokens = _cut(blocks, first, last)
+    _parse_inline(md, tokens, env)
+    renderer = _Renderer(link_address, tag_address, None, _word_pattern(tuple(words)))
+    return Markup(renderer.render(tokens, md.options, env))
+
+
+def _window(rows: Sequence[str], lines: tuple[int, int] | None, total: int) -> tuple[int, int]:
+    """Return the first and last line to render."""
+    first = max(
+        1, min((lines[0] if lines else 1) - MAX_RENDERED_LINES // 4, total - MAX_RENDERED_LINES + 1)
+    )
+    last = min(total, first + MAX_RENDERED_LINES - 1)
+    start = (
+        lines[0]
+        if lines and sum(map(len, rows[first - 1 : lines[0]])) > _MAX_RENDERED_CHARACTERS // 2
+        else first
+    )
+    size = 0
+    for number in range(start, last + 1):
+        size += len(rows[number - 1])
+        if size > _MAX_RENDERED_CHARACTERS:
+            return start, max(start, number - 1)
+    return start, max(start, last)
+
+
+def _headings(
+    md: MarkdownIt, tokens: Sequence[Token], offset: int, env: dict[str, Any]
+) -> Iterator[tuple[int, str, int]]:
+    for before, token in pairwise(tokens):
+        if before.type == "heading_open" and before.map:
+            yield (
+                int(before.tag[1]),
+                visible_heading(md, token.content, env),
+                before.map[0] + offset + 1,
+            )
+
+
+# ------------------------------------------------------------------ blocks
+
+_KINDS = {
+    "note": "note",
+    "abstract summary tldr": "abstract",
+    "info": "info",
+    "todo": "todo",
+    "tip hint important": "tip",
+    "success check done": "success",
+    "question help faq": "question",
+    "warning caution attention": "warning",
+    "failure fail missing": "failure",
+    "danger error": "danger",
+    "bug": "bug",
+    "example": "example",
+    "quote cite": "quote",
+    "details": "details",
+}
+_KIND_OF = {name: kind for names, kind in _KINDS.items() for name in names.split()}
+"""Names of callouts, and the class of each. Others have the class `note`."""
+
+_CALLOUT = re.compile(r"\[!([\w -]{1,40})(?:\|[^\]\n]{0,40})?\]([+-]?)[ \t]*+([^\n]*+)(?:\n|\Z)")
+_ADMONITION = re.compile(r"(!!!|\?\?\?\+?|===[+!]*+) ?([\w-]*+)[^\n\"]*+(?:\"([^\n]*)\")?\s*+\Z")
+_CONTAINER = re.compile(r"\s*+([\w-]{1,40})[ \t]*+\[?([^\n\]]*+)\]?.*\Z")
+_DETAILS = re.compile(
+    r"<details\b[^<>]*+>\s*+(?:<summary\b[^<>]*+>(.*?)</summary>)?\s*+\Z", re.I | re.S
+)
+_TAG_IN_SUMMARY = re.compile(r"</?[a-zA-Z][^<>]*+>")
+
+
+@lru_cache
+def _page_parser(mdx: bool) -> MarkdownIt:
+    """Return the index's parser, which also knows the boxes of Docusaurus and VitePress."""
+    md = parser.__wrapped__(mdx)
+    container_plugin(
+        md, "box", validate=lambda info, _: bool((m := _CONTAINER.match(info)) and m[1])
+    )
+    return md
+
+
+@lru_cache(maxsize=64)
+def _passage_blocks(text: str, mdx: bool) -> tuple[MarkdownIt, Sequence[Token], dict[str, Any]]:
+    """Parse the blocks of a passage: while a user types, the same passages are shown again."""
+    md, env = _page_parser(mdx), dict[str, Any]()
+    marked = OMITTED.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
+    tokens = md.parse(f"{marked}\n", env)
+    for token in tokens:
+        if token.type in {"heading_open", "heading_close"}:
+            token.type, token.tag = token.type.replace("heading", "raised"), "p"
+    return md, _with_boxes(tokens), env
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A callout, admonition or `<details>`. `fold` is empty, `-` or `+`, as in Obsidian."""
+
+    kind: str
+    fold: str
+    title: str
+
+    def tokens(self, level: int, first: int, end: int) -> list[Token]:
+        """Return the opening and the title."""
+        opening = Token("box_open", "", 1, map=[first, end], level=level, meta={"box": self})
+        if not self.title:
+            return [opening]
+        inline = Token("inline", "", 0, content=self.title, map=[first, first + 1], level=level + 2)
+        title: dict[str, Any] = {"level": level + 1, "meta": {"box": self}}
+        return [
+            opening,
+            Token("box_title_open", "", 1, map=[first, first + 1], **title),
+            inline,
+            Token("box_title_close", "", -1, **title),
+        ]
+
+    def closing(self, level: int) -> Token:
+        return Token("box_close", "", -1, level=level, meta={"box": self})
+
+
+def _box(name: str, fold: str, title: str | None) -> _Box:
+    name = name.strip()
+    kind = _KIND_OF.get(name.lower(), "note")
+    return _Box(kind, fold, name.capitalize() if title is None else title.strip())
+
+
+def _with_boxes(tokens: Sequence[Token]) -> list[Token]:
+    """Replace callouts, admonitions and `<details>` with boxes that have a title."""
+    result: list[Token] = []
+    open_boxes: list[tuple[_Box, int, int]] = []  # with the level of their tokens, and the end line
+    quotes: list[_Box | None] = []  # open quotes and containers
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        index += 1
+        start = token.map[0] if token.map else -1
+        while open_boxes and (
+            token.level < open_boxes[-1][1]
+            or (token.level == open_boxes[-1][1] and start >= open_boxes[-1][2])
+        ):
+            box, level, _ = open_boxes.pop()
+            result.append(box.closing(level))
+        if token.type == "blockquote_open":
+            quotes.append(callout := _callout(tokens, index))
+            if callout is None or not token.map:
+                result.append(token)
+                continue
+            result += callout.tokens(token.level, *token.map)
+            opening, inline = tokens[index].copy(), tokens[index + 1].copy()
+            _, _, inline.content = inline.content.partition("\n")
+            if inline.content and inline.map:
+                inline.map = opening.map = [inline.map[0] + 1, inline.map[1]]
+                result += [opening, inline]
+                index += 2
+            else:
+                index += 3
+        elif token.type == "container_box_open":
+            quotes.append(container := _container_box(token))
+            if container and token.map:
+                result += container.tokens(token.level, *token.map)
+        elif token.type in {"blockquote_close", "container_box_close"}:
+            if closed := quotes.pop():
+                result.append(closed.closing(token.level))
+            elif token.type == "blockquote_close":
+                result.append(token)
+        elif "admonition_end" in token.meta and (
+            admonition := _admonition_box(tokens[index].content)
+        ):
+            end = token.meta["admonition_end"]
+            result += admonition.tokens(token.level, start, end)
+            open_boxes.append((admonition, token.level, end))
+            index += 2
+        elif token.type == "html_block" and (match := _DETAILS.match(token.content)):
+            summary = _TAG_IN_SUMMARY.sub("", match[1] or "Details")
+            box = _Box("details", "-", " ".join(summary.split()) or "Details")
+            result += box.tokens(token.level, start, start + 1)
+            open_boxes.append((box, token.level, len(tokens) + 10**9))
+        elif (
+            open_boxes
+            and token.type == "html_block"
+            and open_boxes[-1][0].kind == "details"
+            and token.content.strip().lower() == "</details>"
+        ):
+            box, level, _ = open_boxes.pop()
+            result.append(box.closing(level))
+        else:
+            result.append(token)
+    return result + [box.closing(level) for box, level, _ in reversed(open_boxes)]
+
+
+def _callout(tokens: Sequence[Token], index: int) -> _Box | None:
+    """Return the callout that the quote around `tokens[index]` is, or None."""
+    if tokens[index].type != "paragraph_open":
+        return None
+    match = _CALLOUT.match(tokens[index + 1].content)
+    return _box(match[1], match[2], match[3] or None) if match else None
+
+
+def _container_box(token: Token) -> _Box | None:
+    """Return a container's box, or None if its kind is unknown, such as `::: code-group`."""
+    match = _CONTAINER.match(token.info)
+    if match is None or match[1].lower() not in _KIND_OF:
+        return None
+    fold = "-" if match[1].lower() == "details" else ""
+    return _box(match[1], fold, match[2].strip() or None)
+
+
+def _admonition_box(line: str) -> _Box | None:
+    match = _ADMONITION.match(line)
+    if match is None:
+        return None
+    fold = {"???": "-", "???+": "+"}.get(match[1], "")
+    return _box(match[2] or "note", fold, match[3])
+
+
+def _cut(tokens: Sequence[Token], first: int, last: int) -> list[Token]:
+    """Return copies of the blocks in some lines, inside the blocks that contain them.
+
+    A table keeps its head. Lines are numbered from 0, and `last` is exclusive.
+    """
+    result: list[Token] = []
+    opened: list[int] = []  # positions in `result`
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        index += 1
+        start, end = token.map or (0, 0)
+        overlaps = start < last and first < end
+        if token.type == "tr_open":
+            is_head = bool(result) and result[-1].type == "thead_open"
+            stop = _close_of(tokens, index)
+            if overlaps or is_head:
+                result += [cell.copy() for cell in tokens[index - 1 : stop]]
+            index = stop
+        elif token.type == "table_open" and not overlaps:
+            index = _close_of(tokens, index)
+        elif token.nesting == 1:
+            is_first_item = bool(result) and result[-1].type == "ordered_list_open"
+            if is_first_item and token.info.isdigit():
+                result[-1].attrs = {"start": int(token.info)}
+            opened.append(len(result))
+            result.append(token.copy())
+        elif token.nesting == -1:
+            position = opened.pop()
+            if position == len(result) - 1:
+                result.pop()
+            else:
+                result.append(token.copy())
+        elif overlaps and (token.type == "hr" or _cut_content(token := token.copy(), first, last)):
+            result.append(token)
+    return result
+
+
+def _close_of(tokens: Sequence[Token], index: int) -> int:
+    """Return the index after the token that closes `tokens[index - 1]`, which is not nested."""
+    name = tokens[index - 1].type.replace("_open", "_close")
+    return next(i for i in range(index, len(tokens)) if tokens[i].type == name) + 1
+
+
+def _cut_content(token: Token, first: int, last: int) -> bool:
+    """Cut a token's text to some lines. Return whether any is left."""
+    start = (token.map or [0])[0] + (token.type == "fence")
+    rows = token.content.removesuffix("\n").split("\n")
+    rows = rows[max(0, first - start) : max(0, last - start)]
+    token.content = "\n".join(rows)
+    return bool(rows)
+
+
+def _lower_headings(tokens: Sequence[Token], shift: int) -> None:
+    for token in tokens:
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(6, int(token.tag[1]) + shift)}"
+
+
+# ------------------------------------------------------------------ inside a block
+
+_TASK = re.compile(r"\[([ xX])\](?:[ \t]+|\Z)")
+_BLOCK_ID = re.compile(r"(?:^|[ \t])\^[\w-]+[ \t]*\Z", re.ASCII)
+_BARE_TAGS = {
+    "b": "strong",
+    "strong": "strong",
+    "i": "em",
+    "em": "em",
+    **{name: name for name in "kbd sub sup mark s u small".split()},
+    "del": "s",
+    "strike": "s",
+    "span": "",
+}
+"""Tags of HTML in a paragraph, and the tags that render them, without attributes."""
+
+_BARE_TAG = re.compile(r"<(/?)([a-zA-Z]{1,6})(?:\s[^<>]*+)?/?>")
+
+
+def _parse_inline(md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any]) -> None:
+    """Parse the inline text of blocks."""
+    for at, token in enumerate(tokens):
+        if token.hidden:  # the paragraph of a tight list
+            token.tag, token.hidden = "div", False
+        elif token.type == "inline":
+            is_heading = tokens[at - 1].type in {"heading_open", "raised_open"}
+            content = without_anchor(token.content) if is_heading else token.content
+            if "^" in content:
+                content = _BLOCK_ID.sub("", content)
+            task = None
+            if content[:1] == "[" and at > 1 and tokens[at - 2].type == "list_item_open":
+                task = _TASK.match(content)
+            if task:
+                content = content[task.end() :]
+                tokens[at - 2].attrs = {"class": "task"}
+            token.children = list(_children(md, content, env))
+            if task:
+                token.children.insert(0, Token("task", "", 0, content=task[1]))
+
+
+def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Token]:
+    for piece, is_plain in split_inline(content):
+        if is_plain:
+            yield Token("text", "", 0, content=piece)
+        else:
+            tokens: list[Token] = []
+            md.inline.parse(piece, md, env, tokens)
+            yield from _with_pairs(tokens) if "==" in piece or "<" in piece else tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A sign that may open or close an element."""
+
+    text: str
+    tag: str
+    can_open: bool
+    can_close: bool
+
+
+def _with_pairs(tokens: Sequence[Token]) -> list[Token]:
+    """Replace pairs of `==` and of harmless HTML tags with tokens that open and close an element.
+
+    Both signs of a pair are inside the same elements.
+    """
+    result: list[Token] = []
+    opened: list[dict[str, int]] = [{}]  # by nesting: each open sign, and its position
+    for token in tokens:
+        if token.nesting == 1:
+            opened.append({})
+        elif token.nesting == -1 and len(opened) > 1:
+            opened.pop()
+        for part in _signs(token):
+            result.append(part)
+            if "sign" not in part.meta:
+                continue
+            sign: _Sign = part.meta["sign"]
+            begin = opened[-1].get(sign.text)
+            if begin is not None and sign.can_close:
+                result[begin] = Token("pair_open", sign.tag, 1)
+                result[-1] = Token("pair_close", sign.tag, -1)
+                # a sign between the two stays text: elements must not overlap
+                opened[-1] = {other: at for other, at in opened[-1].items() if at < begin}
+            elif sign.can_open:
+                opened[-1][sign.text] = len(result) - 1
+    return result
+
+
+def _signs(token: Token) -> Iterator[Token]:
+    """Yield a token, or its text between signs that may open or close an element."""
+    if token.type == "html_inline" and (match := _BARE_TAG.fullmatch(token.content)):
+        name = match[2].lower()
+        if name == "br":
+            yield Token("hardbreak", "br", 0)
+        elif name in _BARE_TAGS:
+            sign = _Sign(name, _BARE_TAGS[name], not match[1], bool(match[1]))
+            token.meta = {**token.meta, "sign": sign}
+            yield token
+        else:
+            yield token
+    elif token.type == "text" and "==" in token.content:
+        parts = token.content.split("==")
+        for at, part in enumerate(parts):
+            if at:
+                before, after = parts[at - 1][-1:], part[:1]
+                can_open = not after.isspace() and after != "="
+                can_close = not before.isspace() and before != "="
+                meta = {"sign": _Sign("==", "mark", can_open, can_close)}
+                yield Token("text", "", 0, content="==", meta=meta)
+            if part:
+                yield Token("text", "", 0, content=part)
+    else:
+        yield token
+
+
+# ------------------------------------------------------------------ the renderer
+
+_TAGS = frozenset(
+    "h1 h2 h3 h4 h5 h6 p div blockquote ul ol li thead tbody tr th td hr em strong s br".split()
+)
+"""HTML tags that markdown-it may write; a token with another tag becomes text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The line numbers of a note, from 1 in the file."""
+
+    offset: int  # lines before the first parsed one
+    cited: range
+    anchor_line: Callable[[str], int | None]  # the line that a link in the note leads to
+
+
+class _Renderer(RendererHTML):
+    """Renders tokens as plain tags, without any attribute from the note.
+
+    Custom writers render line numbers, links and images. A passage has no line numbers.
+    """
+
+    def __init__(
+        self,
+        link_address: LinkTarget,
+        tag_address: TagTarget,
+        numbers: _Numbers | None,
+        marked: re.Pattern[str] | None = None,
+    ) -> None:
+        super().__init__()
+        self._link_address, self._tag_address = link_address, tag_address
+        self._numbers, self._marked = numbers, marked
+        self._cited = numbers.cited if numbers else range(0)
+        self._is_anchored = False  # the first cited block has been written
+        self._closing: list[str] = []  # closing tags of open links
+        self._writers: dict[str, Callable[[Token], str]] = {
+            "heading_open": self._numbered,
+            "paragraph_open": self._numbered,
+            "raised_open": lambda _: '<p class="heading">',
+            "box_open": self._box_open,
+            "box_close": lambda token: f"</{self._box_tags(token)[0]}>\n",
+            "box_title_open": self._numbered,
+            "box_title_close": lambda token: f"</{self._box_tags(token)[1]}>\n",
+            "text": lambda token: self._text(token.content),
+            "pair_open": lambda token: f"<{token.tag}>" if token.tag else "",
+            "pair_close": lambda token: f"</{token.tag}>" if token.tag else "",
+            "task": self._task,
+            "fence": self._code,
+            "code_block": self._code,
+            "html_block": self._code,
+            "code_shortcode": self._code,
+            "softbreak": lambda _: "\n",
+            "code_inline": lambda token: f"<code>{self._mark(token.content)}</code>",
+            "table_open": lambda _: '<div class="scroll" tabindex="0"><table class="table">\n',
+            "table_close": lambda _: "</table></div>\n",
+            "footnote_reference_open": lambda token: (
+                f'<div class="footnote"><span class="quiet">{_label(token)}</span> '
+            ),
+            "footnote_reference_close": lambda _: "</div>\n",
+            "footnote_ref": lambda token: f"<sup>[{_label(token)}]</sup>",
+            "link_open": self._link_open,
+            "link_close": lambda _: self._closing.pop(),
+            "image": self._image,
+            "wikilink": self._wikilink,
+            "tag": self._tag,
+        }
+        self.rules = {}  # no default rule may write attributes from the note
+
+    def renderToken(  # noqa: N802
+        self, tokens: Sequence[Token], idx: int, options: Any, env: Any
+    ) -> str:
+        """Render a token with the writer for the token's type, else as a tag or as text."""
+        token = tokens[idx]
+        if write := self._writers.get(token.type):
+            return write(token)
+        if token.tag not in _TAGS:
+            return escape(token.content)
+        token.attrs = self._attributes(token)
+        return super().renderToken(tokens, idx, options, env)
+
+    def _attributes(self, token: Token) -> dict[str, str | int | float]:
+        if token.type == "ordered_list_open" and "start" in token.attrs:
+            return {"start": int(token.attrs["start"])}
+        if side := _ALIGNMENTS.get(str(token.attrs.get("style", ""))):
+            return {"class": side}
+        if token.type == "list_item_open" and "class" in token.attrs:
+            return {"class": "task"}
+        return self._block_attributes(token) if token.type == "tr_open" else {}
+
+    def _lines(self, token: Token) -> range:
+        if self._numbers is None or token.map is None:
+            return range(0)
+        start, end = token.map
+        return range(start + self._numbers.offset + 1, end + self._numbers.offset + 1)
+
+    def _block_attributes(self, token: Token) -> dict[str, str | int | float]:
+        lines = self._lines(token)
+        if not lines:
+            return {}
+        return {
+            "id": f"L{lines.start}",
+            "class": "block cited" if self._overlaps(lines) else "block",
+            "data-lines": f"{lines.start}-{lines.stop - 1}",
+        }
+
+    def _overlaps(self, lines: range) -> bool:
+        cited = self._cited
+        return bool(cited) and lines.start < cited.stop and cited.start < lines.stop
+
+    def _numbered(self, token: Token) -> str:
+        """Return a block's opening tag and its line number."""
+        attributes, tag = self._block_attributes(token), token.tag
+        if token.type == "box_title_open":
+            tag = self._box_tags(token)[1]
+            attributes["class"] = f"{attributes.get('class', '')} box-title".strip()
+        token.attrs = attributes
+        return f"<{tag}{self.renderAttrs(token)}>{self._anchor(token)}"
+
+    def _anchor(self, token: Token) -> str:
+        """Return the block's line number as a link, and an anchor for the first cited line."""
+        lines = self._lines(token)
+        if not lines:
+            return ""
+        number = (
+            f'<a class="number" href="#L{lines.start}" tabindex="-1" aria-hidden="true">'
+            f"{lines.start}</a>"
+        )
+        if self._cited and self._cited.start in lines and not self._is_anchored:
+            self._is_anchored = True
+            if self._cited.start != lines.start:
+                return f'{number}<span id="L{self._cited.start}"></span>'
+        return number
+
+    def _code(self, token: Token) -> str:
+        first = self._lines(token).start + (token.type == "fence")
+        text = token.content.removesuffix("\n")
+        rows = self._mark(text).split("\n")
+        marked_rows = [
+            f'<span class="cited">{row}</span>' if number in self._cited else row
+            for number, row in enumerate(rows, start=first)
+        ]
+        # cited lines are marked one by one
+        token.attrs = self._block_attributes(token) | {"class": "block", "tabindex": "0"}
+        code = "\n".join(marked_rows)
+        return f"<pre{self.renderAttrs(token)}>{self._anchor(token)}<code>{code}</code></pre>\n"
+
+    def _box_open(self, token: Token) -> str:
+        box: _Box = token.meta["box"]
+        lines = self._lines(token)
+        is_cited = bool(lines) and self._overlaps(lines)
+        tag = self._box_tags(token)[0]
+        is_open = tag == "details" and (box.fold == "+" or is_cited)
+        return f'<{tag} class="box {box.kind}"{" open" if is_open else ""}>\n'
+
+    def _box_tags(self, token: Token) -> tuple[str, str]:
+        """Return the tags of a box and its title. In a passage, no box is folded."""
+        box: _Box = token.meta["box"]
+        return ("details", "summary") if box.fold and self._numbers else ("div", "p")
+
+    # -------------------------------------------------------------- inside a block
+
+    def _mark(self, text: str) -> str:
+        """Return text as HTML, with the marked words in `<mark>`."""
+        if self._marked is None:
+            return escape(text)
+        pieces = self._marked.split(text)
+        return "".join(
+            f"<mark>{escape(piece)}</mark>" if at % 2 else escape(piece)
+            for at, piece in enumerate(pieces)
+        )
+
+    def _text(self, text: str) -> str:
+        """Return text as HTML, with bare URLs as links."""
+        if "://" not in text:
+            return self._mark(text)
+        if self._closing:
+            return escape(text)
+        parts: list[str] = []
+        position = 0
+        for match in _URL.finditer(text):
+            url = _without_punctuation(match[0])
+            if address := external_address(url):
+                parts.append(self._mark(text[position : match.start()]))
+                parts.append(f'<a class="foreign" href="{escape(address)}" {_LINK_ATTRIBUTE}>')
+                parts.append(f"{escape(url)}</a>")
+                position = match.start() + len(url)
+        return "".join((*parts, self._mark(text[position:])))
+
+    def _task(self, token: Token) -> str:
+        is_done = token.content != " "
+        label = "done" if is_done else "to do"
+        state = " checked" if is_done else ""
+        return f'<input type="checkbox" disabled aria-label="{label}"{state}> '
+
+    def _link_open(self, token: Token) -> str:
+        opened, closed = "", ""
+        if not self._closing:
+            opened, closed = self._link(str(token.attrs.get("href", "")))
+            if token.markup == "autolink" and closed.startswith("</a>"):
+                closed = "</a>"  # the text shows the host
+        self._closing.append(closed)
+        return opened
+
+    def _link(self, target: str) -> tuple[str, str]:
+        """Return a link's opening and closing tags."""
+        if link := parse_destination(target, LinkKind.MARKDOWN, "", 0):
+            return self._inner(link)
+        if address := external_address(target):
+            host = urlsplit(address).hostname or ""
+            host_label = f' <span class="quiet host">({escape(host)})</span>' if host else ""
+            opened = f'<a class="foreign" href="{escape(address)}" {_LINK_ATTRIBUTE}>'
+            return opened, f"</a>{host_label}"
+        return f'<span class="dead" title="{escape(target[:_MAX_ADDRESS])}">', "</span>"
+
+    def _inner(self, link: Link) -> tuple[str, str]:
+        numbers = self._numbers
+        if numbers and not link.target and (line := numbers.anchor_line(link.fragment)):
+            return f'<a href="#L{line}">', "</a>"
+        address = self._link_address(link) if link.target or not numbers else None
+        if address:
+            return f'<a href="{escape(address)}">', "</a>"
+        if address is not None or may_lead_elsewhere(link.target):
+            title = f"{link.target[:_MAX_ADDRESS]} is a file, or a page that a site generator makes"
+            return f'<span class="attachment" title="{escape(title)}">', "</span>"
+        return '<span class="broken">', '</span><span class="hidden-label"> (broken link)</span>'
+
+    def _wikilink(self, token: Token) -> str:
+        kind = LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK
+        link = parse_wikilink(token.content, kind, 0)
+        opened, closed = ("", "") if self._closing else self._inner(link)
+        text, kind_label = link.text, ""
+        if kind is LinkKind.EMBED:
+            is_file = is_attachment(link.target)
+            kind_label = "image: " if is_file else "embedded: "
+            if _SIZE.fullmatch(text):
+                text = link.target
+        return f"{opened}{kind_label}{self._mark(text)}{closed}"
+
+    def _image(self, token: Token) -> str:
+        """Return an image as text.
+
+        Local images are not served, and an external image would reveal the reader to its host.
+        """
+        source = str(token.attrs.get("src", ""))
+        name = unquote(source)
+        name = name if name.startswith("[omitted:") else name.rpartition("/")[2]
+        label = escape(token.content or name)
+        if address := external_address(source):
+            opened, closed = ("", "") if self._closing else self._link(address)
+            return f"{opened}image: {label}{closed}"
+        return f'<span class="attachment">image: {label}</span>'
+
+    def _tag(self, token: Token) -> str:
+        name = escape(token.content)
+        if self._closing:
+            return f"#{name}"
+        return f'<a class="tag" href="{escape(self._tag_address(token.content))}">#{name}</a>'
+
+
+_URL = re.compile(r"https?://[^\s<>\"`|]{1,2000}+", re.I)
+_SIZE = re.compile(r"\d{1,5}(?:x\d{1,5})?")
+
+
+def _without_punctuation(url: str) -> str:
+    """Return a bare URL without the punctuation of the sentence after it."""
+    end, surplus = len(url), url.count(")") - url.count("(")
+    while url[end - 1] in ".,;:!?'*_~" or (url[end - 1] == ")" and surplus > 0):
+        surplus -= url[end - 1] == ")"
+        end -= 1
+    return url[:end]
+
+
+@lru_cache(maxsize=64)
+def _word_pattern(words: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return a pattern with one group that matches any of the words as whole words."""
+    parts = sorted(map(_word_part, set(words)), key=len, reverse=True)
+    return re.compile(f"({'|'.join(parts)})", re.I) if parts else None
+
+
+def _word_part(word: str) -> str:
+    text = r"\s+".join(map(re.escape, word.split()))
+    if has_cjk(word):  # written without spaces
+        return text
+    before = r"(?<!\w)" if word[0].isalnum() else ""
+    return f"{before}{text}" + (r"(?!\w)" if word[-1].isalnum() else "")
+
+
+def _label(token: Token) -> str:
+    return escape(str(token.meta.get("label", "")))
+
+
+def external_address(target: str) -> str:
+    """Return a link's address if it is a safe web or mail address, else an empty string."""
+    address = f"https:{target}" if target.startswith("//") else target
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+    except ValueError:
+        return ""
+    if (
+        parts.scheme.lower() not in _EXTERNAL_SCHEMES
+        or len(address) > _MAX_ADDRESS
+        or not address.isprintable()
+    ):
+        return ""
+    return address if parts.scheme.lower() == "mailto" or host else ""
