@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
 from mdit_py_plugins.container import container_plugin
@@ -97,7 +96,7 @@ def render_note(
 
     cited = range(lines[0], lines[1] + 1) if lines else range(0)
     renderer = _Renderer(link_address, tag_address, _Numbers(first - 1, cited, anchor_line))
-    html = renderer.render(tokens, md.options, env)
+    html = renderer.render(tokens)
     return RenderedNote(Markup(html), headings, first, last, total, begins)
 
 
@@ -120,7 +119,7 @@ def render_lines(
     tokens = _cut(blocks, first, last)
     _parse_inline(md, tokens, env)
     renderer = _Renderer(link_address, tag_address, None, _word_pattern(tuple(words)))
-    return Markup(renderer.render(tokens, md.options, env))
+    return Markup(renderer.render(tokens))
 
 
 def _window(rows: Sequence[str], lines: tuple[int, int] | None, total: int) -> tuple[int, int]:
@@ -327,8 +326,12 @@ def _admonition_box(line: str) -> _Box | None:
     return _box(match[2] or "note", fold, match[3])
 
 
+_COPIED = frozenset({"ordered_list_open", "list_item_open"})
+"""Types of opening tokens that a window of lines changes."""
+
+
 def _cut(tokens: Sequence[Token], first: int, last: int) -> list[Token]:
-    """Return copies of the blocks in some lines, inside the blocks that contain them.
+    """Return the blocks in some lines, inside the blocks that contain them.
 
     A table keeps its head. Lines are numbered from 0, and `last` is exclusive.
     """
@@ -344,7 +347,8 @@ def _cut(tokens: Sequence[Token], first: int, last: int) -> list[Token]:
             is_head = bool(result) and result[-1].type == "thead_open"
             stop = _close_of(tokens, index)
             if overlaps or is_head:
-                result += [cell.copy() for cell in tokens[index - 1 : stop]]
+                cells = tokens[index - 1 : stop]
+                result += [t.copy() if t.type == "inline" else t for t in cells]
             index = stop
         elif token.type == "table_open" and not overlaps:
             index = _close_of(tokens, index)
@@ -353,13 +357,13 @@ def _cut(tokens: Sequence[Token], first: int, last: int) -> list[Token]:
             if is_first_item and token.info.isdigit():
                 result[-1].attrs = {"start": int(token.info)}
             opened.append(len(result))
-            result.append(token.copy())
+            result.append(token.copy() if token.type in _COPIED else token)
         elif token.nesting == -1:
             position = opened.pop()
             if position == len(result) - 1:
                 result.pop()
             else:
-                result.append(token.copy())
+                result.append(token)
         elif overlaps and (token.type == "hr" or _cut_content(token := token.copy(), first, last)):
             result.append(token)
     return result
@@ -509,6 +513,14 @@ _TAGS = frozenset(
 """HTML tags that markdown-it may write; a token with another tag becomes text."""
 
 
+_Attributes = dict[str, str]
+
+
+def _opening(tag: str, attributes: _Attributes) -> str:
+    values = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
+    return f"<{tag}{values}>"
+
+
 @dataclass(frozen=True, slots=True)
 class _Numbers:
     """The line numbers of a note, from 1 in the file."""
@@ -518,7 +530,7 @@ class _Numbers:
     anchor_line: Callable[[str], int | None]  # the line that a link in the note leads to
 
 
-class _Renderer(RendererHTML):
+class _Renderer:
     """Renders tokens as plain tags, without any attribute from the note.
 
     Custom writers render line numbers, links and images. A passage has no line numbers.
@@ -531,7 +543,6 @@ class _Renderer(RendererHTML):
         numbers: _Numbers | None,
         marked: re.Pattern[str] | None = None,
     ) -> None:
-        super().__init__()
         self._link_address, self._tag_address = link_address, tag_address
         self._numbers, self._marked = numbers, marked
         self._cited = numbers.cited if numbers else range(0)
@@ -568,23 +579,26 @@ class _Renderer(RendererHTML):
             "wikilink": self._wikilink,
             "tag": self._tag,
         }
-        self.rules = {}  # no default rule may write attributes from the note
 
-    def renderToken(  # noqa: N802
-        self, tokens: Sequence[Token], idx: int, options: Any, env: Any
-    ) -> str:
-        """Render a token with the writer for the token's type, else as a tag or as text."""
-        token = tokens[idx]
+    def render(self, tokens: Sequence[Token]) -> str:
+        """Return the HTML of tokens. The tokens stay as they are: others may render them, too."""
+        return "".join(map(self._render, tokens))
+
+    def _render(self, token: Token) -> str:
+        """Render a token with the writer for its type, else as a tag or as text."""
+        if token.type == "inline":
+            return self.render(token.children or ())
         if write := self._writers.get(token.type):
             return write(token)
         if token.tag not in _TAGS:
             return escape(token.content)
-        token.attrs = self._attributes(token)
-        return super().renderToken(tokens, idx, options, env)
+        if token.nesting < 0:
+            return f"</{token.tag}>\n" if token.block else f"</{token.tag}>"
+        return _opening(token.tag, self._attributes(token))
 
-    def _attributes(self, token: Token) -> dict[str, str | int | float]:
+    def _attributes(self, token: Token) -> _Attributes:
         if token.type == "ordered_list_open" and "start" in token.attrs:
-            return {"start": int(token.attrs["start"])}
+            return {"start": str(int(token.attrs["start"]))}
         if side := _ALIGNMENTS.get(str(token.attrs.get("style", ""))):
             return {"class": side}
         if token.type == "list_item_open" and "class" in token.attrs:
@@ -597,7 +611,7 @@ class _Renderer(RendererHTML):
         start, end = token.map
         return range(start + self._numbers.offset + 1, end + self._numbers.offset + 1)
 
-    def _block_attributes(self, token: Token) -> dict[str, str | int | float]:
+    def _block_attributes(self, token: Token) -> _Attributes:
         lines = self._lines(token)
         if not lines:
             return {}
@@ -617,8 +631,7 @@ class _Renderer(RendererHTML):
         if token.type == "box_title_open":
             tag = self._box_tags(token)[1]
             attributes["class"] = f"{attributes.get('class', '')} box-title".strip()
-        token.attrs = attributes
-        return f"<{tag}{self.renderAttrs(token)}>{self._anchor(token)}"
+        return f"{_opening(tag, attributes)}{self._anchor(token)}"
 
     def _anchor(self, token: Token) -> str:
         """Return the block's line number as a link, and an anchor for the first cited line."""
@@ -644,9 +657,9 @@ class _Renderer(RendererHTML):
             for number, row in enumerate(rows, start=first)
         ]
         # cited lines are marked one by one
-        token.attrs = self._block_attributes(token) | {"class": "block", "tabindex": "0"}
+        attributes = self._block_attributes(token) | {"class": "block", "tabindex": "0"}
         code = "\n".join(marked_rows)
-        return f"<pre{self.renderAttrs(token)}>{self._anchor(token)}<code>{code}</code></pre>\n"
+        return f"{_opening('pre', attributes)}{self._anchor(token)}<code>{code}</code></pre>\n"
 
     def _box_open(self, token: Token) -> str:
         box: _Box = token.meta["box"]
