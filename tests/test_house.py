@@ -87,6 +87,7 @@ ADAPTERS = {
     "markupsafe": {"library/note_html.py"},
     "yaml": {"corpus/front_matter.py"},
     "pathspec": {"globs.py"},
+    "pygments": {"library/highlighting.py"},
     "watchdog": {"background/watch.py"},
     "uvicorn": {"web/app.py"},
     "sse_starlette": {"web/app.py"},

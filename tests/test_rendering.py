@@ -270,7 +270,8 @@ Watermill, `water` <https://a.example/water> [[nowhere]] ^block
         (13, '<ol start="4"><li><div>four</div></li></ol>'),
         (
             17,
-            '<pre class="block" tabindex="0"><code>    return <mark>water</mark></code></pre>',
+            '<pre class="block" tabindex="0"><code>    '
+            '<span class="hl-k">return</span> <mark>water</mark></code></pre>',
         ),
         (
             20,

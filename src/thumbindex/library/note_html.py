@@ -26,6 +26,7 @@ from thumbindex.corpus.links import (
 from thumbindex.corpus.markdown import is_mdx, parser, split_inline, visible_heading, without_anchor
 from thumbindex.corpus.payload import OMITTED, omit_payloads
 from thumbindex.corpus.source import read_source
+from thumbindex.library.highlighting import highlight
 from thumbindex.library.places import NotePlaces
 from thumbindex.model import Link, LinkKind, RenderedNote
 from thumbindex.text import has_cjk, strip_invisible
@@ -35,6 +36,9 @@ MAX_RENDERED_LINES = 4_000
 
 _MAX_RENDERED_CHARACTERS = 400_000
 """Maximum characters rendered at once: a single line may be huge."""
+
+_MAX_COLORED_CHARACTERS = 100_000
+"""Maximum characters of code colored at once."""
 
 _MAX_ADDRESS = 2_000
 
@@ -547,6 +551,7 @@ class _Renderer:
         self._numbers, self._marked = numbers, marked
         self._cited = numbers.cited if numbers else range(0)
         self._is_anchored = False  # the first cited block has been written
+        self._colored = 0  # characters of code so far
         self._closing: list[str] = []  # closing tags of open links
         self._writers: dict[str, Callable[[Token], str]] = {
             "heading_open": self._numbered,
@@ -651,7 +656,12 @@ class _Renderer:
     def _code(self, token: Token) -> str:
         first = self._lines(token).start + (token.type == "fence")
         text = token.content.removesuffix("\n")
-        rows = self._mark(text).split("\n")
+        language = _LANGUAGE.match(token.info) if token.type == "fence" else None
+        self._colored += len(text)
+        colored = None
+        if language and self._colored <= _MAX_COLORED_CHARACTERS:
+            colored = highlight(text, language[1].lower(), self._mark)
+        rows = (self._mark(text) if colored is None else colored).split("\n")
         marked_rows = [
             f'<span class="cited">{row}</span>' if number in self._cited else row
             for number, row in enumerate(rows, start=first)
@@ -774,6 +784,7 @@ class _Renderer:
         return f'<a class="tag" href="{escape(self._tag_address(token.content))}">#{name}</a>'
 
 
+_LANGUAGE = re.compile(r"[\s{.]*+([\w+#-]++)")
 _URL = re.compile(r"https?://[^\s<>\"`|]{1,2000}+", re.I)
 _SIZE = re.compile(r"\d{1,5}(?:x\d{1,5})?")
 
