@@ -139,7 +139,7 @@ def test_excluded_words_match_as_they_are_written(
 
 def test_only_the_exact_words_of_a_quoted_phrase_are_marked(vault: Open) -> None:
     library = vault(QUOTED)
-    (passage,) = library.with_marks(library.query('"tests daily"')).passages
+    (passage,) = library.query('"tests daily"').passages
     assert [passage.text[start:end] for start, end in passage.marks] == ["tests daily"]
 
 
@@ -407,7 +407,7 @@ def test_other_spellings_are_marked(
     vault: Open, notes: Mapping[str, str], query: str, marked: list[str]
 ) -> None:
     library = vault(notes)
-    passage = library.with_marks(library.query(query)).passages[0]
+    passage = library.query(query).passages[0]
     assert [passage.text[start:end] for start, end in passage.marks] == marked
 
 

@@ -718,7 +718,7 @@ class Passage:
     owner: str = ""  # from front matter: of the most recently updated of these notes
     explanation: Explanation | None = None  # on request
     flags: tuple[str, ...] = ()  # as in `Document`
-    marks: tuple[tuple[int, int], ...] = ()  # character spans of the query's words; on request
+    marks: tuple[tuple[int, int], ...] = ()  # character spans of the query's words
 
     @property
     def citation(self) -> str:
@@ -817,6 +817,14 @@ class Answer:
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
     missing: tuple[str, ...] = ()  # words of a query without an answer that no note has
     weaker: int = 0  # number of passages left out as weaker, unless the query has a limit
+    folders: int = 1  # number of the library's folders
+
+    def __str__(self) -> str:
+        """Return the answer as `query` prints it in a pipe, with paths from the folder."""
+        # imported late: it imports this module, and only a printed answer needs it
+        from thumbindex.present.answer_layout import answer_text
+
+        return answer_text(self)
 
 
 @dataclass(frozen=True, slots=True)

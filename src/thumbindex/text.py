@@ -26,6 +26,9 @@ WORD_CACHE_SIZE = 1 << 14
 _LINE_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 """A run of control characters, Unicode line breaks and direction marks."""
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""A control character, which could move the cursor or rename the terminal window."""
+
 CJK = (
     # iteration marks, kana, the long vowel; no middle dot
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
@@ -465,6 +468,16 @@ def one_line(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return strip_invisible(_LINE_BREAKS.sub(" ", text))
+
+
+def printable_line(text: str) -> str:
+    """Return a text on one line, without control characters."""
+    return strip_controls(one_line(text))
+
+
+def strip_controls(text: str) -> str:
+    """Return a text without control characters; line breaks and tabs stay."""
+    return _CONTROL.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def escape_breaks(text: str) -> str:

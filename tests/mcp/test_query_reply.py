@@ -122,11 +122,11 @@ def test_smallest_budget_shows_best_lines_of_the_first_passage(
         original,
         passages=tuple(
             replace(passage, end_line=1 + text.count("\n"), match_end_line=1 + text.count("\n"))
-            for passage in original.passages
+            for passage in map(marked, original.passages)
         ),
     )
     frame = AnswerFrame(spread, index_warning="12 changed files on disk are not indexed yet.")
-    reply = fit_answer(500, COUNT, frame, PassageFormat(), (), marked)
+    reply = fit_answer(500, COUNT, frame, PassageFormat())
     first, *_ = reply.structured["results"]
     assert first["citation"].startswith("1.md#H1 (line")
     assert "Salt and pepper are" in first["text"]
@@ -164,9 +164,11 @@ def test_matches_are_cut_to_lines_so_that_all_passages_fit() -> None:
     original = answer([SPREAD] * 5)
     spread = replace(
         original,
-        passages=tuple(replace(passage, match_end_line=30) for passage in original.passages),
+        passages=tuple(
+            replace(marked(passage), match_end_line=30) for passage in original.passages
+        ),
     )
-    reply = fit_answer(1200, COUNT, AnswerFrame(spread), PassageFormat(), (), marked)
+    reply = fit_answer(1200, COUNT, AnswerFrame(spread), PassageFormat())
     assert (len(reply.structured["results"]), reply.structured.get("left_out")) == (5, None)
     assert all("Salt and pepper are" in result["text"] for result in reply.structured["results"])
     lines = SPREAD.split("\n")

@@ -33,7 +33,6 @@ from thumbindex.cli.terminal import (
     print_list,
     print_properties,
     print_why,
-    printable_line,
     shown_path,
     stdout_console,
 )
@@ -44,7 +43,7 @@ from thumbindex.present.as_json import answer_payload, list_payload
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.process import remote_command
-from thumbindex.text import plural
+from thumbindex.text import plural, printable_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -220,12 +219,11 @@ def query(
         elif files:
             # `open N` opens the Nth path
             nearest = answer if answer.found else replace(answer, passages=())
-            answer = best_of_each_note(library.with_marks(nearest))
+            answer = best_of_each_note(nearest)
             remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:
             narrowed = [f"--{name}" for name in dict(request.filters.as_pairs())]
-            answer = library.with_marks(answer)
             remember_answer(answer, library.folders, opening)
             print_answer(
                 answer,
@@ -234,7 +232,7 @@ def query(
                 explain,
                 narrowed,
                 library.has_model,
-                "" if remote_command() else opening.command("index"),
+                "" if remote_command() else f"{opening.command('index')} --complete",
             )
     return FOUND if answer.found else NOT_FOUND
 

@@ -22,7 +22,6 @@ from thumbindex.cli.terminal import (
     print_line,
     print_text,
     stdout_console,
-    strip_controls,
 )
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicateReport, Verdict
@@ -30,7 +29,7 @@ from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import diff_texts
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
-from thumbindex.text import plural
+from thumbindex.text import plural, strip_controls
 
 if TYPE_CHECKING:
     from thumbindex.library import Library

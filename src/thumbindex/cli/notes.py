@@ -29,7 +29,6 @@ from thumbindex.cli.terminal import (
     print_line,
     print_list,
     print_text,
-    printable_line,
     shown_path,
     stdout_console,
 )
@@ -58,7 +57,7 @@ from thumbindex.present.sentences import (
     verification_sentence,
 )
 from thumbindex.process import remote_command
-from thumbindex.text import parse_citation, plural, replace_surrogates
+from thumbindex.text import parse_citation, plural, printable_line, replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -57,7 +56,7 @@ from thumbindex.present.sentences import (
     why_details,
 )
 from thumbindex.process import current_folder, remote_command
-from thumbindex.text import escape_breaks, one_line, plural
+from thumbindex.text import escape_breaks, one_line, plural, printable_line, strip_controls
 
 if TYPE_CHECKING:
     from thumbindex.evaluation.report import ReportTable
@@ -145,9 +144,6 @@ class ProgressDisplay:
 
 _PIPED_WIDTH = 160
 """Columns of a table without a terminal."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""A control character, which could move the cursor or rename the terminal window."""
 
 WARNING = "red"
 """Color of warnings. Unlike yellow, red is readable on light and dark backgrounds."""
@@ -420,16 +416,6 @@ def print_line(text: str, style: str = "") -> None:
 def print_text(text: str) -> None:
     """Print lines of a note, without control characters."""
     stdout_console().print(Text(strip_controls(text)), soft_wrap=True)
-
-
-def printable_line(text: str) -> str:
-    """Return a text on one line, without control characters."""
-    return strip_controls(one_line(text))
-
-
-def strip_controls(text: str) -> str:
-    """Return a text without control characters; line breaks and tabs stay."""
-    return _CONTROL.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 # ------------------------------------------------------------------ links to lines

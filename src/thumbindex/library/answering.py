@@ -95,8 +95,10 @@ def answer_query(
         listed=search.listed,
         terms=tuple(term for phrasing in phrasings for term in _shown_terms(phrasing)),
         weaker=len(search.weaker),
+        folders=len(readers),
     )
-    return PrivacyFilter(search, tools, snapshots).filter_answer(answer)
+    answer = PrivacyFilter(search, tools, snapshots).filter_answer(answer)
+    return _mark_terms(answer, tuple(snapshots.values()))
 
 
 def _shown_terms(phrasing: Phrasing) -> Iterator[Term]:
@@ -107,10 +109,9 @@ def _shown_terms(phrasing: Phrasing) -> Iterator[Term]:
     yield from (term for term in phrasing.identifiers if term.text not in quoted - plain)
 
 
-def mark_terms(answer: Answer, readers: Sequence[Reader]) -> Answer:
+def _mark_terms(answer: Answer, folders: Sequence[FolderSnapshot]) -> Answer:
     """Add `marks` to each passage: the offsets of the query's terms."""
-    snapshots = [reader.folder_snapshot().snapshot for reader in readers if reader.indexed]
-    languages = frozenset[str]().union(*(snapshot.keyword.languages for snapshot in snapshots))
+    languages = frozenset[str]().union(*(folder.snapshot.keyword.languages for folder in folders))
     return replace(
         answer,
         passages=tuple(

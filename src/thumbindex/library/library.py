@@ -38,7 +38,6 @@ from thumbindex.library.answering import (
     MAX_CONCURRENT_QUERIES,
     answer_query,
     folder_index_state,
-    mark_terms,
 )
 from thumbindex.library.citations import verify_citations
 from thumbindex.library.comparison import is_empty_folder
@@ -492,11 +491,6 @@ class Library:
         query = text if isinstance(text, Query) else Query.of(text, **arguments)
         self._select_readers(query.filters.folder)
         return query
-
-    @consistent_read
-    def with_marks(self, answer: Answer) -> Answer:
-        """Add `marks` to each passage: the offsets of the query's terms."""
-        return mark_terms(answer, self._readers)
 
     def why(
         self, note: str, text: str | Query, /, **arguments: Unpack[QueryArguments]

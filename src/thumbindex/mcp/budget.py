@@ -75,15 +75,13 @@ def fit_passages(
     cost: Callable[[ShownPassage], int],
     size: CountTokens,
     seen: Collection[str] = (),
-    marked: Callable[[Passage], Passage] = lambda passage: passage,
     is_sure: bool = False,
 ) -> tuple[ShownPassage, ...]:
     """Return the passages that fit into `tokens`, best first.
 
     If `is_sure` is True, the first passage takes as much of the room as it needs. `cost` counts the
     tokens of a formatted passage, and `size` the tokens of a text. `seen` holds the ids of passages
-    that the caller already has. `marked` marks the query's words in a passage; it is called only
-    for passages that must be cut.
+    that the caller already has.
     """
     line_size = _sent_twice(size)
     fitting = list[tuple[Passage, ShownPassage]]()
@@ -104,7 +102,7 @@ def fit_passages(
             continue
         behind -= 1
         share = share_of_room(tokens, behind, _LEAST_TOKENS, is_sure and not shown)
-        lines = _fitting_lines(passage, share, line_size, marked)
+        lines = _fitting_lines(passage, share, line_size)
         tokens -= _tokens_of(lines, line_size)
         explained = replace(passage, explanation=bare.passage.explanation)
         shown.append(_shown_passage(explained, lines, size))
@@ -144,15 +142,13 @@ def _has_seen(seen: Collection[str], passage: Passage) -> bool:
     return False
 
 
-def _fitting_lines(
-    passage: Passage, room: int, line_size: CountTokens, marked: Callable[[Passage], Passage]
-) -> ShownLines:
+def _fitting_lines(passage: Passage, room: int, line_size: CountTokens) -> ShownLines:
     """Return the lines to show in `room` tokens."""
     whole = below_headings(passage)
     # skip counting if the text is far too long
     if len(passage.text) <= _MAX_TOKEN_CHARS * room and _tokens_of(whole, line_size) <= room:
         return whole
-    return choose_lines(marked(passage), room, lambda lines: _tokens_of(lines, line_size))
+    return choose_lines(passage, room, lambda lines: _tokens_of(lines, line_size))
 
 
 def _tokens_of(chosen: ShownLines, line_size: CountTokens) -> int:

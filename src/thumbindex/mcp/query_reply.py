@@ -301,16 +301,12 @@ def reply_query(
     frame = AnswerFrame(
         answer, tuple(progress()), narrowed, index_warning, explain, has_model, several
     )
-    with_marks = cache(
-        lambda: {passage.rank: passage for passage in library.with_marks(answer).passages}
-    )
     return fit_answer(
         tokens,
         library.count_tokens,
         frame,
         form,
         arguments.get("seen", ()),
-        lambda passage: with_marks()[passage.rank],
     )
 
 
@@ -320,7 +316,6 @@ def fit_answer(
     frame: AnswerFrame,
     form: PassageFormat,
     seen: Collection[str] = (),
-    marked: Callable[[Passage], Passage] = lambda passage: passage,
 ) -> Reply:
     """Return an answer of at most `tokens` tokens."""
     size, passages = cache(size), frame.answer.passages
@@ -329,7 +324,7 @@ def fit_answer(
     room = tokens - reply_tokens(frame.reply((), form, frame_room, size), size)
     while room > 0:
         shown = fit_passages(
-            passages, room, lambda item: form.cost(item, size), size, seen, marked, is_sure
+            passages, room, lambda item: form.cost(item, size), size, seen, is_sure
         )
         reply = frame.reply(shown, form, frame_room, size)
         excess = reply_tokens(reply, size) - tokens

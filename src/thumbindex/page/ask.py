@@ -163,7 +163,7 @@ def ask_screen(visit: Visit) -> Screen:
             "is_empty": library.indexed and not notes,
         }
         return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
-    answer, progress = library.with_marks(library.query(query)), visit.library_host.progress()
+    answer, progress = library.query(query), visit.library_host.progress()
     judged, warnings = judgments_of(visit, query.text)
     grades = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]

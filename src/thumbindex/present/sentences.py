@@ -244,7 +244,9 @@ NO_MARKDOWN = (
 )
 
 
-def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index") -> str:
+def missing_vectors_sentence(
+    state: IndexState, command: str = "thumbindex index --complete"
+) -> str:
     """Return how many passages lack an exact vector, and the command; empty if none does.
 
     Without a command, a server computes them.
@@ -255,11 +257,11 @@ def missing_vectors_sentence(state: IndexState, command: str = "thumbindex index
     if state.is_refining:
         return (
             f"{pending} have estimated vectors, so the order may still change: "
-            f"`{command} --complete` computes the rest."
+            f"`{command}` computes the rest."
         )
     if not command:
         return f"Only words find {pending} so far: a server is computing the vectors."
-    return f"To find {pending} by meaning too, run `{command} --complete`."
+    return f"To find {pending} by meaning too, run `{command}`."
 
 
 ModelState = Literal["loading", "none", "loaded"]

@@ -1,0 +1,204 @@
+"""Lay out an answer as rows of text, for the command `query` and for `print(answer)` in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from thumbindex.model import Answer, Passage, Place
+from thumbindex.present.excerpts import Line, ShownLines, answer_line, choose_all
+from thumbindex.present.sentences import (
+    NO_MARKDOWN,
+    ModelState,
+    answer_footer,
+    confidence_sentence,
+    copy_lines,
+    disagreement_lines,
+    filter_lines,
+    freshness_sentence,
+    missing_model_sentence,
+    missing_vectors_sentence,
+    passage_flag_lines,
+    retired_line,
+    weaker_lines,
+)
+from thumbindex.text import printable_line, strip_controls
+
+MARK, SURE, DOUBT, WARNING = "bold red", "bold green", "bold red", "red"
+"""Colors of matches, high and low confidence, and warnings: readable on any background."""
+
+PIPED_WIDTH = 80
+"""Columns of text in a pipe."""
+
+MAX_ROWS = 45
+"""Maximum rows of an answer with up to five passages, so that it fits on the screen."""
+
+INDENT = "   "
+
+_ROWS_AROUND, _LEAD_ROWS = 6, 3
+"""Rows around all passages, and around the text of each passage."""
+
+_LEAST_ROWS = 3
+"""Rows of text that each passage may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The size of the output, and a function that returns `path:line` in at most some columns."""
+
+    console: Console  # wraps rows
+    width: int
+    rows: int
+    location: Callable[[Place, int | None], Text]
+
+    def place_name(self, place: Place) -> str:
+        """Return `path:line`."""
+        return self.location(place, None).plain
+
+
+def answer_text(answer: Answer) -> str:
+    """Return an answer as `query` prints it in a pipe, with paths from the folder."""
+
+    def location(place: Place, room: int | None) -> Text:
+        folder = f"{place.folder}: " if answer.folders > 1 else ""
+        return Text(printable_line(f"{folder}{place.path}:{place.start_line}"))
+
+    page = Page(Console(file=StringIO()), PIPED_WIDTH, MAX_ROWS, location)
+    rows = header_rows(answer)
+    for _, passage_rows in rows_by_passage(answer, page):
+        rows += passage_rows
+    rows += footer_rows(answer, indexing="library.index()")
+    return "\n".join(row.plain for row in rows)
+
+
+def header_rows(answer: Answer, narrowed: Sequence[str] = ()) -> list[Text]:
+    """Return the rows above the passages: the confidence, and the filters."""
+    rows = list[Text]()
+    if answer.corrected:
+        rows.append(_row(f"Searched for: {answer.corrected} (as typed: --verbatim)", "italic"))
+    sure = confidence_sentence(answer, narrowed, answer.folders > 1)
+    rows.append(_row(sure, SURE if answer.confidence_level == "high" else DOUBT))
+    style = WARNING if answer.unmet or answer.undated else ""
+    rows += [
+        _row(text, style) for text in filter_lines(answer.filters, answer.unmet, answer.undated)
+    ]
+    if not answer.index.documents:
+        rows.append(_row(NO_MARKDOWN, WARNING))
+    return [*rows, Text()]
+
+
+def footer_rows(
+    answer: Answer, model: ModelState = "loaded", is_detailed: bool = False, *, indexing: str
+) -> list[Text]:
+    """Return what the answer may lack, and if `is_detailed`, how much was searched.
+
+    `indexing` is the command that computes missing vectors, empty if a server does.
+    """
+    rows = [_row(text, "dim") for text in weaker_lines(answer, "--limit")]
+    if is_detailed and answer.found and answer.confidence_level == "low":
+        rows.append(
+            _row(
+                "Scores only compare the passages of this answer. The confidence rates the answer."
+            )
+        )
+    if lacking := freshness_sentence(answer.freshness):
+        rows.append(_row(lacking, WARNING))
+    if is_detailed or answer.freshness or missing_model_sentence(answer, model):
+        rows.append(_row(answer_footer(answer, model=model), "dim"))
+    if lacking := missing_vectors_sentence(answer.index, indexing):
+        rows.append(_row(lacking, "dim" if answer.index.is_refining else WARNING))
+    return rows
+
+
+def _row(text: str, style: str = "") -> Text:
+    return Text(printable_line(text), style=style)
+
+
+# ------------------------------------------------------------------ passages
+
+
+def rows_by_passage(answer: Answer, page: Page) -> Iterator[tuple[Passage, list[Text]]]:
+    """Yield each passage with its rows, best first: the lines that answer fit on the page."""
+    count, width = len(answer.passages), page.width - len(INDENT)
+    room = page.rows - _ROWS_AROUND - _LEAD_ROWS * count
+    least = max(1, min(_LEAST_ROWS, room // max(1, count)))
+
+    def size(shown: ShownLines) -> int:
+        return len(_wrapped_rows(shown, page.console, width))
+
+    for at, shown in enumerate(choose_all(answer, room, least, size), 1):
+        above, below = _surrounding_rows(shown, page)
+        text = [Text(INDENT) + row for row in _wrapped_rows(shown, page.console, width)]
+        gap = [Text()] if least > 1 or at == count else []
+        yield shown.passage, [*above, *text, *below, *gap]
+
+
+def _surrounding_rows(shown: ShownLines, page: Page) -> tuple[Sequence[Text], Sequence[Text]]:
+    """Return the rows above a passage's text (headings, location, day) and below it (copies,
+    warnings).
+    """
+    passage, line = shown.passage, answer_line(shown)
+    day = passage.updated or passage.created
+    warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
+    warnings += filter(None, [retired_line(passage)])
+    room = page.width - len(INDENT)
+    copies = copy_lines(
+        passage, page.place_name, lambda line: cell_len(printable_line(line)) <= room
+    )
+    below = [*map(_row, copies), *(_row(warning, WARNING) for warning in warnings)]
+    titled = replace(passage, heading_path=shown.heading_path)
+    above = location_rows(titled, page, line, f"({day})" if day else "")
+    return above, [Text(INDENT) + row for row in below]
+
+
+def location_rows(passage: Passage, page: Page, line: int, more: str) -> tuple[Text, ...]:
+    """Return a passage's headings, and below them its location and `more`.
+
+    If the headings are too long for a row, only the last one is kept.
+    """
+    room, names = page.width - len(INDENT), _headings(passage)
+    headings = " > ".join(names)
+    heading = Text(headings if cell_len(headings) <= room else names[-1], "bold")
+    heading.truncate(room, overflow="ellipsis")
+    more = f"  {more}" if more else ""
+    place = Place(passage.folder, passage.path, line, line)
+    location = page.location(place, room - cell_len(more))
+    return Text(f"{passage.rank}. ") + heading, Text.assemble(INDENT, location, more, style="dim")
+
+
+def _headings(passage: Passage) -> list[str]:
+    """Return the headings below the note's title, or the title if there are none."""
+    headings = [printable_line(heading) for heading in passage.heading_path[1:] if heading]
+    return headings or [printable_line(passage.title)]
+
+
+def _wrapped_rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
+    """Wrap lines into rows. The lines of a paragraph are joined if they are long."""
+    blocks, goes_on = list[Text](), False
+    for line in shown.lines:
+        text = line_text(line)
+        if line.is_decoration or not text.plain.strip():
+            continue
+        if goes_on:
+            blocks[-1] = blocks[-1] + Text(" ") + text[len(text.plain) - len(text.plain.lstrip()) :]
+        else:
+            blocks.append(text)
+        goes_on = line.goes_on
+    rows = [row for block in blocks for row in block.wrap(console, width)]
+    for row in rows:
+        row.rstrip()
+    return rows
+
+
+def line_text(line: Line) -> Text:
+    """Return a line with the query's words marked, without control characters."""
+    text = Text(tab_size=1)
+    for piece, is_mark in line.pieces:
+        text.append(strip_controls(piece), style=MARK if is_mark else "")
+    text.expand_tabs(4)
+    return text
