@@ -115,6 +115,10 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
+def _never() -> bool:
+    return False
+
+
 def consistent_read(
     method: Callable[Concatenate[Library, _Parameters], _Result],
 ) -> Callable[Concatenate[Library, _Parameters], _Result]:
@@ -128,6 +132,36 @@ def consistent_read(
         return library.in_one_snapshot(lambda: method(library, *args, **kwargs))
 
     return read
+
+
+PUBLIC_NAMES = (
+    "open",
+    "open_all",
+    "close",
+    "folders",
+    "index",
+    "load_models",
+    "is_up_to_date",
+    "status",
+    "forget",
+    "query",
+    "why",
+    "read",
+    "outline",
+    "listing",
+    "properties",
+    "related",
+    "verify",
+    "broken",
+    "orphans",
+    "unlinked",
+    "retired",
+    "duplicates",
+    "decisions",
+    "judgments",
+    "private_notes",
+)
+"""The names of `Library` that users call. The others are for the packages of thumbindex."""
 
 
 class Library:
@@ -155,6 +189,9 @@ class Library:
         self._indexing_models: dict[str, Embedder] = {}
         self._loading = threading.Lock()
         self._query_slots = threading.Semaphore(MAX_CONCURRENT_QUERIES)
+
+    def __dir__(self) -> tuple[str, ...]:
+        return PUBLIC_NAMES
 
     @classmethod
     def open(
@@ -437,7 +474,7 @@ class Library:
         wait_fresh: float = 0.0,
         explain: bool = False,
         progress: Callable[[Progress], None] | None = None,
-        interrupted: Callable[[], bool] = lambda: False,
+        interrupted: Callable[[], bool] | None = None,
         indexer_starting: Callable[[], bool] | None = None,
         **arguments: Unpack[QueryArguments],
     ) -> Answer:
@@ -467,13 +504,14 @@ class Library:
                 self._select_readers(query.filters.folder),
                 wait,
                 progress or (lambda _: None),
-                interrupted,
-                indexer_starting or (lambda: False),
+                interrupted or _never,
+                indexer_starting or _never,
                 None if indexer_starting else self._index_words_until,
             )
         self._ensure_models()
         with self._query_slots:
-            readers = () if interrupted() and not wait else self._readers
+            is_over = interrupted is not None and interrupted() and not wait
+            readers = () if is_over else self._readers
             answer = self.in_one_snapshot(
                 lambda: answer_query(
                     query,
@@ -839,7 +877,7 @@ class Library:
         verify: bool = False,
         progress: Callable[[Progress], None] | None = None,
         folder: Sequence[str] = (),
-        interrupted: Callable[[], bool] = lambda: False,
+        interrupted: Callable[[], bool] | None = None,
         finish: bool = True,
         after_others: bool = False,
     ) -> IndexReport:
@@ -855,7 +893,7 @@ class Library:
         after the words are committed.
         """
         folders = self._local_folders(folder)
-        show = progress or (lambda _: None)
+        show, interrupted = progress or (lambda _: None), interrupted or _never
         for local_folder in folders if after_others else ():
             wait_for_other_run(local_folder, show, interrupted, complete=complete)
         requests = [
