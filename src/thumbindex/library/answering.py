@@ -112,13 +112,11 @@ def _shown_terms(phrasing: Phrasing) -> Iterator[Term]:
 def _mark_terms(answer: Answer, folders: Sequence[FolderSnapshot]) -> Answer:
     """Add `marks` to each passage: the offsets of the query's terms."""
     languages = frozenset[str]().union(*(folder.snapshot.keyword.languages for folder in folders))
-    return replace(
-        answer,
-        passages=tuple(
-            replace(passage, marks=highlight_spans(passage.text, answer.terms, languages))
-            for passage in answer.passages
-        ),
+    passages = tuple(
+        replace(passage, marks=highlight_spans(passage.text, answer.terms, languages))
+        for passage in answer.passages
     )
+    return replace(answer, passages=passages)
 
 
 def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
