@@ -173,7 +173,8 @@ def reloaded(page, served) -> None:
 
 
 def test_unsent_input_survives_a_reload(open_page, served):
-    page = open_page("/review?show=all")
+    page = open_page("/checkup?show=all")
+    page.locator("text=Compare").first.click()
     field = page.locator("input[name=note]")
     field.fill("they differ in days")
     page.evaluate("document.querySelector('input[name=note]').setSelectionRange(4, 4)")
@@ -237,15 +238,27 @@ def test_saved_note_does_not_abort_a_page_load(open_page, served):
 
 
 def test_single_keys_decide_and_undo(open_page, served):
-    page = open_page("/review")
-    before = page.locator("label[for=decided]").inner_text()
-    page.keyboard.press("a")
+    page = open_page("/checkup")
+    page.locator("text=Compare").first.click()
+    before = page.locator("[aria-label=Lists]").inner_text()
+    page.locator("#cluster").press("a")
     page.locator("#last").wait_for()
-    assert "apart" in page.locator("#last").inner_text()
-    assert page.locator("label[for=decided]").inner_text() != before
+    assert "all are kept" in page.locator("#last").inner_text()
+    assert page.locator("[aria-label=Lists]").inner_text() != before
     page.keyboard.press("u")
     until(page, "!document.getElementById('last')")
-    assert page.locator("label[for=decided]").inner_text() == before
+    assert page.locator("[aria-label=Lists]").inner_text() == before
+
+
+def test_one_click_decides_in_the_list_and_one_undoes(open_page, served):
+    page = open_page("/checkup")
+    before = page.locator("[aria-label=Lists]").inner_text()
+    page.locator("text=Keep both").first.click()
+    page.locator("#undo").wait_for()
+    assert page.locator("#cluster").count() == 0
+    page.locator("#undo").click()
+    until(page, "!document.getElementById('last')")
+    assert page.locator("[aria-label=Lists]").inner_text() == before
 
 
 def test_judging_stays_on_the_answer_and_is_listed(open_page, served):
@@ -315,7 +328,7 @@ def test_sign_in_with_a_token_and_sign_out(open_page, team):
     page.wait_for_url("**/?q=boil+water")
     answered(page)
     assert page.locator("button[data-grade]").count() == 0
-    page.goto("/review")
+    page.goto("/checkup")
     assert "serve.http.writers" in page.locator("#main").inner_text()
     assert clean(page) == []
     assert token not in str(page.context.cookies()) + page.content()

@@ -66,7 +66,7 @@ FORMS = {
         {"query": "apples", "folder": "vault", "path": "{}", "grade": "2"},
         {"query": "apples", "folder": "{}", "path": "a.md", "grade": "2"},
     ),
-    "/review/decide": ({"id": "{}", "verdict": "same"},),
+    "/checkup/decide": ({"id": "{}", "verdict": "same"},),
 }
 """Form values by address; `{}` is the place of the path."""
 

@@ -22,8 +22,8 @@ TWINS = {
         "/why.json?q=green+button",
         "/why.json?q=green+button&path=plugins/canvas.md",
     ),
-    "links": tuple(f"/links.json?show={show}" for show in ("broken", "orphans", "unlinked")),
-    "review": ("/review.json", "/review.json?show=all", "/review.json?show=decided&page=3"),
+    "notes": tuple(f"/notes.json?show={show}" for show in ("list", "orphans", "unlinked")),
+    "checkup": ("/checkup.json", "/checkup.json?show=all", "/checkup.json?show=decided"),
     "state": ("/state.json",),
     "judge": ("/judge.json", "/judge.json?folder=vault"),
 }
@@ -71,18 +71,16 @@ def copies(vault_copy, browse):
     return browse(vault_copy({path: f"# {path}\n\n{text}\n" for path, text in notes.items()}))
 
 
-def test_review_json_follows_its_parameters(copies, fits):
-    every = copies.json("/review.json?show=all")
+def test_checkup_json_follows_its_parameters(copies, fits):
+    every = copies.json("/checkup.json?show=all")
     assert len(every["clusters"]) == every["kinds"]["all"] > 1
     last = every["clusters"][-1]["id"]
-    shown = copies.json(f"/review.json?show=all&at={last}")
-    assert (shown["cluster"]["id"], shown["position"]) == (last, len(every["clusters"]))
-    merged = copies.json("/review.json?show=merged")
+    merged = copies.json("/checkup.json?show=merged")
     assert [cluster["zone"] for cluster in merged["clusters"]] == ["same"] * merged["kinds"][
         "merged"
     ]
-    copies.post("/review/decide", {"id": last, "verdict": "apart"})
-    decided = copies.json("/review.json?show=decided")
+    copies.post("/checkup/decide", {"id": last, "verdict": "apart"})
+    decided = copies.json("/checkup.json?show=decided")
     assert [cluster["id"] for cluster in decided["clusters"]] == [last]
-    for cluster in (every, shown, merged, decided):
-        fits("review", cluster)
+    for cluster in (every, merged, decided):
+        fits("checkup", cluster)

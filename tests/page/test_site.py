@@ -162,7 +162,7 @@ def test_visitors_are_sent_to_sign_in_and_back(team):
     assert (led.status_code, led.headers["location"]) == (303, "/sign-in?to=%2F%3Fq%3Dsync")
     assert 'value="/?q=sync"' in browser.get(led.headers["location"]).text
     assert browser.get("/ask.json?q=sync").status_code == 401
-    assert browser.post("/review/decide", {"id": "1"}).status_code == 401
+    assert browser.post("/checkup/decide", {"id": "1"}).status_code == 401
     assert browser.get("/changes").status_code == 401
 
 

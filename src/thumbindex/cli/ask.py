@@ -249,7 +249,9 @@ def list_command(
     until: UntilOption = None,
     sort: Annotated[
         str,
-        typer.Option("--sort", metavar="KEY", help="Sort by a property; -KEY for descending."),
+        typer.Option(
+            "--sort", metavar="KEY", help="Sort by title, date or a property; -KEY for descending."
+        ),
     ] = "",
     columns: Annotated[
         str,

@@ -561,8 +561,8 @@ class Library:
 
             library.listing(where=["status:doing"], columns=["due"], sort="due")
 
-        `columns` are the properties that each note has. `sort` is a property, with a minus for
-        descending order.
+        `columns` are the properties that each note has. `sort` is `title`, `date` or a property,
+        with a minus for descending order.
         """
         filters = filters or Filters.of(**narrowing)
         readers = self._select_readers(filters.folder)

@@ -105,6 +105,10 @@ _COMMENTS_FLAGGED = 5
 """Maximum comments flagged one by one; further comments are only counted."""
 
 
+_FACTS = ("title", "date")
+"""What every note can be sorted by, besides its properties."""
+
+
 def list_notes(
     filters: Filters,
     readers: Sequence[Reader],
@@ -114,8 +118,8 @@ def list_notes(
 ) -> NoteList:
     """List the notes that pass the filters and are not in `linked`, newest first, then by path.
 
-    They have the properties in `columns`. With `sort`, they are sorted by this property, or in
-    descending order by `-property`; notes without it come last.
+    They have the properties in `columns`. With `sort`, they are sorted by `title`, `date` or this
+    property, or in descending order by `-property`; notes without it come last.
     """
     documents = visible_documents(readers)
     index = FilterIndex(documents)
@@ -138,7 +142,8 @@ def list_notes(
         )
         for note in listed
     )
-    keys = [TypedFilter.of(f"has:{key}") for key in (*columns, sort.lstrip("-")) if key]
+    sorted_by = () if sort.lstrip("-") in _FACTS else (sort.lstrip("-"),)
+    keys = [TypedFilter.of(f"has:{key}") for key in (*columns, *sorted_by) if key]
     unmet = unmet_filters(
         replace(filters, where=(*filters.where, *keys)),
         index.similar_values,
@@ -155,13 +160,20 @@ def list_notes(
 
 def _sorted_by(sort: str, notes: Sequence[Document]) -> list[Document]:
     is_descending, key = sort.startswith("-"), sort.lstrip("-")
-    values = [[Value.of(text).order() for text in property_texts(note, key)] for note in notes]
+    values = [[Value.of(text).order() for text in _sort_texts(note, key)] for note in notes]
     best = max if is_descending else min
     with_key = [(best(orders), note) for orders, note in zip(values, notes, strict=True) if orders]
     with_key.sort(key=itemgetter(0), reverse=is_descending)
     return [note for _, note in with_key] + [
         note for orders, note in zip(values, notes, strict=True) if not orders
     ]
+
+
+def _sort_texts(note: Document, key: str) -> Sequence[str]:
+    if key not in _FACTS:
+        return property_texts(note, key)
+    fact = note.title if key == "title" else iso_day(day_of(note))
+    return [fact] if fact else []
 
 
 def count_properties(

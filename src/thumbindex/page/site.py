@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from thumbindex.background.host import LibraryHost
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Changes
-from thumbindex.page import ask, judge, note, state, upkeep, why
+from thumbindex.page import ask, checkup, judge, note, notes, state, why
 from thumbindex.page.session import (
     SessionStore,
     SignIn,
@@ -63,29 +63,26 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "names": ask.names_screen,
     "note": note.note_screen,
     "why": why.why_screen,
-    "links": upkeep.links_screen,
-    "review": upkeep.review_screen,
+    "notes": notes.notes_screen,
+    "checkup": checkup.checkup_screen,
     "state": state.state_screen,
     "judge": judge.judge_screen,
 }
 """Screens by the first part of their path; `ask` is at `/`."""
 
 FORMS: Mapping[tuple[str, str], Callable[[Visit], FormResult]] = {
-    ("review", "decide"): upkeep.save_decision,
-    ("review", "undo"): upkeep.delete_decision,
+    ("checkup", "decide"): checkup.save_decision,
+    ("checkup", "undo"): checkup.delete_decision,
     ("judge", "mark"): judge.grade_passage,
     ("judge", "out"): judge.delete_judgment,
 }
 """Form actions by screen and name."""
 
-_NAVIGATION = (
-    ("ask", "Ask"),
-    ("links", "Links"),
-    ("review", "Review"),
-    ("state", "State"),
-    ("judge", "Judge"),
-)
-"""Screens in the navigation bar, with their titles."""
+_NAVIGATION = {
+    "main": (("ask", "Ask"), ("notes", "Notes"), ("checkup", "Health")),
+    "menu": (("judge", "Judge"), ("state", "State")),
+}
+"""Screens in the navigation bar and in its menu, with their titles."""
 
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "

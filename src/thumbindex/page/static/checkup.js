@@ -1,7 +1,11 @@
-// Review: one key per decision while the cluster has the focus.
+// Health: decide without leaving the page, and with one key while a comparison has the focus.
 import { announce, keys, load, shown } from "./page.js";
 
-const focusCluster = () => (document.getElementById("cluster") ?? document.getElementById("main")).focus({ preventScroll: true });
+const focusCluster = () => {
+  const cluster = document.getElementById("cluster");
+  (cluster ?? document.getElementById("main")).focus({ preventScroll: true });
+  cluster?.scrollIntoView({ block: "nearest" });
+};
 shown(() => { if (!document.activeElement || document.activeElement === document.body) focusCluster(); });
 
 let isSending = false; // ignores a second key for the same cluster
@@ -29,17 +33,17 @@ async function decide(form, button) {
 
 const press = (id) => () => {
   const target = document.getElementById(id);
-  if (!target && id === "undo") announce("Nothing to undo. Earlier decisions are listed under “decided”.");
+  if (!target && id === "undo") announce("Nothing to undo. Earlier decisions are listed under “Decided”.");
   if (!target) return false;
   if (target.form) send(target.form, target);
   else load(target.getAttribute("href")).then(focusCluster);
   return true;
 };
 const [same, apart, keep, undo] = ["same", "apart", "keep", "undo"].map(press);
-same.says = "Review: same, show once";
-apart.says = "Review: apart, keep both";
-keep.says = "Review: later";
-undo.says = "Review: undo the last decision";
+same.says = "Health: same, show once";
+apart.says = "Health: keep both";
+keep.says = "Health: later";
+undo.says = "Health: undo the last decision";
 keys({ s: same, a: apart, k: keep }, "cluster");
 keys({ u: undo }, "main");
 
