@@ -72,13 +72,13 @@ def test_grade_zero_is_stored_but_not_a_label(page, vault):
 def test_buttons_show_the_stored_grade(page, tags_of):
     place = page.json("/ask.json?q=green+button")["results"][0]
     heading = place["heading_path"][-1] if len(place["heading_path"]) > 1 else ""
-    mark(page, "1", query="green button", path=place["path"], heading=heading)
+    mark(page, "2", query="green button", path=place["path"], heading=heading)
     pressed = [
         a
         for tag, a in tags_of(page.get("/?q=green+button").text).tags
         if tag == "button" and a.get("aria-pressed") == "true"
     ]
-    assert [button["data-grade"] for button in pressed] == ["1"]
+    assert [button["data-grade"] for button in pressed] == ["2"]
 
 
 def test_judging_writes_no_note_and_survives_a_rebuild(page, vault):

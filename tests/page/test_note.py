@@ -99,7 +99,7 @@ def test_long_source_is_shown_around_the_cited_lines(vault_copy, browse, tags_of
 
 def test_a_link_of_a_passage_to_a_private_note_looks_broken(vault_copy):
     library = vault_copy(NOTES)
-    [passage] = library.with_marks(library.query("boil water path:tea")).passages[:1]
+    [passage] = library.query("boil water path:tea").passages[:1]
 
     def rendered() -> str:
         return library.render_passage(

@@ -273,6 +273,7 @@ class PrivacyFilter:
             missing=() if is_found else self._missing_words(has_visible_terms),
             listed=None if answer.listed is None else answer.listed - removed,
             weaker=sum((weak.folder, weak.path) not in hidden for weak in self._search.weaker),
+            notes=tuple(dict.fromkeys(n for n in self._candidate_notes() if n not in hidden)),
         )
         if hidden or not has_visible_terms:
             # the trace and explanations contain paths and terms
@@ -292,6 +293,7 @@ class PrivacyFilter:
             confidence_level="low",
             listed=None if answer.listed is None else 0,
             weaker=0,
+            notes=(),
         )
 
     def filter_why_report(self, report: WhyReport) -> WhyReport:

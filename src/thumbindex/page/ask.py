@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
-from operator import itemgetter
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.model import (
     Answer,
     Disagreement,
-    Document,
     FilterArguments,
     Filters,
-    ListedNote,
     OutlineEntry,
+    Passage,
     Place,
     Query,
-    TypedFilter,
-    day_of,
-    is_filter_key,
-    iso_day,
 )
+from thumbindex.page.filters import filter_chips, offered_chips
 from thumbindex.page.judge import grades_of, judgments_of
-from thumbindex.page.visit import Screen, Visit, note_address, screen_address
+from thumbindex.page.start import Start, start_of
+from thumbindex.page.visit import Screen, Visit, heading_address, note_address, screen_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.editor_links import available_links
-from thumbindex.present.excerpts import ShownLines, choose_all
+from thumbindex.present.excerpts import MarkedText, ShownLines, below_headings, choose_lines
 from thumbindex.present.sentences import (
     answer_footer,
     confidence_sentence,
@@ -38,7 +33,6 @@ from thumbindex.present.sentences import (
     indexing_sentence,
     missing_vectors_sentence,
     passage_flag_lines,
-    passage_metadata,
     place_name,
     retired_line,
 )
@@ -51,18 +45,16 @@ if TYPE_CHECKING:
 _MAX_NAMES = 8
 """Maximum notes suggested by name."""
 
-_ROWS, _LEAST_ROWS, _ROW_CHARS = 36, 6, 100
-"""Rows of text that an answer shows at first, the least of a passage, and characters of a row."""
+_ROW_CHARS = 90
+"""Characters of a row, about."""
 
-_MAX_RECENT = 8
-"""Maximum recent notes shown before a question is asked."""
+_QUOTED_ROWS, _QUOTED_ROWS_IF_LOW = 24, 8
+"""Maximum rows of the first passage, and with low confidence."""
+
+_SNIPPET_ROWS, _OPENED_ROWS = 2, 16
+"""Maximum rows of another passage, and after it is opened."""
 
 _MAX_COPIES = 10
-
-_MAX_NARROWING, _MAX_VALUE_CHARS = 8, 40
-"""Maximum filters of each kind that an answer offers, and maximum characters of their values."""
-
-_SHOWN_ELSEWHERE = frozenset(("title", "tags", "tag", "aliases", "alias"))
 
 
 def read_question(visit: Visit, path: str = "path") -> Query:
@@ -114,8 +106,8 @@ def address_values(query: Query) -> dict[str, Any]:
 def _hidden_fields(query: Query) -> list[tuple[str, str]]:
     """Return the names and values of parameters that have no visible field in the form."""
     values = address_values(query)
-    fields = [(name, value) for name in ("tag", "path") for value in values[name][1:]]
-    fields += [(name, value) for name in ("where", "also") for value in values[name]]
+    fields = [(name, value) for name in ("tag", "path", "where") for value in values[name][1:]]
+    fields += [("also", value) for value in values["also"]]
     single = ("passage", "limit", "verbatim", "retired")
     return fields + [(name, str(value)) for name in single if (value := values[name])]
 
@@ -153,50 +145,51 @@ def ask_screen(visit: Visit) -> Screen:
         "problems": visit.warnings(),
     }
     if not query.text:
-        recent = _newest(library) if library.indexed else ()
         notes = sum(state.documents for state in library.index_states().values())
         empty = {
             "answer": None,
             "names": (),
-            "recent": recent,
+            "chips": filter_chips(query, (), address_values(query)),
+            "start": Start() if query.filters.as_pairs() else start_of(library),
             "notes": notes,
             "is_empty": library.indexed and not notes,
         }
         return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
     answer, progress = library.query(query), visit.library_host.progress()
     judged, warnings = judgments_of(visit, query.text)
-    grades = grades_of(judged)
     lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
     if not (progress or answer.index.is_refining):  # the server refines by itself
         lines += filter(None, [missing_vectors_sentence(answer.index)])
+    parameters = address_values(query)
+    documents = library.documents_at(answer.notes)
     answered = {
         "problems": [*visit.warnings(), *warnings],
         "answer": answer,
-        "recent": (),
-        "notes": answer.index.documents,
         "names": () if visit.part == "answer" else notes_named_like(library, query.text),
-        "sure": confidence_sentence(
-            answer,
-            [f"{name} {value}" for name, value in query.filters.as_pairs()],
-            len(library.folders) > 1,
-        ),
+        "sure": _sureness(answer, query),
+        "milliseconds": round(1000 * sum(step.seconds for step in answer.trace)),
         "weaker": _weaker_link(answer, query),
         "lines": lines,
-        "chips": _filter_chips(query),
-        "narrowing": _narrowing_chips(library, answer, query),
-        "cards": [
-            _card(shown, visit, grades)
-            for shown in choose_all(answer, _ROWS, _LEAST_ROWS, _count_rows)
-        ],
-        "here": screen_address("ask", **address_values(query)),
+        "chips": filter_chips(query, answer.filters, parameters),
+        "offered": offered_chips(documents, answer, query, parameters),
+        "groups": _by_note(_results(answer, visit, grades_of(judged))),
+        "here": screen_address("ask", **parameters),
         "as_typed": screen_address("ask", **address_values(replace(query, verbatim=True))),
         "foot": answer_footer(answer, progress),
         # on the Why screen, `path` is the note to explain, and `glob` the path filter
-        "why": screen_address(
-            "why", **address_values(query) | {"path": "", "glob": query.filters.path}
-        ),
+        "why": screen_address("why", **parameters | {"path": "", "glob": query.filters.path}),
     }
     return Screen(query.text, values | answered, lambda: answer_payload(answer))
+
+
+def _sureness(answer: Answer, query: Query) -> str:
+    """Return how well the passages answer, in a few words, or why there are none."""
+    if not answer.found or answer.listed:
+        narrowed = [f"{name} {value}" for name, value in query.filters.as_pairs()]
+        return confidence_sentence(answer, narrowed)
+    if answer.confidence_level == "high":
+        return "good match"
+    return "weak match: your notes may not answer this"
 
 
 def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +198,8 @@ def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
         "query": "",
         "results": [],
         "notes": values["notes"],
-        "recent": as_json(values["recent"]),
+        "recent": as_json(values["start"].recent),
+        "examples": list(values["start"].examples),
         "indexing": values["indexing"],
         "problems": values["problems"],
     }
@@ -213,24 +207,6 @@ def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _note_payload(note: OutlineEntry) -> dict[str, Any]:
     return {**as_json(note), "address": note_address(note.folder, note.path)}
-
-
-def _newest(library: Library) -> tuple[ListedNote, ...]:
-    """Return the newest of the notes that have a date.
-
-    Only the files of the returned notes are read.
-    """
-    days: dict[tuple[str, str], date] = {}
-
-    def newest_first(documents: Iterable[Document]) -> list[Document]:
-        dated = [(day, document) for document in documents if (day := day_of(document))]
-        days.update(((document.folder, document.path), day) for day, document in dated)
-        return [document for _, document in sorted(dated, key=itemgetter(0), reverse=True)]
-
-    return tuple(
-        ListedNote(note.folder, note.path, note.heading, iso_day(days[note.folder, note.path]), ())
-        for note in library.browse(newest_first, _MAX_RECENT)
-    )
 
 
 def names_screen(visit: Visit) -> Screen:
@@ -256,49 +232,93 @@ def _weaker_link(answer: Answer, query: Query) -> tuple[str, str]:
     limit = len(answer.passages) + answer.weaker
     return (
         screen_address("ask", **address_values(query) | {"limit": limit}),
-        plural(answer.weaker, "weaker passage") if answer.weaker else "",
+        plural(answer.weaker, "weaker result") if answer.weaker else "",
     )
 
 
-# ------------------------------------------------------------------ a passage
+# ------------------------------------------------------------------ passages
+
+
+def _results(
+    answer: Answer, visit: Visit, grades: Mapping[tuple[str, str, str], int]
+) -> list[dict[str, Any]]:
+    """Return the values of each passage. The first one is quoted, the others can be opened."""
+    results = []
+    is_sure = answer.confidence_level == "high"
+    for passage in answer.passages:
+        is_first = passage is answer.passages[0]
+        quoted = _QUOTED_ROWS if is_sure else _QUOTED_ROWS_IF_LOW
+        shown = choose_lines(passage, quoted if is_first else _OPENED_ROWS, _count_rows)
+        result = _result(shown, visit) | {
+            "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
+            "snippet": () if is_first else _snippet(passage),
+        }
+        results.append(result)
+    return results
+
+
+def _by_note(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the results grouped by note, in the order of the best one of each note."""
+    order: dict[tuple[str, str], int] = {}
+    for result in results:
+        order.setdefault(result["place"], len(order))
+    ordered = sorted(results, key=lambda result: order[result["place"]])
+    return [list(group) for _, group in groupby(ordered, key=lambda result: result["place"])]
 
 
 def _count_rows(shown: ShownLines) -> int:
     return sum(1 + len(line.text) // _ROW_CHARS for line in shown.lines)
 
 
-def _card(
-    shown: ShownLines, visit: Visit, grades: Mapping[tuple[str, str, str], int]
-) -> Mapping[str, Any]:
-    passage = shown.passage
-    text = passage.text
-    before = ShownLines(passage, 0, shown.start - (text[: shown.start].endswith("\n")))
-    after = ShownLines(passage, shown.stop + (text[shown.stop :][:1] == "\n"), len(text))
+def _snippet(passage: Passage) -> list[MarkedText]:
+    """Return the lines that answer best as one text."""
+    pieces: list[MarkedText] = []
+    for line in choose_lines(passage, _SNIPPET_ROWS, _count_rows).lines:
+        if not line.is_decoration and line.text.strip():
+            pieces += [(" ", False), *line.pieces]
+    return pieces
+
+
+def _result(shown: ShownLines, visit: Visit) -> dict[str, Any]:
+    passage, several = shown.passage, len(visit.library.folders) > 1
+    text, span = passage.text, (passage.match_start_line, passage.match_end_line)
+    start, stop = shown.header[0] if shown.header else shown.start, shown.stop
+
+    def rendered(first: int, last: int) -> str:
+        return visit.library.render_passage(
+            passage,
+            first,
+            last,
+            note_address=lambda path, heading: heading_address(passage.folder, path, heading),
+            tag_address=lambda name: screen_address("ask", q=f"tag:{name}"),
+        )
+
     root = dict(visit.library.folders)[passage.folder]
-    span = (passage.match_start_line, passage.match_end_line)
-    file = root / passage.path
-    several = len(visit.library.folders) > 1
-    copies = [_place(copy, several) for copy in passage.also_in[:_MAX_COPIES]]
+    top = below_headings(passage).start
+    before, after = text[top:start].strip(), text[stop:].strip()
     return {
         "passage": passage,
+        "place": (passage.folder, passage.path),
+        "directory": passage.path.rpartition("/")[0],
+        "day": passage.updated or passage.created or passage.file_time,
         "href": note_address(passage.folder, passage.path, span),
         "headings": shown.heading_path[1:],
-        "before": before.lines if shown.start else (),
-        "lines": shown.lines,
-        "after": after.lines if shown.stop < len(text) else (),
+        "html": rendered(start, stop),
+        "before": rendered(top, start) if before else "",
+        "after": rendered(stop, len(text)) if after else "",
+        "lines_before": before.count("\n") + 1,
+        "lines_after": after.count("\n") + 1,
         "range": line_range(*span),
         "flags": passage_flag_lines(passage),
         "retired": retired_line(passage),
         "successor": passage.successor and note_address(passage.folder, passage.successor),
-        "facts": passage_metadata(passage),
-        "copies": copies,
+        "copies": [_place(copy, several) for copy in passage.also_in[:_MAX_COPIES]],
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
         "disagrees": [_disagreement(passage.path, other, several) for other in passage.disagrees],
-        "opens": available_links(file, passage.heading, passage.match_start_line)
+        "opens": available_links(root / passage.path, passage.heading, passage.match_start_line)
         if visit.is_local
         else (),
         "heading": passage.heading,
-        "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
     }
 
 
@@ -316,55 +336,3 @@ def _disagreement(path: str, other: Disagreement, several: bool) -> Mapping[str,
         "date": other.date,
         "differs": f"{opening[0].upper()}{opening[1:]}: {other.differs}",
     }
-
-
-# ------------------------------------------------------------------ filters
-
-
-def _filter_chips(query: Query) -> list[tuple[str, str]]:
-    """For each filter, return its text and the address of the question without the filter."""
-    chips = []
-    parameters = address_values(query)
-    for name, value in query.filters.as_pairs():
-        current = parameters[name]
-        others: Any = ""
-        if isinstance(current, tuple):
-            others = tuple(item for item in current if item != value)
-        words = value if name == "where" else f"{name}: {value}"
-        chips.append((words, screen_address("ask", **parameters | {name: others})))
-    return chips
-
-
-def _narrowing_chips(library: Library, answer: Answer, query: Query) -> list[tuple[str, int, str]]:
-    """Return filters that match the notes in an answer: the text, how many notes, and the address.
-
-    A property is listed if several of the notes have the same value.
-    """
-    places = {(passage.folder, passage.path) for passage in answer.passages}
-    found = library.documents_at(places)
-    counts = {
-        "folder": Counter(document.folder for document in found),
-        "tag": Counter(tag for document in found for tag in document.tags),
-        "where": Counter(text for document in found for text in _conditions_of(document)),
-    }
-    chips, used, parameters = [], query.filters.as_pairs(), address_values(query)
-    for name, counter in counts.items():
-        least = 2 if name == "where" else 1
-        values = [value for value in counter if counter[value] >= least]
-        if name == "folder" and len(library.folders) == 1:
-            continue
-        for value in sorted(values, key=lambda value: (-counter[value], value))[:_MAX_NARROWING]:
-            if (name, value) not in used:
-                narrowed = (value,) if name == "folder" else (*parameters[name], value)
-                address = screen_address("ask", **parameters | {name: narrowed})
-                chips.append((f"#{value}" if name == "tag" else value, counter[value], address))
-    return chips
-
-
-def _conditions_of(document: Document) -> Iterable[str]:
-    """Yield a condition for each property of a document, without names, tags and long values."""
-    for key, texts in document.properties.items():
-        if key not in _SHOWN_ELSEWHERE and is_filter_key(key):
-            for text in texts:
-                if len(text) <= _MAX_VALUE_CHARS and '"' not in text:
-                    yield TypedFilter.on_property(key, ":", text).condition

@@ -106,7 +106,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 They prevent notes from running code, and screens from being framed or cached.
 """
 
-_TYPES = {".css": "text/css", ".js": "text/javascript"}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 CHANGES_PATH = "/changes"
 """Path of the event stream of changes."""

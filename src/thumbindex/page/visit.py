@@ -165,6 +165,11 @@ def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -
     return f"/note/{quoted}{f'?lines={lines[0]}-{lines[1]}#L{lines[0]}' if lines else ''}"
 
 
+def heading_address(folder: str, path: str, heading: str) -> str:
+    """Return the address of a note at a heading, or of the note if `heading` is empty."""
+    return note_address(folder, path) + (screen_address("", heading=heading)[1:] if heading else "")
+
+
 def same_site_address(target: str) -> str:
     """Return `target` if it is an address of this page, else `/`."""
     is_local = target.startswith("/") and not target.startswith("//")

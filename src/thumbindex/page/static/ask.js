@@ -1,5 +1,5 @@
 // Search as you type: note names after each letter, passages after each finished word.
-import { announce, keys, load, notesNamed, onChange } from "./page.js";
+import { announce, keys, load, notesNamed, onChange, says, shown, storage } from "./page.js";
 
 // The last word counts as finished after a pause clearly longer than the user's usual gap between key presses.
 const MIN_PAUSE = 400; // milliseconds
@@ -113,37 +113,85 @@ document.addEventListener("change", (event) => {
   if (event.target.closest(".narrow")) ask(field().value.trim(), true);
 });
 
-/** Return a card's text without scores and line numbers, whose changes do not matter to the reader. */
-function words(card) {
-  const copy = card.cloneNode(true);
-  for (const part of copy.querySelectorAll("meter, .where, summary, .actions, .judging")) part.remove();
+/** Return a result's text without actions, whose changes do not matter to the reader. */
+function words(result) {
+  const copy = result.cloneNode(true);
+  for (const part of copy.querySelectorAll("summary, .tools")) part.remove();
   return copy.textContent.replace(/\s+/g, " ");
 }
 
 onChange(async () => {
-  const cards = () => [...document.querySelectorAll("#cards article")];
-  const pathOf = (card) => card.querySelector(".path").textContent;
-  const before = new Set(cards().map((card) => pathOf(card) + words(card)));
+  const results = () => [...document.querySelectorAll("#cards article")];
+  const before = new Set(results().map(words));
   const isShown = (new URLSearchParams(location.search).get("q") ?? "").trim() === asked; // otherwise the answer is on its way
   if (!(await show(isShown ? location.pathname + location.search : addressOf(asked), false))) return;
-  const changed = cards().filter((card) => !before.has(pathOf(card) + words(card)));
-  for (const card of changed) card.classList.add("changed");
+  const changed = results().filter((result) => !before.has(words(result)));
+  for (const result of changed) result.classList.add("changed");
   if (changed.length) announce(changed.length === 1 ? "One passage changed" : `${changed.length} passages changed`);
 });
 
+// ------------------------------------------------------------------ through the results by keys
+
+const links = () => [...document.querySelectorAll("#cards .place a")].filter((link) => link.checkVisibility());
+
+/** Move the focus by one result; from the first one up to the field. */
 function step(by) {
-  const places = [...document.querySelectorAll("#cards .place a")];
+  const places = links();
   const at = places.indexOf(document.activeElement.closest("article")?.querySelector(".place a"));
-  places[Math.min(places.length - 1, Math.max(0, at + by))]?.focus();
+  if (at + by < 0) return field().focus();
+  return places[Math.min(places.length - 1, at + by)]?.focus();
 }
-const next = () => step(1);
-next.says = "next passage, if a passage has the focus";
-const previous = () => step(-1);
-previous.says = "previous passage";
-keys({ j: next, k: previous }, "cards");
+
+/** Open or close the focused result in place. */
+function unfold(isOpen) {
+  const details = document.activeElement.closest("article")?.querySelector(".result");
+  if (!details) return false;
+  details.open = isOpen;
+  return true;
+}
+const next = says("next result", () => step(1));
+const previous = says("previous result", () => step(-1));
+keys({
+  ArrowDown: next,
+  ArrowUp: previous,
+  j: next,
+  k: previous,
+  ArrowRight: says("open the result here", () => unfold(true)),
+  ArrowLeft: says("close it", () => unfold(false)),
+  w: says("why is the result here?", () => document.activeElement.closest("article")?.querySelector("a[href^='/why']")?.click()),
+});
 
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "ArrowDown" || event.target !== field()) return;
-  document.querySelector("#cards .place a")?.focus();
+  if (event.key !== "ArrowDown" || event.target !== field() || event.isComposing) return;
+  links()[0]?.focus();
   event.preventDefault();
+});
+
+// ------------------------------------------------------------------ questions asked lately
+
+const MAX_RECENT = 5;
+const recentQuestions = () => JSON.parse(storage.get("recent") ?? "[]");
+
+/** Remember a question whose answer was used, in this browser only. */
+function remember(question) {
+  if (!question) return;
+  const questions = [question, ...recentQuestions().filter((other) => other !== question)];
+  storage.set("recent", JSON.stringify(questions.slice(0, MAX_RECENT)));
+}
+document.addEventListener("click", (event) => { if (event.target.closest("#cards a, #cards summary, #cards button")) remember(asked); });
+document.addEventListener("submit", (event) => { if (event.target.id === "ask") remember(field().value.trim()); });
+
+shown(() => {
+  const section = document.getElementById("recent");
+  const questions = recentQuestions();
+  if (!section || !questions.length) return;
+  section.hidden = false;
+  section.querySelector("ul").replaceChildren(...questions.map((question) => {
+    const link = document.createElement("a");
+    link.href = `/?q=${encodeURIComponent(question)}`;
+    link.textContent = question;
+    const item = document.createElement("li");
+    item.append(link);
+    return item;
+  }));
 });

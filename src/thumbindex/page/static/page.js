@@ -1,5 +1,5 @@
 // Shared by all screens: in-place loading, live changes, single-key shortcuts, the palette, announcements.
-const storage = {
+export const storage = {
   get(name) { try { return localStorage.getItem(`thumbindex.${name}`); } catch { return null; } },
   set(name, value) { try { localStorage.setItem(`thumbindex.${name}`, value); } catch { /* storage is disabled */ } },
 };
@@ -119,18 +119,19 @@ export function onChange(run) {
 /** Whether single-key shortcuts are on; users of speech input may turn them off. */
 export const keysAreOn = () => storage.get("keys") !== "off";
 
-/** Bind single-key shortcuts that work while the focus is inside an element. */
-export function keys(actions, id) {
+/** Bind single-key shortcuts. They work everywhere but in a field, without a first click. */
+export function keys(actions) {
   document.addEventListener("keydown", (event) => {
-    if (!keysAreOn() || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    const inside = document.getElementById(id);
-    const isInside = inside?.contains(event.target) || (inside && id === "main" && event.target === document.body); // no element has the focus
-    if (!isInside || event.target.closest("input, textarea, select")) return;
+    if (!keysAreOn() || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
+    if (event.target.closest("input, textarea, select, dialog")) return;
     const act = actions[event.key];
     if (act && act(event) !== false) event.preventDefault();
   });
   keyHelp.push(...Object.keys(actions).map((key) => [key, actions[key].says ?? ""]));
 }
+
+/** Return a function for `keys`, with the words that explain it. */
+export const says = (words, act) => Object.assign(act, { says: words });
 const keyHelp = [];
 
 // ------------------------------------------------------------------ live changes
@@ -174,9 +175,8 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(button.dataset.copy);
     announce("Copied");
-    const label = button.textContent;
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = label; }, 1500);
+    button.setAttribute("aria-pressed", "true");
+    setTimeout(() => button.removeAttribute("aria-pressed"), 1500);
   } catch {
     announce("Your browser does not allow copying.");
   }
@@ -251,7 +251,7 @@ function palette() {
   help.append(make("summary", "Keys"), keyTable());
   dialog.append(label, field, list, help);
   document.body.append(dialog);
-  const screens = [...document.querySelectorAll(".top nav a")].map((link) => [link.textContent, link.getAttribute("href")]);
+  const screens = [...document.querySelectorAll(".top li a")].map((link) => [link.textContent, link.getAttribute("href")]);
   const entry = (text, href) => { const item = make("li", ""); item.append(make("a", text, { href })); return item; };
   const setting = (text, act) => { const item = make("li", ""); const button = make("button", text, { type: "button" }); button.addEventListener("click", act); item.append(button); return item; };
   let fills = 0;
@@ -290,10 +290,11 @@ function palette() {
     places[(places.indexOf(document.activeElement) + step + places.length) % places.length]?.focus();
     event.preventDefault();
   });
-  return () => {
+  return (showsKeys) => {
     if (dialog.open) return dialog.close(); // the browser restores the focus
     field.value = "";
     help.replaceChildren(make("summary", "Keys"), keyTable());
+    help.open = showsKeys;
     dialog.showModal();
     field.focus();
     return fill();
@@ -302,7 +303,7 @@ function palette() {
 
 function keyTable() {
   const table = make("table", "", { className: "table" });
-  const all = [["Ctrl K or ⌘ K", "go to a note, a screen or a setting"], ...keyHelp.filter(([, says]) => says)];
+  const all = [["Ctrl K or ⌘ K", "go to a note, a screen or a setting"], ["Esc", "back to the question, or to the answer"], ...keyHelp.filter(([, says]) => says)];
   for (const [key, says] of all) {
     const row = table.insertRow();
     const head = make("th", "", { scope: "row" });
@@ -320,12 +321,48 @@ function paint() {
 paint();
 const opener = document.getElementById("open-palette");
 let toggle = null;
-const openPalette = () => { toggle ??= palette(); toggle(); };
+const openPalette = (showsKeys = false) => { toggle ??= palette(); toggle(showsKeys); };
 if (opener && document.body.dataset.screen !== "sign_in") {
   opener.hidden = false;
-  opener.addEventListener("click", openPalette);
+  opener.addEventListener("click", () => openPalette());
+  const keysButton = document.getElementById("show-keys");
+  keysButton.closest("li").hidden = false;
+  keysButton.addEventListener("click", () => openPalette(true));
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "k") { event.preventDefault(); openPalette(); }
   });
 }
+
+// ------------------------------------------------------------------ keys of all screens
+
+/** Put the focus into the field for questions, or go to it. */
+function focusQuestion() {
+  const question = document.getElementById("q");
+  if (!question) return location.assign("/");
+  question.focus();
+  question.select();
+}
+keys({
+  "/": says("ask a question", focusQuestion),
+  "?": says("show the keys", () => openPalette(true)),
+  y: says("copy the citation", () => current()?.querySelector("button[data-copy]")?.click()),
+  o: says("open in the editor", () => current()?.querySelector("a.editor")?.click()),
+});
+document.addEventListener("keydown", (event) => {
+  const menu = document.getElementById("menu");
+  if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+  if (menu?.open) menu.open = false;
+  else if (document.body.dataset.screen === "ask") document.getElementById("q").focus();
+  else if (history.length > 1) history.back();
+});
+document.addEventListener("click", (event) => {
+  const menu = document.getElementById("menu");
+  if (menu?.open && !menu.contains(event.target)) menu.open = false;
+});
+
+/** Return the result or note that the keys act on: the focused one, else the first. */
+export function current() {
+  return document.activeElement.closest("article") ?? document.querySelector("main article");
+}
+
 follow();
