@@ -4,15 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from mcp.server.lowlevel.server import Server
-from typer.testing import CliRunner
 
 from fakes import FakeEmbedder, FakeReranker
 from folders import write_notes
 from notes import write
+from program import app
 from thumbindex.background.host import LibraryHost
-from thumbindex.cli.app import app
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
 from thumbindex.opening import OpenOptions

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from folders import open_library, write_notes
-from thumbindex.cli.app import app
+from program import app
 from thumbindex.mcp.query_reply import reply_query
 from thumbindex.model import Answer, RetiredNote
 

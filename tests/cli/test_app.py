@@ -14,13 +14,12 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from filelock import FileLock
-from typer.testing import CliRunner
 
 from notes import write
+from program import app
 from schemas import checked
-from thumbindex.cli.app import app
 from thumbindex.errors import ModelError, StorageError
 from thumbindex.index.builds import delete_index
 from thumbindex.index.files import IndexPaths

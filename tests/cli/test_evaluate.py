@@ -5,12 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from notes import write
+from program import app
 from schemas import checked
-from thumbindex.cli.app import app
 from thumbindex.library import Library
 from thumbindex.opening import OpenOptions
 

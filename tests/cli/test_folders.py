@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from notes import write
+from program import app
 from schemas import checked
-from thumbindex.cli.app import app
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.library import Library
 from thumbindex.mcp.server import server_instructions

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from typer.main import get_command
-from typer.testing import CliRunner
 
-from thumbindex.cli.app import app
+from program import app, typer_app
 
-ROOT: Any = get_command(app)
+ROOT: Any = app
 
 PAGES = Path(__file__).parents[2]
 
@@ -79,5 +78,7 @@ def test_wrong_usage_is_explained_and_exits_with_code_2(arguments: str, message:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion_script_is_printed(monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    result = run("--show-completion", shell)
+    options = ["--show-completion", shell]
+    # typer reads the variable when it builds the program
+    result = CliRunner().invoke(get_command(typer_app), options, prog_name="thumbindex")
     assert (result.exit_code, "_THUMBINDEX_COMPLETE" in result.stdout) == (0, True)

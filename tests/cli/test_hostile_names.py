@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from mcp import Client
-from typer.testing import CliRunner
 
 from notes import write
+from program import app
 from thumbindex.background.host import LibraryHost
-from thumbindex.cli.app import app
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server
 from thumbindex.opening import OpenOptions

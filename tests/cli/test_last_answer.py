@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from mcp import Client
-from typer.testing import CliRunner
 
 from notes import write
+from program import app
 from thumbindex.background.host import LibraryHost
-from thumbindex.cli.app import app
 from thumbindex.cli.last_answer import editor_command, read_answer
 from thumbindex.errors import UsageError
 from thumbindex.library import Library

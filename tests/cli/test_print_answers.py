@@ -8,12 +8,11 @@ from pathlib import Path, PureWindowsPath
 from urllib.parse import quote
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from folders import write_notes
 from notes import write
-from thumbindex.cli.app import app
+from program import app
 from thumbindex.cli.terminal import file_url
 from thumbindex.library import Library
 from thumbindex.opening import OpenOptions

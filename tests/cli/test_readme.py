@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from thumbindex.cli.app import app
+from program import app
 from thumbindex.library import Library
 from thumbindex.opening import OpenOptions
 from thumbindex.ports import Embedder

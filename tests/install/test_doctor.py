@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from notes import write
+from program import app
 from schemas import check
-from thumbindex.cli.app import app
 from thumbindex.errors import ModelError
 from thumbindex.install.clients import CLIENTS, Machine
 from thumbindex.install.doctor import check_client, check_folder, check_model, check_server_start

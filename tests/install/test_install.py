@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from notes import write
+from program import app
 from schemas import checked
-from thumbindex.cli.app import app
 
 Install = Callable[..., Result]
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from typer.testing import CliRunner
 
 from hostile_vault import SECRET, make
+from program import app
 from thumbindex.background.host import LibraryHost
-from thumbindex.cli.app import app
 from thumbindex.corpus.read import read_bytes
 from thumbindex.library import Library
 from thumbindex.mcp.server import build_server

@@ -11,13 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from jsonschema import validate
-from typer.testing import CliRunner
 
 from fakes import FakeEmbedder
 from postgres.server import OWN, PASSWORD, TestServer, fresh_database
-from thumbindex.cli.app import app
+from program import app
 from thumbindex.config import load_config
 from thumbindex.errors import EngineError, IndexTooNewError
 from thumbindex.library import Library

@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
+from program import app
 from servers import META
-from thumbindex.cli.app import app
 from thumbindex.web.app import PAGE_PORT
 from thumbindex.web.token_file import add_token, default_token_file
 from waiting import until

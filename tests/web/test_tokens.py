@@ -12,9 +12,9 @@ from typing import Any
 
 import anyio
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from thumbindex.cli.app import app
+from program import app
 from thumbindex.errors import ConfigError, UsageError
 from thumbindex.web.access import TokenFileVerifier
 from thumbindex.web.token_file import TOKEN_PREFIX, add_token, read_hashes
