@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -495,6 +496,21 @@ def redact_passwords(text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a number with its noun: `1 note`, `2,000 notes`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_IN_BACKTICKS = re.compile(r"`[^`]*+`")
+
+
+def wrap_words(text: str, columns: int) -> str:
+    """Break a line between words, but never inside `code`, which is there to be copied."""
+    if len(text) <= columns:
+        return text
+    whole = _IN_BACKTICKS.sub(lambda code: code[0].replace(" ", "\0"), text)
+    indent = whole[: len(whole) - len(whole.lstrip())]
+    rows = textwrap.wrap(
+        whole, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(rows).replace("\0", " ")
 
 
 def line_range(first: int, last: int) -> str:

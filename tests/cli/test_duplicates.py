@@ -59,7 +59,7 @@ def test_texts_are_shown_side_by_side_with_differences_marked(run: Run) -> None:
     assert "[30] days" in output
     assert "[90] days" in output
     assert "these disagree: " in output
-    assert "old.md:3-3" in output
+    assert "old.md:3  Retention" in output
 
 
 def test_decision_is_saved_shown_and_undone(run: Run) -> None:

@@ -121,8 +121,8 @@ def test_verify_fails_and_explains_if_a_citation_does_not_hold(run: Run) -> None
     result = run(CHANGED)
     assert result.exit_code == 1
     assert result.stdout.endswith(
-        'changed: plans.md#Budget (line 5) "spends 5,000 euros a month" -> plans.md#Budget '
-        "(line 5) (`5,000` vs. `4,000`)\n"
+        'changed: plans.md#Budget (line 5) "spends 5,000 euros a month" -> plans.md:5 '
+        "(`5,000` vs. `4,000`)\n"
     )
     assert run(HOLDS.replace("line 5", "line 1")).exit_code == 0  # moved, but still true
     assert run("no citation at all").exit_code == 1

@@ -5,8 +5,11 @@ No note is changed.
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -18,9 +21,11 @@ from thumbindex.cli.options import JsonOption, open_for, opening_options, openin
 from thumbindex.cli.program import Program
 from thumbindex.cli.terminal import (
     ProgressDisplay,
+    location_text,
     print_json,
     print_line,
     print_text,
+    shown_path,
     stdout_console,
 )
 from thumbindex.errors import ModelError, UsageError
@@ -29,7 +34,7 @@ from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import diff_texts
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
-from thumbindex.text import plural, strip_controls
+from thumbindex.text import plural, printable_line, strip_controls
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -42,16 +47,21 @@ _BRACKETS = ("[", "]")
 """Brackets around differing words when there are no colors."""
 
 
-def print_duplicates(report: DuplicateReport, grey: bool, limit: int) -> None:
+Roots = Mapping[str, Path]
+"""The paths of the folders, by name."""
+
+
+def print_duplicates(report: DuplicateReport, roots: Roots, grey: bool, limit: int) -> None:
     """Print the first clusters, outdated decisions, and the number of duplicates."""
     for cluster in report.clusters[:limit]:
-        print_cluster(cluster)
+        print_cluster(cluster, roots)
     if more := len(report.clusters[limit:]):
         print_line(f"and {plural(more, 'more cluster')} (--limit)\n", "dim")
     for decision in report.outdated_decisions:
+        places = (shown_path(roots, decision.folder, place) for place in decision.places)
         print_line(
-            f"Outdated decision in {decision.folder}: `{decision.verdict}` for "
-            f"{' and '.join(decision.places)}. One of these passages no longer exists.",
+            f"Outdated decision: `{decision.verdict}` for {' and '.join(places)}. "
+            "One of these passages no longer exists.",
             "yellow",
         )
     repeated = report.merged + report.flagged
@@ -64,9 +74,9 @@ def print_duplicates(report: DuplicateReport, grey: bool, limit: int) -> None:
     )
 
 
-def print_cluster(cluster: Cluster) -> None:
+def print_cluster(cluster: Cluster, roots: Roots) -> None:
     """Print a cluster's summary, then its first text beside each other text, differences marked."""
-    print_summary(cluster)
+    print_summary(cluster, roots)
     texts = list({text.digest: text for text in cluster.texts}.values())
     if len(texts) == 1:
         print_text(_shorten(texts[0].text))
@@ -85,7 +95,7 @@ def print_cluster(cluster: Cluster) -> None:
     print_line("")
 
 
-def print_summary(cluster: Cluster) -> None:
+def print_summary(cluster: Cluster, roots: Roots) -> None:
     """Print a cluster's id, rule, decision, and the locations of its texts."""
     decided = (
         f"; decided: {cluster.verdict}{f' ({cluster.note})' if cluster.note else ''}"
@@ -96,11 +106,11 @@ def print_summary(cluster: Cluster) -> None:
     if cluster.differs:
         print_line(f"  these disagree: {cluster.differs}", "yellow")
     for text in cluster.texts:
-        print_line(
-            f"  {text.date or 'no date':10}  "
-            f"{text.path}:{text.start_line}-{text.end_line}  "
-            f"{' > '.join(text.heading_path)}",
-            "dim",
+        place = location_text(roots, text.folder, text.path, text.start_line)
+        headings = printable_line(" > ".join(text.heading_path))
+        day = f"  {text.date or 'no date':10}  "
+        stdout_console().print(
+            Text.assemble((day, "dim"), place, (f"  {headings}", "dim")), soft_wrap=True
         )
 
 
@@ -123,6 +133,29 @@ def _shorten(text: str) -> str:
     text_shown = "\n".join(lines[:_MAX_LINES])
     hidden = len(lines) - _MAX_LINES
     return f"{text_shown}\n… and {plural(hidden, 'line')} more" if hidden > 0 else text_shown
+
+
+class _Screen(io.StringIO):
+    """What a terminal would show."""
+
+    def isatty(self) -> bool:
+        """Return True, so that colors stay."""
+        return True
+
+
+@contextmanager
+def _pager() -> Iterator[None]:
+    """Show the output in $PAGER if it is longer than the terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        yield
+        return
+    with redirect_stdout(_Screen()) as screen:
+        yield
+    text = screen.getvalue()
+    if text.count("\n") < stdout_console().height:
+        sys.stdout.write(text)
+    else:
+        click.echo_via_pager(text, color=True)
 
 
 duplicates = Program(help="List duplicate passages and decide which are the same.")
@@ -164,10 +197,12 @@ def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, limit: int, as_j
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         report = library.duplicates(grey=grey)
+        roots = dict(library.folders)
     if as_json:
         print_json(duplicates_payload(report))
     else:
-        print_duplicates(report, grey, limit)
+        with _pager():
+            print_duplicates(report, roots, grey, limit)
     return FOUND if report.clusters else NOT_FOUND
 
 
@@ -203,7 +238,7 @@ def decide_cluster(
         raise UsageError(f"Unknown decision {verdict!r}: use `same` or `apart`.")
     chosen: Verdict = "same" if verdict == "same" else "apart"
     with open_for(ctx, opening) as library:
-        _print_decision(library.decisions().decide(cluster, chosen, note), as_json)
+        _print_decision(library, library.decisions().decide(cluster, chosen, note), as_json)
     return FOUND
 
 
@@ -218,7 +253,7 @@ def undo_decision(
 ) -> int:
     """Undo the decision about a cluster."""
     with open_for(ctx, opening) as library:
-        _print_decision(library.decisions().decide(cluster, None), as_json)
+        _print_decision(library, library.decisions().decide(cluster, None), as_json)
     return FOUND
 
 
@@ -257,11 +292,11 @@ def _bring_up_to_date(library: Library) -> None:
         print_error(f"{error} Listing the duplicates that were found earlier.")
 
 
-def _print_decision(cluster: Cluster, in_json: bool) -> None:
+def _print_decision(library: Library, cluster: Cluster, in_json: bool) -> None:
     if in_json:
         print_json(as_json(cluster))
     else:
-        print_summary(cluster)
+        print_summary(cluster, dict(library.folders))
 
 
 def review_clusters(library: Library, undecided: list[Cluster], keys: Iterator[str]) -> int:
@@ -271,7 +306,7 @@ def review_clusters(library: Library, undecided: list[Cluster], keys: Iterator[s
     """
     decided = 0
     for number, cluster in enumerate(undecided, 1):
-        print_cluster(cluster)
+        print_cluster(cluster, dict(library.folders))
         print_line(f"[{number} of {len(undecided)}] s same, a apart, k keep for later, q quit:")
         try:
             key = next((key for key in keys if key in KEYS or key in _QUIT), "")

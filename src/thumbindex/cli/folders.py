@@ -27,6 +27,7 @@ from thumbindex.cli.terminal import (
     print_json,
     print_line,
     print_report,
+    print_row,
     print_status,
 )
 from thumbindex.config import MAX_ABOUT_CHARS, configured_roots, real_folder, user_config_file
@@ -140,10 +141,7 @@ def add(
     for other in nested:
         inner, around = (chosen, other) if root.is_relative_to(roots[other]) else (other, chosen)
         print_line(f"{inner} is inside {around}: its notes are in both indexes.")
-    print_line(
-        "Next: index its notes with `thumbindex index`, then search them with `thumbindex query "
-        f"--folder {shlex.quote(chosen)} …`."
-    )
+    print_line(f"To index and search it, run `thumbindex query --folder {shlex.quote(chosen)} …`.")
     return FOUND
 
 
@@ -178,7 +176,7 @@ def folders(
                 if not folder["there"]
                 else _state(indexed.get(roots[folder["name"]]))
             )
-            print_line(f"{folder['name']}: {folder['path']}, {state}")
+            print_row(f"{folder['name']}: {folder['path']}, {state}")
             if folder["about"]:
                 print_line(f"  {folder['about']}")
         if not listed:

@@ -21,7 +21,7 @@ import typer
 from platformdirs import user_state_path
 
 from thumbindex.cli.options import open_for
-from thumbindex.cli.terminal import print_line
+from thumbindex.cli.terminal import print_row
 from thumbindex.config import absolute_path, obsidian_vault
 from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
@@ -180,7 +180,7 @@ def _current_location(ctx: typer.Context, number: int) -> tuple[Path, int]:
 
 
 def _print(address: str) -> int:
-    print_line(address)
+    print_row(address)
     return FOUND
 
 

@@ -28,6 +28,7 @@ from thumbindex.cli.terminal import (
     print_json,
     print_line,
     print_list,
+    print_row,
     print_text,
     shown_path,
     stdout_console,
@@ -150,7 +151,7 @@ def _print_several(
 def _print_excerpt(excerpt: Excerpt, roots: Mapping[str, Path]) -> None:
     """Print an excerpt below its location."""
     path = shown_path(roots, excerpt.folder, excerpt.path)
-    print_line(f"{path} ({excerpt_place(excerpt)})", "bold")
+    print_row(f"{path} ({excerpt_place(excerpt)})", "bold")
     for warning in flag_lines(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
         print_line(warning, "yellow")
     print_line("")
@@ -192,7 +193,7 @@ def outline(
             replace(entry, path=shown_path(roots, entry.folder, entry.path)) for entry in entries
         ]
         for line in outline_lines(shown):
-            print_line(line)
+            print_row(line)
     return FOUND if entries else NOT_FOUND
 
 
@@ -228,13 +229,13 @@ def related(
         print_json(related_payload(neighbors, limit))
         return FOUND
     neighbors = _as_shown(neighbors, roots)
-    print_line(neighbors.path, "bold")
+    print_row(neighbors.path, "bold")
     for title, names in related_groups(neighbors, limit):
         unknown = title == SIMILAR_TITLE and not is_exact
         print_line(title)
         advice = "" if remote_command() else f": run `{opening.command('index')} --complete`"
         for name in names or [f"none yet{advice}" if unknown else "none"]:
-            print_line(f"  {name}")
+            print_row(f"  {name}")
     return FOUND
 
 
@@ -278,16 +279,16 @@ def verify(
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
         update_index(library)
-        report, several = library.verify(replace_surrogates(draft)), len(library.folders) > 1
+        report, roots = library.verify(replace_surrogates(draft)), dict(library.folders)
     if as_json:
         print_json(to_json(report))
     else:
         print_line(verification_sentence(report), "bold")
         for check in report.citations:
-            print_line(
-                citation_check_line(check, several),
-                "" if _is_supported(check) else WARNING,
-            )
+            now = ""
+            if check.path:
+                now = f"{shown_path(roots, check.folder, check.path)}:{check.start_line}"
+            print_line(citation_check_line(check, now), "" if _is_supported(check) else WARNING)
         if report.left_out:
             print_line(
                 f"{plural(report.left_out, 'citation')} left out: verify the text in smaller parts",
@@ -361,9 +362,10 @@ def retired(
     where: WhereOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the notes that are superseded, deprecated, expired or otherwise not in force.
+    """List the notes that are no longer in force.
 
-    The newest come first. Changed notes are indexed first, without vectors.
+    They are superseded, deprecated or expired, or marked as such. The newest come first. Changed
+    notes are indexed first, without vectors.
     """
     with open_for(ctx, opening) as library:
         update_index(library)
@@ -433,7 +435,7 @@ def unlinked(
         return FOUND
     for pair in pairs[:limit]:
         names = (shown_path(roots, pair.folder, path) for path in (pair.path, pair.other))
-        print_line(f"{pair.score:.2f}  {' - '.join(names)}")
+        print_row(f"{pair.score:.2f}  {' - '.join(names)}")
     if hidden := len(pairs[limit:]):
         print_line(f"and {plural(hidden, 'more pair')} (--limit)", "dim")
     if not pairs:

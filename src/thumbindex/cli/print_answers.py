@@ -146,6 +146,8 @@ def _print_section(passage: Passage, page: Page) -> None:
     ):
         width, is_terminal = page.width - len(indent), page.console.is_terminal
         rows = list(line.wrap(page.console, width)) if is_terminal else []
+        for row in rows:
+            row.rstrip()
         _print_rows([Text(indent) + row for row in rows or [line]])
     _print_rows([Text()])
 

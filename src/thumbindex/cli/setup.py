@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from thumbindex.cli.options import JsonOption, open_for, opening_options, opening_or_engine_options
-from thumbindex.cli.terminal import print_json
+from thumbindex.cli.terminal import print_json, print_line
 from thumbindex.config import absolute_path, real_folder
 from thumbindex.errors import UsageError
 from thumbindex.install.clients import CLIENTS, Client, Machine
@@ -135,7 +135,7 @@ def install(
         text = "Nothing was written (--dry-run)." if dry_run else f"{chosen.title} {effect}"
         typer.echo(text)
     for remark in remarks:
-        typer.echo(remark)
+        print_line(remark)
     return FOUND
 
 
@@ -200,7 +200,7 @@ def _list_clients(machine: Machine, as_json: bool) -> int:
         state = "set up" if client in set_up else f"thumbindex install {client.name} --folder DIR"
         typer.echo(f"{client.title:{width}}  {state}")
     missing = ", ".join(client.name for client in CLIENTS if client not in installed)
-    typer.echo(f"Not found: {missing or 'none'}. For other clients, see docs/clients.md.")
+    print_line(f"Not found: {missing or 'none'}. For other clients, see docs/clients.md.")
     return FOUND
 
 

@@ -56,7 +56,14 @@ from thumbindex.present.sentences import (
     why_details,
 )
 from thumbindex.process import current_folder, remote_command
-from thumbindex.text import escape_breaks, one_line, plural, printable_line, strip_controls
+from thumbindex.text import (
+    escape_breaks,
+    one_line,
+    plural,
+    printable_line,
+    strip_controls,
+    wrap_words,
+)
 
 if TYPE_CHECKING:
     from thumbindex.evaluation.report import ReportTable
@@ -165,7 +172,7 @@ def print_list(listing: NoteList, limit: int | None, roots: Mapping[str, Path]) 
         print_table(rows)
     else:
         for line in list_lines(notes):
-            print_line(line)
+            print_row(line)
     for line in filter_lines((), listing.unmet, listing.undated):
         print_line(line, "bold")
     if limit is not None and len(listing.notes) > limit:
@@ -197,7 +204,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     widths = [min(max(map(cell_len, column)), _MAX_COLUMN) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, strict=True)
-        print_line(
+        print_row(
             "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in cells).rstrip()
         )
 
@@ -229,7 +236,7 @@ def print_report(report: IndexReport, broken: str) -> None:
         print_line(NO_MARKDOWN, WARNING)
     problems = problem_lines(report.skipped)
     for line in problems[:FEW_PROBLEMS]:
-        print_line(f"  {line}", WARNING)
+        print_row(f"  {line}", WARNING)
     if more := len(problems[FEW_PROBLEMS:]):
         print_line(f"  … and {more:,} more: {PROBLEMS_HINT}", WARNING)
     print_line(f"{report.seconds:.1f} s", "dim")
@@ -264,12 +271,12 @@ def print_status(folders: Sequence[FolderStatus], *, problems: bool = False) -> 
         )
     stdout_console().print(rows)
     for status in folders:
-        print_line(f"{status.folder}: notes in {status.root}, index in {status.location}", "dim")
+        print_row(f"{status.folder}: notes in {status.root}, index in {status.location}", "dim")
         _print_ingestion(status.ingestion)
         for warning in folder_warning_lines(status):
             print_line(f"  {warning}", WARNING)
         for line in problem_lines((*status.skipped, *status.flagged)) if problems else ():
-            print_line(f"  {line}")
+            print_row(f"  {line}")
     for sentence in dict.fromkeys(
         database_sentence(status.database) for status in folders if status.database
     ):
@@ -409,7 +416,18 @@ def console_streams(stderr: bool = False) -> dict[str, Any]:
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print one line. Line breaks and control characters in `text` have no effect."""
+    """Print one line; a terminal gets more if it is too long.
+
+    Line breaks and control characters in `text` have no effect.
+    """
+    console, line = stdout_console(), printable_line(text)
+    if console.is_terminal:
+        line = wrap_words(line, console.width)
+    console.print(Text(line, style=style), soft_wrap=True)
+
+
+def print_row(text: str, style: str = "") -> None:
+    """Print one row of a list. It is never broken, so that paths can be copied."""
     stdout_console().print(Text(printable_line(text), style=style), soft_wrap=True)
 
 

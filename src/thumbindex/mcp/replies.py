@@ -245,7 +245,11 @@ def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
     several, size = len(library.folders) > 1, library.count_tokens
     head = verification_sentence(verification)
     rows = [
-        (f"{number}. {citation_check_line(check, several)}", _citation_payload(check))
+        (
+            f"{number}. "
+            + citation_check_line(check, f"{check.folder}: {check.now}" if several else check.now),
+            _citation_payload(check),
+        )
         for number, check in enumerate(verification.citations, 1)
     ]
     room = library.config.serve.max_tokens - size(head) - _VERIFY_OVERHEAD

@@ -27,7 +27,7 @@ from thumbindex.present.sentences import (
     retired_line,
     weaker_lines,
 )
-from thumbindex.text import printable_line, strip_controls
+from thumbindex.text import printable_line, strip_controls, wrap_words
 
 MARK, SURE, DOUBT, WARNING = "bold red", "bold green", "bold red", "red"
 """Colors of matches, high and low confidence, and warnings: readable on any background."""
@@ -150,7 +150,10 @@ def _surrounding_rows(shown: ShownLines, page: Page) -> tuple[Sequence[Text], Se
     copies = copy_lines(
         passage, page.place_name, lambda line: cell_len(printable_line(line)) <= room
     )
-    below = [*map(_row, copies), *(_row(warning, WARNING) for warning in warnings)]
+    below = list(map(_row, copies))
+    for warning in map(printable_line, warnings):
+        wrapped = wrap_words(warning, room) if page.console.is_terminal else warning
+        below += [Text(row, WARNING) for row in wrapped.split("\n")]
     titled = replace(passage, heading_path=shown.heading_path)
     above = location_rows(titled, page, line, f"({day})" if day else "")
     return above, [Text(INDENT) + row for row in below]

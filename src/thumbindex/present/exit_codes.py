@@ -15,7 +15,7 @@ from typing import Any
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.process import names_are_utf8, needs_utf8, remote_command
-from thumbindex.text import one_line, redact_passwords
+from thumbindex.text import one_line, redact_passwords, wrap_words
 
 FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes."""
@@ -79,11 +79,13 @@ def print_error(message: str, color: str | None = "red") -> None:
     """Print one line on stderr."""
     # imported late: an idle indexer process does not load it
     import typer
+    from rich.console import Console
 
-    command = remote_command()
-    typer.secho(
-        redact_passwords(one_line(message)), command.stderr if command else None, fg=color, err=True
-    )
+    command, line = remote_command(), redact_passwords(one_line(message))
+    terminal = Console(stderr=True)
+    if not command and terminal.is_terminal:
+        line = wrap_words(line, terminal.width)
+    typer.secho(line, command.stderr if command else None, fg=color, err=True)
 
 
 _DISK_FULL = "The disk is full: free some space and run it again."

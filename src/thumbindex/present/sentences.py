@@ -731,12 +731,15 @@ def shortened_quotation(check: CitationCheck) -> str:
     )
 
 
-def citation_check_line(check: CitationCheck, several: bool) -> str:
-    """Return a citation with its state. Unless the state is `there`, add the details."""
+def citation_check_line(check: CitationCheck, now: str) -> str:
+    """Return a citation with its state. Unless the state is `there`, add the details.
+
+    `now` is the current place of a moved or changed text.
+    """
     short = shortened_quotation(check)
     quotation = f' "{short}"' if short else ""
     line = f"{_citation_state_words(check.state)}: {check.citation}{quotation}"
     if check.state in {"moved", "changed"}:
-        line += f" -> {f'{check.folder}: ' if several else ''}{check.now}"
+        line += f" -> {now}"
     details = "; ".join(filter(None, (check.differs, check.reason)))
     return one_line(f"{line} ({details})" if details and check.state != "there" else line)
