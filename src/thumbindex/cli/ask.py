@@ -303,7 +303,10 @@ def properties(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the notes' properties, with the number of notes and the most frequent values."""
+    """List the properties of the notes with their values.
+
+    Each has the number of its notes, and its most frequent values.
+    """
     with open_for(ctx, opening) as library:
         update_index(library)
         counts = library.properties(key, values=None if key else _FREQUENT_VALUES)

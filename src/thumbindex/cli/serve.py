@@ -181,13 +181,11 @@ def token(
         print_json({"name": name, "token": secret, "token_file": str(path)})
     else:
         typer.echo(secret)
-        print_error(
-            f"Its hash is in {path}; the token itself is not stored. Clients send it as "
-            "`Authorization: Bearer`."
-        )
+        print_error(f"Only its hash is stored, in {path}.")
+        print_error("Clients send it as `Authorization: Bearer TOKEN`.")
         if path == default_token_file():
             print_error(
                 "From its next start, `thumbindex serve --http` requires a token from this file, "
-                "unless you set `token_file` or `issuer`."
+                "unless `token_file` or `issuer` is set."
             )
     return FOUND

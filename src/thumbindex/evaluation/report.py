@@ -95,7 +95,6 @@ def _difference(difference: MeasureDifference) -> dict[str, Any]:
     }
 
 
-_COST = ("p50 ms", "p95 ms", "tokens")
 _MISSING = "-"
 
 
@@ -111,8 +110,9 @@ class ReportTable:
 
 def tables(report: EvaluationReport) -> tuple[ReportTable, ...]:
     """Return the tables of a report in display order."""
-    scores = (_by_set(report.evaluations), _by_kind(report.evaluations))
-    return (*scores, _since(report.baseline)) if report.baseline else scores
+    evaluations = report.evaluations
+    measured = (_by_set(evaluations), _by_kind(evaluations), _costs(evaluations))
+    return (*measured, _since(report.baseline)) if report.baseline else measured
 
 
 def verdict_of(difference: MeasureDifference) -> str:
@@ -123,30 +123,30 @@ def verdict_of(difference: MeasureDifference) -> str:
 
 
 def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
-    scored = [(name, *pooled_means(group), group) for name, group in group_by_set(evaluations)]
-    rows = [
-        (
-            name,
-            f"{counts['ALL']:,}",
-            *_cells(scores["ALL"]),
-            *_cost_cells(group),
-            f"{sum(evaluation.unanswered for evaluation in group):,}",
-        )
-        for name, scores, counts, group in scored
-    ]
-    note = (
-        "Latency and tokens are measured on normal answers (`query.limit` passages), quality on "
-        "longer rankings."
-    )
-    return ReportTable(
-        "By set", ("set", "n", *MEASURES, *_COST, "unanswered"), tuple(rows), (note,)
-    )
+    rows = []
+    for name, group in group_by_set(evaluations):
+        scores, counts = pooled_means(group)
+        rows.append((name, f"{counts['ALL']:,}", *_cells(scores["ALL"])))
+    return ReportTable("By set", ("set", "n", *MEASURES), tuple(rows))
 
 
 def _by_kind(evaluations: Sequence[Evaluation]) -> ReportTable:
     scores, counts = pooled_means(evaluations)
     rows = [(kind, f"{counts[kind]:,}", *_cells(means)) for kind, means in scores.items()]
     return ReportTable("By kind of query", ("kind", "n", *MEASURES), tuple(rows))
+
+
+def _costs(evaluations: Sequence[Evaluation]) -> ReportTable:
+    rows = []
+    for name, group in group_by_set(evaluations):
+        cost, unanswered = cost_of(group), sum(evaluation.unanswered for evaluation in group)
+        latencies = (f"{cost.p50:.0f} ms", f"{cost.p95:.0f} ms")
+        rows.append((name, *latencies, f"{cost.tokens:,.0f}", f"{unanswered:,}"))
+    return ReportTable(
+        "Answers of `query.limit` passages (the measures above are of longer rankings)",
+        ("set", "p50 latency", "p95 latency", "tokens", "unanswered"),
+        tuple(rows),
+    )
 
 
 def _since(baseline: Sequence[MeasureDifference]) -> ReportTable:
@@ -175,8 +175,3 @@ def _since(baseline: Sequence[MeasureDifference]) -> ReportTable:
 
 def _cells(means: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(f"{means[name]:.3f}" if name in means else _MISSING for name in MEASURES)
-
-
-def _cost_cells(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
-    cost = cost_of(evaluations)
-    return (f"{cost.p50:.0f}", f"{cost.p95:.0f}", f"{cost.tokens:,.0f}")

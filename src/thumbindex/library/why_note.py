@@ -58,9 +58,9 @@ def explain_note(
         if match is None and not any((r.folder.root / path).is_file() for r, path in entries):
             match = _find_by_name(note, *lookups)
     except UnknownPathError:
-        if not entries and is_local and _is_outside(note):
-            roots = ", ".join(str(reader.folder.root) for reader in readers)
-            reason = f"it is outside the searched folders: {roots}"
+        roots = [reader.folder.root for reader in readers]
+        if not entries and is_local and _is_outside(note, roots):
+            reason = f"it is outside the searched folders: {', '.join(map(str, roots))}"
             return _not_indexed(query, "", note, reason)
         if not entries:
             raise
@@ -93,8 +93,11 @@ def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
     ]
 
 
-def _is_outside(note: str) -> bool:
-    return Path(note).is_absolute() or Path(os.path.normpath(note)).parts[:1] in {(), ("..",)}
+def _is_outside(note: str, roots: Sequence[Path]) -> bool:
+    path = Path(os.path.normpath(note))
+    if path.is_absolute():
+        return not any(path.is_relative_to(root) for root in roots)
+    return path.parts[:1] in {(), ("..",)}
 
 
 def _has_entry(reader: Reader, path: str) -> bool:
