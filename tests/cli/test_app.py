@@ -42,14 +42,6 @@ def test_unmatched_private_glob_is_reported(run: Run, tmp_path: Path) -> None:
         assert ("'diray/**' matches no note" in warning, "'sync.md'" in warning) == (True, False)
 
 
-def test_answer_shows_its_location_and_matching_lines(run: Run, vault: Path) -> None:
-    result = run("query", "press the green button", "--limit", "1")
-    assert result.exit_code == 0
-    assert "1. Set up\n   sync.md:9  (" in result.stdout
-    assert "\n   Press the green button to begin syncing your vault.\n" in result.stdout
-    assert "index: 3 notes; vectors: " in run("query", "press the green button", "--full").stdout
-
-
 def test_query_json_fits_its_schema(run: Run) -> None:
     answer = checked(run("query", "press the green button", "--json"), "query")
     assert answer["results"][0]["heading_path"] == ["Sync", "Set up"]
@@ -173,14 +165,6 @@ def test_deleted_folder_can_still_be_queried_by_meaning(tmp_path: Path, run_in: 
         "keywords only" in result.stdout,
     ) == (True, False)
     assert "Press the green button." in result.stdout
-
-
-def test_forget_without_a_folder_requires_yes(vault: Path, ask_own: Run) -> None:
-    ask_own("index")
-    refused = ask_own("forget")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"`--folder {vault}`" in refused.stderr
-    assert ask_own("forget", "--yes").stdout.startswith("Deleted the index of mine ")
 
 
 @pytest.fixture

@@ -67,15 +67,6 @@ def test_tool_returns_the_explanation_as_text_and_data(library: Library) -> None
 # ------------------------------------------------------------------ why
 
 
-def test_why_prints_the_outcome_first_and_then_each_stage(run: Run) -> None:
-    result = run("why", "plugins/canvas.md", "press the green button", "--limit", "1")
-    lines = result.stdout.splitlines()
-    assert result.exit_code == 0
-    assert lines[0].startswith("plugins/canvas.md was found, but ")
-    assert [line.split()[0] for line in lines[3:5]] == ["search_vector", "search_keyword"]
-    assert "missing: press, green, button" in result.stdout
-
-
 def test_why_json_fits_its_schema(run: Run) -> None:
     report = checked(run("why", "sync.md#Set up", "press the green button", "--json"), "why")
     assert (report["outcome"], report["rank"], report["heading"]) == ("shown", 1, "Set up")
