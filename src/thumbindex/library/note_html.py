@@ -396,6 +396,9 @@ def _lower_headings(tokens: Sequence[Token], shift: int) -> None:
 
 # ------------------------------------------------------------------ inside a block
 
+_MAX_SHORT = 16
+"""Maximum characters of a cell with a hyphen that is shown on one line, such as a date."""
+
 _TASK = re.compile(r"\[([ xX])\](?:[ \t]+|\Z)")
 _BLOCK_ID = re.compile(r"(?:^|[ \t])\^[\w-]+[ \t]*\Z", re.ASCII)
 _BARE_TAGS = {
@@ -419,7 +422,11 @@ def _parse_inline(md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any]) 
         if token.hidden:  # the paragraph of a tight list
             token.tag, token.hidden = "div", False
         elif token.type == "inline":
-            is_heading = tokens[at - 1].type in {"heading_open", "raised_open"}
+            before = tokens[at - 1]
+            is_heading = before.type in {"heading_open", "raised_open"}
+            is_cell = before.type in {"td_open", "th_open"}
+            if is_cell and "-" in token.content and len(token.content) <= _MAX_SHORT:
+                before.meta = {"short": True}
             content = without_anchor(token.content) if is_heading else token.content
             if "^" in content:
                 content = _BLOCK_ID.sub("", content)
@@ -604,8 +611,10 @@ class _Renderer:
     def _attributes(self, token: Token) -> _Attributes:
         if token.type == "ordered_list_open" and "start" in token.attrs:
             return {"start": str(int(token.attrs["start"]))}
-        if side := _ALIGNMENTS.get(str(token.attrs.get("style", ""))):
-            return {"class": side}
+        if token.type in {"td_open", "th_open"}:
+            side = _ALIGNMENTS.get(str(token.attrs.get("style", "")), "")
+            names = [*filter(None, ["short" * ("short" in token.meta), side])]
+            return {"class": " ".join(names)} if names else {}
         if token.type == "list_item_open" and "class" in token.attrs:
             return {"class": "task"}
         return self._block_attributes(token) if token.type == "tr_open" else {}
@@ -677,7 +686,7 @@ class _Renderer:
         is_cited = bool(lines) and self._overlaps(lines)
         tag = self._box_tags(token)[0]
         is_open = tag == "details" and (box.fold == "+" or is_cited)
-        return f'<{tag} class="box {box.kind}"{" open" if is_open else ""}>\n'
+        return f'<{tag} class="box kind-{box.kind}"{" open" if is_open else ""}>\n'
 
     def _box_tags(self, token: Token) -> tuple[str, str]:
         """Return the tags of a box and its title. In a passage, no box is folded."""

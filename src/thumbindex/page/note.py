@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
-from thumbindex.model import BrokenLink, NotePage, day_of, iso_day
+from thumbindex.model import NotePage, day_of, iso_day
 from thumbindex.page.visit import NotFoundError, Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import as_json, excerpt_payload, related_payload
 from thumbindex.present.editor_links import available_links
 from thumbindex.present.sentences import flag_lines
 from thumbindex.text import line_range
+from thumbindex.visible_text import strip_markup
 
 _MAX_ENTRIES = 100
 """Maximum entries of each list beside a note."""
@@ -90,7 +91,7 @@ def note_screen(visit: Visit) -> Screen:
             (
                 note_address(folder, backlink.path, (backlink.line, backlink.line)),
                 names[backlink.path],
-                backlink.text,
+                strip_markup(backlink.text).strip("| "),
             )
             for backlink in backlinks
         ],
@@ -100,7 +101,7 @@ def note_screen(visit: Visit) -> Screen:
         "broken": [
             (
                 note_address(folder, note.path, (link.line, link.line)),
-                _link_text(link),
+                f"{link.target}#{link.fragment}"[:200] if link.fragment else link.target[:200],
                 link.line,
                 link.reason,
             )
@@ -168,10 +169,6 @@ def _display_names(note: NotePage) -> Mapping[str, str]:
         path: title if (title := titles.get(path, "")) and counts[title] == 1 else path
         for path in paths
     }
-
-
-def _link_text(link: BrokenLink) -> str:
-    return link.written[:200]
 
 
 def _local_map(note: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] | None:

@@ -12,6 +12,8 @@ shown((isNew) => {
       try { localStorage.setItem("thumbindex.stay", box.checked ? "1" : "0"); } catch { /* storage is disabled */ }
     });
   }
+  const outline = document.getElementById("outline");
+  if (outline && isNew && matchMedia("(max-width: 60rem)").matches) outline.open = false;
   if (!isNew) return; // do not scroll when a saved note reloads
   const cited = document.querySelector(".cited");
   const hasOtherTarget = location.hash && location.hash !== `#L${document.getElementById("note")?.dataset.cited}`;
