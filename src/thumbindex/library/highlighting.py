@@ -27,7 +27,7 @@ _LANGUAGES = frozenset(
     "powershell ps1 py python r rb ruby rust rs scala scss sh shell sql svelte swift terraform "
     "toml ts tsx typescript vue xml yaml yml zsh".split()
 )
-"""Languages that are colored. Lexers of rarer languages were not tested with hostile code."""
+"""Languages that are colored. Lexers of rarer ones are less tested, and may be slow."""
 
 _ALIASES = {"jsonc": "json5", "svelte": "html", "vue": "html", "tsx": "ts", "ps1": "powershell"}
 
