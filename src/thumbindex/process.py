@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from thumbindex.errors import UsageError
 
@@ -54,6 +54,17 @@ REMOTE_COMMAND: ContextVar[RemoteCommand | None] = ContextVar("caller", default=
 def remote_command() -> RemoteCommand | None:
     """Return the remote command that is running in this context, or None."""
     return REMOTE_COMMAND.get()
+
+
+def console_streams(stderr: bool = False) -> dict[str, Any]:
+    """Return the arguments of Console for stdout or stderr.
+
+    If this process answers a remote command, they are the streams of that command.
+    """
+    command = remote_command()
+    if command:
+        return {"file": command.stderr if stderr else command.stdout, "_environ": command.terminal}
+    return {"stderr": stderr}
 
 
 def current_folder() -> str:

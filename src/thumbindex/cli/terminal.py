@@ -55,7 +55,7 @@ from thumbindex.present.sentences import (
     progress_sentence,
     why_details,
 )
-from thumbindex.process import current_folder, remote_command
+from thumbindex.process import console_streams, current_folder, remote_command
 from thumbindex.text import (
     escape_breaks,
     one_line,
@@ -402,17 +402,6 @@ def stdout_console() -> Console:
     return _Output(
         **console_streams(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH
     )
-
-
-def console_streams(stderr: bool = False) -> dict[str, Any]:
-    """Return the arguments of Console for stdout or stderr.
-
-    If this process answers a remote command, they are the streams of that command.
-    """
-    command = remote_command()
-    if command:
-        return {"file": command.stderr if stderr else command.stdout, "_environ": command.terminal}
-    return {"stderr": stderr}
 
 
 def print_line(text: str, style: str = "") -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.process import names_are_utf8, needs_utf8, remote_command
+from thumbindex.process import console_streams, names_are_utf8, needs_utf8, remote_command
 from thumbindex.text import one_line, redact_passwords, wrap_words
 
 FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -82,8 +82,8 @@ def print_error(message: str, color: str | None = "red") -> None:
     from rich.console import Console
 
     command, line = remote_command(), redact_passwords(one_line(message))
-    terminal = Console(stderr=True)
-    if not command and terminal.is_terminal:
+    terminal = Console(**console_streams(stderr=True))
+    if terminal.is_terminal:
         line = wrap_words(line, terminal.width)
     typer.secho(line, command.stderr if command else None, fg=color, err=True)
 
