@@ -228,6 +228,8 @@ _UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(r"(?<!\w)__(?=[^\s_])([^_\n]++)(?<=\S)__(?!\w)"),
     re.compile(r"==(?=[^\s=])([^=\n]++)(?<=\S)=="),
     re.compile(r"(?<=\S)[ \t]*+\{#[^\s{}]++\}[ \t]*+$", re.M),  # the anchor of a heading
+    re.compile(r"(?<=\S)[ \t]++\^[A-Za-z\d-]++[ \t]*+$", re.M),  # the name of a block
+    re.compile(r"^([ \t]*+>[ \t>]*+)\[!\w[\w-]*+\][+-]?[ \t]*+", re.M),  # the kind of a callout
     re.compile(r"(?<=\S ) ++(?=\|)|(?<=\| ) ++|(?<=[^-]--)-++(?=:? ?\|)"),  # padding of a table
 )
 

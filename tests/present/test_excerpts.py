@@ -139,6 +139,7 @@ def test_links_are_shown_as_their_text_and_images_not_at_all() -> None:
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
+        ("> [!tip]- Brew\n> hot ^abc-1", "> Brew\n> hot"),
         ("[Alice]: we decided\n[12:30]: Bob agreed", "[Alice]: we decided\n[12:30]: Bob agreed"),
         ("![Diagram of the billing](x.png)", "![Diagram of the billing](x.png)"),
         ("f(**kwargs), __dirname, a[0][1] and [^1][^2]",) * 2,
@@ -148,6 +149,7 @@ def test_links_are_shown_as_their_text_and_images_not_at_all() -> None:
         ("end of code\n```\nThe [text](x) below.", "end of code\n```\nThe text below."),
         ("", ""),
         ("{{< code-toggle >}}\n[[menus.main]]\n{{< /code-toggle >}}", "[[menus.main]]"),
+        ("x ^2 y\n[!tip] no", "x ^2 y\n[!tip] no"),
         ("```\nwithout end [a](b)", "```\nwithout end [a](b)"),
     ],
 )

@@ -161,7 +161,7 @@ def ask_screen(visit: Visit) -> Screen:
     if not (progress or answer.index.is_refining):  # the server refines by itself
         lines += filter(None, [missing_vectors_sentence(answer.index)])
     parameters = address_values(query)
-    documents = library.documents_at(answer.notes)
+    documents = library.documents_at(answer.notes if answer.found else ())
     answered = {
         "problems": [*visit.warnings(), *warnings],
         "answer": answer,
