@@ -88,7 +88,7 @@ subjects:
 
 # ------------------------------------------------------------------ what is generated
 
-# config.toml and docs/configuration.md, from the settings' one place.
+# config.toml and docs/reference/settings.md, from the settings' one place.
 docs: .venv/installed
 	$(BIN)/python tests/reference.py
 

@@ -1,4 +1,4 @@
-"""Generate `config.toml` and `docs/configuration.md` from the settings.
+"""Generate `config.toml` and `docs/reference/settings.md` from the settings.
 
 Run `python tests/reference.py` in the root of the repository.
 """
@@ -24,11 +24,11 @@ from thumbindex.settings import Config
 
 _CONFIG_HEAD = """\
 # All settings of thumbindex at their defaults. `make docs` generates this file from settings.py.
-# Copy the lines to change into your own file. `docs/configuration.md` says where it is.
+# Copy the lines to change into your own file. `docs/reference/settings.md` says where it is.
 """
 
 _PAGE_HEAD = """\
-# Configuration
+# Settings
 
 `make docs` generates this page from `src/thumbindex/settings.py`.
 
@@ -44,7 +44,7 @@ Settings come from these layers. Later ones override earlier ones:
 2. your own configuration file;
 3. `thumbindex.toml` in the indexed folder. It may come from anyone, so it may only set {harmless},
    in at most {size:,} bytes. If it has an error, only its settings that exclude notes are used, and
-   `status`, `doctor` and `index` report the error ([details](security.md#a-folders-own-file));
+   `status`, `doctor` and `index` report the error ([details](../security.md#a-folders-own-file));
 4. a file given with `--config FILE`;
 5. `--set TABLE.KEY=VALUE` options: `--set query.limit=10 --set corpus.exclude=drafts/**,tmp/**`.
 
@@ -61,7 +61,7 @@ notes = "~/notes"
 handbook = "~/work/handbook"
 ```
 
-On a [server for a team](http.md), also list who may see each folder. `tokens` has names from the
+On a [server for a team](../http.md), also list who may see each folder. `tokens` has names from the
 token file, or `sub:`, `scope:` or `group:` names from an issuer's tokens; `"*"` means every token.
 If one folder has `tokens`, all folders need them.
 
@@ -91,7 +91,7 @@ def render_config() -> str:
 
 
 def render_page() -> str:
-    """Return the text of `docs/configuration.md`, one section per table."""
+    """Return the text of `docs/reference/settings.md`, one section per table."""
     parts = [_PAGE_HEAD.format(harmless=_harmless(), size=MAX_FOLDER_FILE_BYTES)]
     descriptions = dict(_descriptions(Config, ""))
     for table, group in _tables():
@@ -109,7 +109,7 @@ def _harmless() -> str:
 def write_reference(root: Path) -> None:
     """Write both files to a checkout."""
     (root / "config.toml").write_text(render_config(), encoding="utf-8")
-    (root / "docs" / "configuration.md").write_text(render_page(), encoding="utf-8")
+    (root / "docs" / "reference" / "settings.md").write_text(render_page(), encoding="utf-8")
 
 
 def _tables() -> Iterator[tuple[str, list[Setting]]]:

@@ -33,7 +33,9 @@ def test_config_toml_has_all_defaults(tmp_path: Path) -> None:
 
 
 def test_configuration_page_is_generated_from_settings() -> None:
-    assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == render_page()
+    assert (ROOT / "docs" / "reference" / "settings.md").read_text(
+        encoding="utf-8"
+    ) == render_page()
 
 
 def test_later_layers_override_earlier_ones(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_signatures_show_no_function_objects() -> None:
 
 
 def test_python_in_the_docs_uses_public_names() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     code = "\n".join(
         block
         for page in pages

@@ -131,7 +131,9 @@ def test_tool_descriptions_state_configured_defaults() -> None:
         "properties"
     ]["limit"]["description"]
     assert described == f"Default up to {Config().query.limit}"
-    table = (Path(__file__).parents[1] / "docs" / "tools.md").read_text(encoding="utf-8")
+    table = (Path(__file__).parents[1] / "docs" / "reference" / "tools.md").read_text(
+        encoding="utf-8"
+    )
     assert (
         f"`limit` (up to {Config().query.limit}), `max_tokens` ({Config().serve.max_tokens})"
         in table

@@ -494,7 +494,7 @@ def _unknown_key(key: str) -> str:
         if key.startswith(prefix)
     ]
     near = get_close_matches(shown.removeprefix(prefix), names, n=1)
-    hint = f"did you mean `{prefix}{near[0]}`?" if near else "docs/configuration.md lists all keys."
+    hint = f"did you mean `{prefix}{near[0]}`?" if near else "see docs/reference/settings.md."
     return f"unknown key `{shown}`: {hint}"
 
 

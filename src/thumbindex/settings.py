@@ -1,5 +1,5 @@
 """All settings with their defaults, meanings and limits: the source of `config.toml` and
-`docs/configuration.md`.
+`docs/reference/settings.md`.
 
 A field without `setting` is a constant. It is not in `config.toml`, but evaluation may vary it.
 """
@@ -216,7 +216,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """A PostgreSQL database for several servers ([setup](postgresql.md)). It needs the extra
+    """A PostgreSQL database for several servers ([setup](../postgresql.md)). It needs the extra
     `postgres`.
     """
 
@@ -488,7 +488,7 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """`thumbindex serve --http`: one server for several clients ([setup](http.md))."""
+    """`thumbindex serve --http`: one server for several clients ([setup](../http.md))."""
 
     host: str = setting(
         "127.0.0.1",
@@ -528,7 +528,7 @@ class HttpSettings:
         "names of tokens that may read `/metrics`, if tokens are required; in the same form as "
         "`tokens` of `[[folders]]`",
     )
-    page: bool = setting(False, "also serve [the page](page.md) to all clients of the server")
+    page: bool = setting(False, "also serve the page to all clients of the server")
     writers: tuple[str, ...] = setting(
         (),
         "names of tokens that may decide on duplicates and judge answers on the page, if tokens "

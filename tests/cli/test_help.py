@@ -55,7 +55,7 @@ def test_every_help_ends_with_valid_examples(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", [path for path in commands() if path], ids=" ".join)
 def test_documentation_names_every_command(path: tuple[str, ...]) -> None:
-    pages = [PAGES / "README.md", *sorted((PAGES / "docs").glob("*.md"))]
+    pages = [PAGES / "README.md", *sorted((PAGES / "docs").rglob("*.md"))]
     documentation = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages)
     assert f"`{' '.join(path)}" in documentation or f"thumbindex {' '.join(path)}" in documentation
 
