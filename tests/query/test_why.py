@@ -65,9 +65,7 @@ def test_note_that_was_not_found_has_its_rank(why):
     limits = {"search_keyword": {"limit": 1}, "search_code": {"limit": 1}}
     report = why("c.md", "sync vaults", **limits)
     assert report.outcome == "not_found"
-    assert (
-        "search by words (search_keyword) ranks the note 2 of 3, but returns only 1 chunk"
-    ) in report.reason
+    assert "by words it ranks 2 of 3, beyond the first 1 passage" in report.reason
 
 
 def test_refused_answer_drops_all_but_the_nearest_notes(why):

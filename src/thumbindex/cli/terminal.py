@@ -49,11 +49,11 @@ from thumbindex.present.sentences import (
     folder_state_sentence,
     folder_warning_lines,
     list_lines,
-    outcome_sentence,
     phase_words,
     problem_lines,
     progress_sentence,
     why_details,
+    why_summary,
 )
 from thumbindex.process import console_streams, current_folder, remote_command
 from thumbindex.text import (
@@ -341,7 +341,10 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 def print_why(report: WhyReport) -> None:
     """Print a note's outcome, and its rank after each stage."""
-    print_line(outcome_sentence(report), "bold")
+    outcome, *sentences = why_summary(report)
+    print_line(outcome, "bold")
+    for sentence in sentences:
+        print_line(sentence)
     if report.stages:
         print_line("")
         rows = table("stage", "rank", "score", "line")

@@ -624,7 +624,7 @@ def explanation_details(explanation: Explanation) -> list[str]:
     similarity = "; ".join(part for part in (cosine, reranked) if part)
     sentences = [
         name_match,
-        _matched_terms_sentence(explanation.terms),
+        matched_terms(explanation.terms),
         similarity,
         linked_from_sentence(explanation.edges),
         *copies,
@@ -632,24 +632,34 @@ def explanation_details(explanation: Explanation) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _matched_terms_sentence(fields_by_term: Mapping[str, Sequence[str]]) -> str:
-    """Return the query's terms with the fields that contain them, and the missing terms.
+_MAX_TERMS = 8
+"""Maximum terms of a query that are named together. Further terms are only counted."""
+
+
+def matched_terms(fields_by_term: Mapping[str, Sequence[str]]) -> str:
+    """Return which of the query's terms a passage or note has, where, and which it lacks.
+
+        has "tea" in title and text, "cup" in text and lacks "milk"
 
     A term that is only in the field `code` is marked "as written".
     """
-    present, missing = [], []
+    terms_by_place: dict[str, list[str]] = {}
     for term, fields in fields_by_term.items():
-        if fields:
-            named = [name for name in fields if name != "code"] or ["as written"]
-            present.append(f"{term} ({', '.join(named)})")
-        else:
-            missing.append(term)
-    parts = []
-    if present:
-        parts.append(f"words: {', '.join(present)}")
-    if missing:
-        parts.append(f"missing: {', '.join(missing)}")
-    return "; ".join(parts)
+        # the best field is enough: a title is often repeated in the path and the headings
+        named = [name for name in fields if name not in {"body", "code"}][:1]
+        named += ["text"] if "body" in fields else []
+        place = f"in {_and(named)}" if named else "as written" if fields else ""
+        terms_by_place.setdefault(place, []).append(f'"{term}"')
+    lacking = terms_by_place.pop("", [])
+    has = [f"{_and(terms)} {place}" for place, terms in terms_by_place.items()]
+    has[:1] = [f"has {has[0]}"] if has else []
+    return _and([*has, f"lacks {_and(lacking)}"] if lacking else has)
+
+
+def _and(items: Sequence[str]) -> str:
+    if len(items) > _MAX_TERMS:
+        items = [*items[: _MAX_TERMS - 1], f"{len(items) - _MAX_TERMS + 1:,} more"]
+    return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
 def linked_from_sentence(edges: Sequence[Edge]) -> str:
@@ -667,29 +677,41 @@ def outcome_sentence(report: WhyReport, several: bool = False) -> str:
     return f"{folder}{report.path}{heading} {_OUTCOMES[report.outcome]}: {report.reason}{stage}"
 
 
-def why_details(report: WhyReport) -> list[str]:
-    """Return lines about a note's terms, similarity, missing vectors and state on disk."""
+def why_summary(report: WhyReport, several: bool = False) -> list[str]:
+    """Return sentences: the outcome, the terms that a note has and lacks, what its owner can do."""
+    terms = matched_terms(report.terms)
+    is_missed = report.outcome in {"dropped", "not_found"} and not all(report.terms.values())
     lacking = (
         f"found by keywords only, since they have no vectors yet: {report.without_vector:,} of "
         f"{plural(report.chunks, 'passage')}"
     )
-    cosine = f"best similarity {report.cosine:.2f}" if report.cosine is not None else ""
+    advice = "To find it by the words that it lacks, put them into a heading or an alias."
     sentences = [
-        f"searched for: {report.corrected}" if report.corrected else "",
-        "; ".join(part for part in (_matched_terms_sentence(report.terms), cosine) if part),
+        outcome_sentence(report, several),
+        f"It {terms}." if terms else "",
+        advice if is_missed else "",
         lacking if report.without_vector else "",
         *report.notes,
     ]
     return [sentence for sentence in sentences if sentence]
 
 
+def why_details(report: WhyReport) -> list[str]:
+    """Return the corrected query, and a note's similarity."""
+    sentences = [
+        f"searched for: {report.corrected}" if report.corrected else "",
+        f"best similarity {report.cosine:.2f}" if report.cosine is not None else "",
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
 def why_lines(report: WhyReport, several: bool = False) -> list[str]:
-    """Return a note's outcome, ranks and details."""
+    """Return a note's summary, ranks and details."""
     stages = " → ".join(
         f"{stage.stage} {stage.rank if stage.rank is not None else '-'}" for stage in report.stages
     )
     ranks = [f"rank after {stages}"] if stages else []
-    return [outcome_sentence(report, several), *ranks, *why_details(report)]
+    return [*why_summary(report, several), *ranks, *why_details(report)]
 
 
 # ------------------------------------------------------------------ citations

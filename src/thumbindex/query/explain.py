@@ -38,7 +38,7 @@ from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
 from thumbindex.query.retrieve import field_weights, merge_identifiers, merge_terms, neighbors
 from thumbindex.query.stage import Search, Tools
-from thumbindex.text import plural
+from thumbindex.text import line_range, plural
 
 _History = Sequence[tuple[str, Search]]
 """Pairs of a stage's name and the search after that stage.
@@ -376,7 +376,9 @@ def _outcome_in_answer(
             if candidate.name_kind and candidate.id in wanted
         )
         named = next((f"; the query is its {kind}" for kind in kinds), "")
-        reason = f"passage {shown.rank} of {len(answer.passages)}, {shown.citation}{named}"
+        compared = _comparison(shown, answer.passages)
+        lines = line_range(shown.start_line, shown.end_line)
+        reason = f"passage {shown.rank} of {len(answer.passages)} ({lines}){named}{compared}"
         return "shown", "", reason, shown.rank
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     for passage in answer.passages:
@@ -390,6 +392,17 @@ def _outcome_in_answer(
             reason = f"passage {passage.rank}, {passage.citation} ({stage}: {how})"
             return "copy", stage, reason, passage.rank
     return None
+
+
+def _comparison(shown: Passage, passages: Sequence[Passage]) -> str:
+    """Compare a passage's score with the best one's or, if it is the best, with the next note's."""
+    others = [p for p in passages if (p.folder, p.path) != (shown.folder, shown.path)]
+    if not others or min(shown.score, others[0].score) <= 0:
+        return ""
+    share = others[0].score / shown.score
+    if shown.rank == 1:
+        return f"; the next note has {share:.0%} of its score"
+    return f"; it has {1 / share:.0%} of the best note's score"
 
 
 # ------------------------------------------------------------------ found, then dropped
@@ -445,10 +458,10 @@ def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> 
 # ------------------------------------------------------------------ not found
 
 _RETRIEVER_NAMES = {
-    "search_vector": "search by meaning (search_vector)",
-    "search_keyword": "search by words (search_keyword)",
-    "search_code": "search by exact words (search_code)",
-    "search_graph": "search by links (search_graph)",
+    "search_vector": "by meaning",
+    "search_keyword": "by words",
+    "search_code": "by exact words",
+    "search_graph": "by links",
 }
 
 
@@ -464,16 +477,16 @@ def _retriever_reason(
     for name, search in history:
         if name in RETRIEVERS:
             ranked = search.lists.get(name, RankedList())
-            chunks = plural(len(ranked.hits), "chunk")
+            kept = plural(len(ranked.hits), "passage")
             if name == "search_vector" and search.vector is None:
-                result = "did not run: there is no model, or there are no vectors"
+                result = "nothing was searched: there is no model, or there are no vectors"
             elif not ranked.hits:
-                result = "found nothing"
+                result = "nothing was found"
             elif document in ranked.documents:
                 scores, score = ranked.documents.values(), ranked.documents[document]
                 rank = 1 + sum(other > score for other in scores)
-                result = f"ranks the note {rank} of {len(scores)}, but returns only {chunks}"
+                result = f"it ranks {rank} of {len(scores)}, beyond the first {kept}"
             else:
-                result = f"returns {chunks}, none from this note"
+                result = f"it is not among the first {kept}"
             results.append(f"{_RETRIEVER_NAMES[name]} {result}")
     return "; ".join(results) or "no retriever is enabled"
