@@ -35,7 +35,7 @@ ADDRESSES = (
 WRITTEN = (
     r'"(?:seconds|generation|updated|size_bytes|size)": [^,}]+'
     r'|<td class="number-cell">[\d.]+</td>|width="[\d.]+"'
-    r'|last change on [^·]+|"parts": \[\[.*?\]\]|[\d.,]+ MB'
+    r'|last change on [^·]+|in [\d,]+ ms|"parts": \[\[.*?\]\]|[\d.,]+ MB'
 )
 """Times, counts and sizes of index writes, which change with any saved note."""
 
