@@ -88,7 +88,7 @@ subjects:
 
 # ------------------------------------------------------------------ what is generated
 
-# config.toml and docs/reference/settings.md, from the settings' one place.
+# config.toml and docs/reference, from the settings, the commands' help, the docstrings and the tools.
 docs: .venv/installed
 	$(BIN)/python tests/reference.py
 

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from reference import render_config, render_page
+from reference import render_config
 from thumbindex.config import changed_settings, load_config, resolve_folders, with_folder_file
 from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import is_offline
 from thumbindex.settings import Config
 
-ROOT = Path(__file__).parent.parent
 NOWHERE = Path("/nowhere/config.toml")
 
 
@@ -28,14 +27,7 @@ def test_folder_with_too_long_name_is_unknown() -> None:
 
 
 def test_config_toml_has_all_defaults(tmp_path: Path) -> None:
-    assert (ROOT / "config.toml").read_text(encoding="utf-8") == render_config()
     assert load_config(user_file=write_config(tmp_path, render_config())) == Config()
-
-
-def test_configuration_page_is_generated_from_settings() -> None:
-    assert (ROOT / "docs" / "reference" / "settings.md").read_text(
-        encoding="utf-8"
-    ) == render_page()
 
 
 def test_later_layers_override_earlier_ones(tmp_path: Path) -> None:

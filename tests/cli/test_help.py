@@ -1,8 +1,7 @@
-"""Help, wrong usage, and whether the documentation names every command."""
+"""Help, its examples, and wrong usage."""
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from typer.main import get_command
 from program import app, typer_app
 
 ROOT: Any = app
-
-PAGES = Path(__file__).parents[2]
 
 
 def commands() -> Iterator[tuple[str, ...]]:
@@ -51,13 +48,6 @@ def test_every_help_ends_with_valid_examples(path: tuple[str, ...]) -> None:
         assert tuple(words[: 1 + len(path)]) == ("thumbindex", *path)
         if "--help" not in words:
             read(words[1:])
-
-
-@pytest.mark.parametrize("path", [path for path in commands() if path], ids=" ".join)
-def test_documentation_names_every_command(path: tuple[str, ...]) -> None:
-    pages = [PAGES / "README.md", *sorted((PAGES / "docs").rglob("*.md"))]
-    documentation = " ".join(" ".join(page.read_text(encoding="utf-8").split()) for page in pages)
-    assert f"`{' '.join(path)}" in documentation or f"thumbindex {' '.join(path)}" in documentation
 
 
 @pytest.mark.parametrize(
