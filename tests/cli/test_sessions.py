@@ -39,6 +39,8 @@ WITHOUT_SESSION = {
 }
 
 NOTES = {
+    ".gitignore": "drafts/\n",
+    "drafts/party.md": "# Party\n\nSongs to grill by.\n",
     "diary.md": "---\nprivate: true\n---\n# Diary\n\nCy is looking for another job.\n",
     "projects/greenhouse.md": (
         "---\nstatus: done\ndue: 2026-05-01\n---\n# Greenhouse\n\n"
