@@ -8,7 +8,7 @@ import pytest
 from cli.test_sessions import BLOCK, DIFFERS, SESSIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("first-hour", "ask-well", "private", "not-found")
+PAGES = ("first-hour", "ask-well", "private", "not-found", "look-after")
 TRANSCRIPT = re.compile(r"^(\$ thumbindex .+\n)((?:(?!\$ |```).*\n)+)", re.MULTILINE)
 
 
