@@ -11,6 +11,8 @@ SCREENS = {
     "ask-full": "/?q=when+do+two+devices+edit+one+note",
     "ask-filters": "/?q=boil+water&tag=drink&since=2020-01-01",
     "ask-copies": "/?q=copy+the+whole+vault+to+another+disk",
+    "ask-all": "/?q=boil+water&limit=10",
+    "ask-typed": "/?q=boil+water+tag:drink",
     "ask-nothing": "/?q=xylophone+quarterly",
     "ask-wrong": "/?q=a&limit=x",
     "names": "/names?q=gra",

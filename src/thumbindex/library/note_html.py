@@ -409,9 +409,9 @@ _BARE_TAGS = {
     **{name: name for name in "kbd sub sup mark s u small".split()},
     "del": "s",
     "strike": "s",
-    "span": "",
+    **dict.fromkeys("a abbr big button center cite div font label p q span tt".split(), ""),
 }
-"""Tags of HTML in a paragraph, and the tags that render them, without attributes."""
+"""Tags of HTML in a paragraph, and the tags that render them, without attributes: some by none."""
 
 _BARE_TAG = re.compile(r"<(/?)([a-zA-Z]{1,6})(?:\s[^<>]*+)?/?>")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from thumbindex.present.sentences import (
     retired_line,
 )
 from thumbindex.settings import MAX_QUERY_CHARS
-from thumbindex.text import line_range, plural
+from thumbindex.text import plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -51,8 +52,8 @@ _ROW_CHARS = 90
 _QUOTED_ROWS, _QUOTED_ROWS_IF_LOW = 24, 8
 """Maximum rows of the first passage, and with low confidence."""
 
-_SNIPPET_ROWS, _OPENED_ROWS = 2, 16
-"""Maximum rows of another passage, and after it is opened."""
+_SNIPPET_ROWS, _OPENED_CHARS = 2, 1_200
+"""Maximum rows of another passage, and its characters, about, after it is opened."""
 
 _MAX_COPIES = 10
 
@@ -243,17 +244,16 @@ def _results(
     answer: Answer, visit: Visit, grades: Mapping[tuple[str, str, str], int]
 ) -> list[dict[str, Any]]:
     """Return the values of each passage. The first one is quoted, the others can be opened."""
+    rows = _QUOTED_ROWS if answer.confidence_level == "high" else _QUOTED_ROWS_IF_LOW
     results = []
-    is_sure = answer.confidence_level == "high"
     for passage in answer.passages:
         is_first = passage is answer.passages[0]
-        quoted = _QUOTED_ROWS if is_sure else _QUOTED_ROWS_IF_LOW
-        shown = choose_lines(passage, quoted if is_first else _OPENED_ROWS, _count_rows)
-        result = _result(shown, visit) | {
-            "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
-            "snippet": () if is_first else _snippet(passage),
-        }
-        results.append(result)
+        shown = choose_lines(passage, rows if is_first else _SNIPPET_ROWS, _count_rows)
+        result = _result(shown, visit) | (
+            _quotation(shown, visit) if is_first else _opened(shown, visit)
+        )
+        grade = grades.get((passage.folder, passage.path, passage.heading), "")
+        results.append(result | {"grade": str(grade)})
     return results
 
 
@@ -270,45 +270,56 @@ def _count_rows(shown: ShownLines) -> int:
     return sum(1 + len(line.text) // _ROW_CHARS for line in shown.lines)
 
 
-def _snippet(passage: Passage) -> list[MarkedText]:
-    """Return the lines that answer best as one text."""
-    pieces: list[MarkedText] = []
-    for line in choose_lines(passage, _SNIPPET_ROWS, _count_rows).lines:
+def _quotation(shown: ShownLines, visit: Visit) -> dict[str, Any]:
+    """Return the shown lines as HTML, and those before and after them."""
+    passage, text = shown.passage, shown.passage.text
+    start, stop = shown.header[0] if shown.header else shown.start, shown.stop
+    top = below_headings(passage).start
+    before, after = text[top:start].strip(), text[stop:].strip()
+    return {
+        "html": _render(passage, start, stop, visit),
+        "before": _render(passage, top, start, visit) if before else "",
+        "after": _render(passage, stop, len(text), visit) if after else "",
+        "lines_before": before.count("\n") + 1,
+        "lines_after": after.count("\n") + 1,
+    }
+
+
+def _opened(shown: ShownLines, visit: Visit) -> dict[str, Any]:
+    """Return the shown lines as one text, and as HTML with the lines that follow."""
+    passage = shown.passage
+    end = passage.text.find("\n", shown.start + _OPENED_CHARS)
+    snippet: list[MarkedText] = []
+    for line in shown.lines:
         if not line.is_decoration and line.text.strip():
-            pieces += [(" ", False), *line.pieces]
-    return pieces
+            snippet += [
+                (" ", False),
+                *((text.replace("`", ""), is_mark) for text, is_mark in line.pieces),
+            ]
+    stop = len(passage.text) if end < 0 else end
+    return {"snippet": snippet, "html": _render(passage, shown.start, stop, visit)}
+
+
+def _render(passage: Passage, start: int, stop: int, visit: Visit) -> str:
+    return visit.library.render_passage(
+        passage,
+        start,
+        stop,
+        note_address=partial(heading_address, passage.folder),
+        tag_address=lambda name: screen_address("ask", q=f"tag:{name}"),
+    )
 
 
 def _result(shown: ShownLines, visit: Visit) -> dict[str, Any]:
     passage, several = shown.passage, len(visit.library.folders) > 1
-    text, span = passage.text, (passage.match_start_line, passage.match_end_line)
-    start, stop = shown.header[0] if shown.header else shown.start, shown.stop
-
-    def rendered(first: int, last: int) -> str:
-        return visit.library.render_passage(
-            passage,
-            first,
-            last,
-            note_address=lambda path, heading: heading_address(passage.folder, path, heading),
-            tag_address=lambda name: screen_address("ask", q=f"tag:{name}"),
-        )
-
+    span = (passage.match_start_line, passage.match_end_line)
     root = dict(visit.library.folders)[passage.folder]
-    top = below_headings(passage).start
-    before, after = text[top:start].strip(), text[stop:].strip()
     return {
         "passage": passage,
         "place": (passage.folder, passage.path),
-        "directory": passage.path.rpartition("/")[0],
         "day": passage.updated or passage.created or passage.file_time,
         "href": note_address(passage.folder, passage.path, span),
         "headings": shown.heading_path[1:],
-        "html": rendered(start, stop),
-        "before": rendered(top, start) if before else "",
-        "after": rendered(stop, len(text)) if after else "",
-        "lines_before": before.count("\n") + 1,
-        "lines_after": after.count("\n") + 1,
-        "range": line_range(*span),
         "flags": passage_flag_lines(passage),
         "retired": retired_line(passage),
         "successor": passage.successor and note_address(passage.folder, passage.successor),

@@ -113,10 +113,10 @@ document.addEventListener("change", (event) => {
   if (event.target.closest(".narrow")) ask(field().value.trim(), true);
 });
 
-/** Return a result's text without actions, whose changes do not matter to the reader. */
+/** Return a result's text without its day and actions, whose changes do not matter to the reader. */
 function words(result) {
   const copy = result.cloneNode(true);
-  for (const part of copy.querySelectorAll("summary, .tools")) part.remove();
+  for (const part of copy.querySelectorAll("time, .tools")) part.remove();
   return copy.textContent.replace(/\s+/g, " ");
 }
 
