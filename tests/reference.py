@@ -30,6 +30,7 @@ from thumbindex.config import (
 from thumbindex.library import Library
 from thumbindex.library.decisions import DuplicateDecisions, Judgments
 from thumbindex.library.library import PUBLIC_NAMES
+from thumbindex.mcp.tools import TOOLS
 from thumbindex.settings import Config
 
 ROOT = Path(__file__).parents[1]
@@ -366,6 +367,41 @@ def _source_of_fields(record: type) -> str:
     return f"class {source.rstrip()}\n" + "".join(properties)
 
 
+# ------------------------------------------------------------------ tools
+
+_TOOLS_PAGE = "docs/reference/tools.md"
+
+_TOOL_BLOCK = re.compile(r"<!-- generated: (\w++) -->\n.*?<!-- end -->\n", re.DOTALL)
+
+
+def render_tools() -> str:
+    """Return `docs/reference/tools.md` with the current description and arguments of each tool."""
+    page = (ROOT / _TOOLS_PAGE).read_text(encoding="utf-8")
+    blocks = {tool["name"]: _describe_tool(tool) for tool in TOOLS}
+    page = _TOOL_BLOCK.sub(lambda match: blocks.pop(match[1], ""), page)
+    return page + "".join(f"\n## {name}\n\n{block}" for name, block in blocks.items())
+
+
+def _describe_tool(tool: Mapping[str, Any]) -> str:
+    schema = tool["inputSchema"]
+    rows = [
+        (f"`{name}`", _type(argument, name in schema.get("required", ())), argument["description"])
+        for name, argument in schema["properties"].items()
+    ]
+    table = "\n" + _table(("argument", "type", "meaning"), rows) if rows else ""
+    return f"<!-- generated: {tool['name']} -->\n> {tool['description']}\n{table}<!-- end -->\n"
+
+
+def _type(argument: Mapping[str, Any], is_required: bool) -> str:
+    parts = ["list of strings" if argument["type"] == "array" else argument["type"]]
+    if "minimum" in argument:
+        most = f" to {argument['maximum']}" if "maximum" in argument else " or more"
+        parts.append(f"{argument['minimum']}{most}")
+    if "maxItems" in argument:
+        parts.append(f"up to {argument['maxItems']}")
+    return ", ".join(parts + ["required"] * is_required)
+
+
 # ------------------------------------------------------------------ main
 
 
@@ -374,6 +410,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/settings.md": render_settings,
     "docs/reference/commands.md": render_commands,
     "docs/reference/python.md": render_python,
+    _TOOLS_PAGE: render_tools,
 }
 """The text of each generated file, by its path in the repository."""
 

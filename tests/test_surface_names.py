@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -126,15 +125,8 @@ def test_commands_share_opening_flags() -> None:
     } == {name: set() for name in commands}
 
 
-def test_tool_descriptions_state_configured_defaults() -> None:
+def test_description_of_limit_states_configured_default() -> None:
     described = next(tool for tool in TOOLS if tool["name"] == "query")["inputSchema"][
         "properties"
     ]["limit"]["description"]
     assert described == f"Default up to {Config().query.limit}"
-    table = (Path(__file__).parents[1] / "docs" / "reference" / "tools.md").read_text(
-        encoding="utf-8"
-    )
-    assert (
-        f"`limit` (up to {Config().query.limit}), `max_tokens` ({Config().serve.max_tokens})"
-        in table
-    )
