@@ -74,7 +74,7 @@ notes = "~/notes"
 handbook = "~/work/handbook"
 ```
 
-On a [server for a team](../http.md), also list who may see each folder. `tokens` has names from the
+On a [server for a team](../team.md), also list who may see each folder. `tokens` has names from the
 token file, or `sub:`, `scope:` or `group:` names from an issuer's tokens; `"*"` means every token.
 If one folder has `tokens`, all folders need them.
 

@@ -1,4 +1,4 @@
-"""The limits in docs/security.md are exact: one more is refused."""
+"""The limits in docs/reference/protocol.md are exact: one more is refused."""
 
 from __future__ import annotations
 

@@ -216,9 +216,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """A PostgreSQL database for several servers ([setup](../postgresql.md)). It needs the extra
-    `postgres`.
-    """
+    """A PostgreSQL database for servers ([setup](../team.md)). It needs the extra `postgres`."""
 
     url: str = setting(
         "",
@@ -488,7 +486,7 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """`thumbindex serve --http`: one server for several clients ([setup](../http.md))."""
+    """`thumbindex serve --http`: one server for several clients ([setup](../team.md))."""
 
     host: str = setting(
         "127.0.0.1",

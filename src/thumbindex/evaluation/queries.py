@@ -1,4 +1,4 @@
-"""Read files of labeled queries. Each line is a JSON object (see `docs/evaluate.md`)."""
+"""Read files of labeled queries. Each line is a JSON object (see `docs/measure.md`)."""
 
 from __future__ import annotations
 

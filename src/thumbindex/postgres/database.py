@@ -605,7 +605,7 @@ def translate_pg_error(error: psycopg.Error, location: str) -> StorageError:
     if isinstance(error, pg.InsufficientPrivilege):
         return EngineError(
             f"Your role at {location} lacks a privilege ({message}): grant the privileges listed "
-            "in docs/postgresql.md, or use another role."
+            "in docs/team.md, or use another role."
         )
     if isinstance(error, pg.DiskFull):
         return EngineError(
