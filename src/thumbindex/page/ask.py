@@ -19,7 +19,7 @@ from thumbindex.model import (
     Place,
     Query,
 )
-from thumbindex.page.filters import filter_chips, offered_chips
+from thumbindex.page.filters import filter_chips, offered_chips, typed_chips
 from thumbindex.page.judge import grades_of, judgments_of
 from thumbindex.page.start import Start, start_of
 from thumbindex.page.visit import Screen, Visit, heading_address, note_address, screen_address
@@ -150,7 +150,7 @@ def ask_screen(visit: Visit) -> Screen:
         empty = {
             "answer": None,
             "names": (),
-            "chips": filter_chips(query, (), address_values(query)),
+            "chips": filter_chips("ask", query.filters, address_values(query)),
             "start": Start() if query.filters.as_pairs() else start_of(library),
             "notes": notes,
             "is_empty": library.indexed and not notes,
@@ -171,7 +171,10 @@ def ask_screen(visit: Visit) -> Screen:
         "milliseconds": round(1000 * sum(step.seconds for step in answer.trace)),
         "weaker": _weaker_link(answer, query),
         "lines": lines,
-        "chips": filter_chips(query, answer.filters, parameters),
+        "chips": [
+            *filter_chips("ask", query.filters, parameters),
+            *typed_chips(query.text, answer.filters, parameters),
+        ],
         "offered": offered_chips(documents, answer, query, parameters),
         "groups": _by_note(_results(answer, visit, grades_of(judged))),
         "here": screen_address("ask", **parameters),

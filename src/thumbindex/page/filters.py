@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from thumbindex.model import Answer, Document, Query, TypedFilter, day_of, is_filter_key
+from thumbindex.model import Answer, Document, Filters, Query, TypedFilter, day_of, is_filter_key
 from thumbindex.page.visit import screen_address
 
 _MAX_OFFERED: Mapping[str, int] = {"folder": 6, "tag": 4, "where": 3, "since": 3}
@@ -30,31 +30,29 @@ class Chip:
     notes: int = 0
 
 
-def filter_chips(
-    query: Query, typed: Sequence[TypedFilter], parameters: dict[str, Any]
-) -> list[Chip]:
-    """Return the filters of a question, each with the address of the question without it.
-
-    `typed` are those in the question's text. The address is empty for one that is spelled in
-    another way there.
-    """
+def filter_chips(screen: str, filters: Filters, parameters: Mapping[str, Any]) -> list[Chip]:
+    """Return the filters of a screen, each with the screen's address without it."""
     chips = []
-    for name, value in query.filters.as_pairs():
-        current = parameters[name]
-        others: Any = ""
-        if isinstance(current, tuple):
-            others = tuple(item for item in current if item != value)
+    for name, value in filters.as_pairs():
+        values = parameters[name] if isinstance(parameters[name], tuple) else ()
+        others = tuple(item for item in values if item != value)
         words = value if name == "where" else f"{name}: {value}"
-        chips.append(Chip(words, screen_address("ask", **parameters | {name: others})))
-    return chips + [_typed_chip(query.text, condition, parameters) for condition in typed]
+        chips.append(Chip(words, screen_address(screen, **{**parameters, name: others})))
+    return chips
 
 
-def _typed_chip(text: str, condition: TypedFilter, parameters: dict[str, Any]) -> Chip:
-    for form in (condition.as_typed, f"#{condition.value}"):
-        if form in text:
-            shorter = " ".join(text.replace(form, " ").split())
-            return Chip(condition.as_typed, screen_address("ask", **parameters | {"q": shorter}))
-    return Chip(condition.as_typed, "")
+def typed_chips(
+    text: str, typed: Sequence[TypedFilter], parameters: dict[str, Any]
+) -> Iterator[Chip]:
+    """Yield the filters in a question's text, each with the address of the question without it.
+
+    The address is empty for a filter that is spelled in another way in the text.
+    """
+    for condition in typed:
+        form = next((s for s in (condition.as_typed, f"#{condition.value}") if s in text), "")
+        shorter = " ".join(text.replace(form, " ").split()) if form else ""
+        href = screen_address("ask", **parameters | {"q": shorter}) if form else ""
+        yield Chip(condition.as_typed, href)
 
 
 def offered_chips(

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thumbindex.model import Filters, ListedNote, NoteList, TypedFilter, UnlinkedPair
-from thumbindex.page.visit import Screen, Visit, filter_chips, screen_address
+from thumbindex.page.filters import filter_chips
+from thumbindex.page.visit import Screen, Visit, screen_address
 from thumbindex.present.as_json import as_json
 from thumbindex.present.sentences import filter_lines
 from thumbindex.text import plural

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
 from thumbindex.config import absolute_path
 from thumbindex.errors import UsageError
-from thumbindex.model import Filters, read_whole_number
+from thumbindex.model import read_whole_number
 from thumbindex.opening import is_local_path
 from thumbindex.text import replace_surrogates
 
@@ -142,18 +142,6 @@ def screen_address(screen: str, **query: Any) -> str:
                 parameters.append((name, "1" if item is True else str(item)))
     path = "/" if screen == "ask" else f"/{screen}"
     return f"{path}?{urlencode(parameters, errors='surrogateescape')}" if parameters else path
-
-
-def filter_chips(
-    screen: str, filters: Filters, parameters: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    """For each filter, return its text and the screen's address without the filter."""
-    chips = []
-    for name, value in filters.as_pairs():
-        others = [item for item in parameters[name] if item != value]
-        words = value if name == "where" else f"{name}: {value}"
-        chips.append((words, screen_address(screen, **{**parameters, name: others})))
-    return chips
 
 
 def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -> str:
