@@ -268,7 +268,17 @@ with Library.open(["~/notes"]) as library:
         print(passage.citation, passage.text)
 ```
 
-As a retriever of LlamaIndex, with the arguments of `query`:
+With other [settings](settings.md):
+
+```python
+from thumbindex.config import load_config
+
+config = load_config(overrides=["query.recency.bias=0.5"])
+library = Library.open(["~/notes"], config=config)
+```
+
+As a retriever of LlamaIndex, with the arguments of `query`. It returns no nodes if there is no
+answer:
 
 ```python
 from thumbindex.llama_index import ThumbindexRetriever
