@@ -175,7 +175,7 @@ CASES = {
     "outline": ("outline", "sync.md"),
     "related": ("related", "sync"),
     "why": ("why", "sync.md", "how do I begin syncing?"),
-    "why of a note that is not there": ("why", "nowhere.md", "which note wins?"),
+    "read of a heading that is not there": ("read", "canvas.md#Nowhere"),
 }
 
 

@@ -97,6 +97,17 @@ def test_list_and_count_are_printed_for_the_owner(
     assert run("list", "--private", "--tag", "kitchen").exit_code == 2
 
 
+@pytest.mark.parametrize("command", ["read", "outline", "related", "why"])
+@pytest.mark.parametrize("name", ["key", "key.md", "KEY.md#Key", "{vault}/key.md:3"])
+def test_command_on_a_private_note_says_so(run: Run, vault: Path, command: str, name: str) -> None:
+    question = ["x"] if command == "why" else []
+    result = run(command, name.format(vault=vault), *question)
+    told = result.stderr.splitlines()[-1]
+    assert told == "key.md is private: `thumbindex list --private` says why."
+    assert result.exit_code == 2
+    assert "No note 'ke'" in run(command, "ke", *question).stderr
+
+
 def test_symlink_into_a_private_folder_is_listed(run: Run, vault: Path) -> None:
     (vault / "how").symlink_to("journal")
     (vault / "link.md").symlink_to("journal/day.md")

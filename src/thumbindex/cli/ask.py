@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thumbindex.cli.last_answer import remember_answer
-from thumbindex.cli.notes import resolve_from_cwd, update_index
+from thumbindex.cli.notes import resolve_from_cwd, telling_private, update_index
 from thumbindex.cli.options import (
     AlsoOption,
     GlobOption,
@@ -105,7 +105,8 @@ def why_note(
     )
     with open_for(ctx, opening) as library:
         _load_models(library)
-        report = library.why(resolve_from_cwd(path, library), request)
+        with telling_private(library, path := resolve_from_cwd(path, library)):
+            report = library.why(path, request)
         roots = dict(library.folders)
     if as_json:
         print_json(to_json(report))
@@ -237,6 +238,12 @@ def query(
     return FOUND if answer.found else NOT_FOUND
 
 
+_PRIVATE = (
+    "List only the private notes, and why they are private. `private: true` in the front matter "
+    "or #private anywhere in a note makes it private."
+)
+
+
 @exits_with_code
 @opening_or_engine_options
 def list_command(
@@ -265,7 +272,7 @@ def list_command(
     ] = None,
     private: Annotated[
         bool,
-        typer.Option("--private", help="List only the private notes, and why they are private."),
+        typer.Option("--private", help=_PRIVATE),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:

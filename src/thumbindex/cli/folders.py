@@ -87,7 +87,8 @@ def add(
 ) -> int:
     """Give a folder a name.
 
-    Commands and servers without --folder use all named folders.
+    Commands and servers without --folder use all named folders. To keep a note out of them, write
+    `private: true` in its front matter, or #private anywhere in it.
     """
     path, settings, root = (
         _config_path(config),
@@ -339,7 +340,10 @@ def index(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Bring the index up to date, for queries by words and meaning."""
+    """Bring the index up to date, for queries by words and meaning.
+
+    A note with `private: true` in its front matter, or #private anywhere in it, is left out.
+    """
     with open_for(ctx, opening) as opened, ProgressDisplay() as show:
         report = opened.index(
             complete=complete, rebuild=rebuild, verify=verify, progress=show, after_others=True

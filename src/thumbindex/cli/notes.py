@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,13 @@ from thumbindex.cli.terminal import (
     stdout_console,
 )
 from thumbindex.config import absolute_path
-from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import (
+    IndexDamagedError,
+    StorageError,
+    UnknownFolderError,
+    UnknownPathError,
+    UsageError,
+)
 from thumbindex.model import MAX_PASSAGES, CitationCheck, Excerpt, RelatedNotes
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json as to_json
@@ -113,9 +120,8 @@ def read(
                 [resolve_from_cwd(path, library) for path in paths]
             )
             return _print_several(excerpts, errors, dict(library.folders), as_json)
-        excerpt = library.read(
-            resolve_from_cwd(paths[0], library), heading=heading, lines=line_range
-        )
+        with telling_private(library, path := resolve_from_cwd(paths[0], library)):
+            excerpt = library.read(path, heading=heading, lines=line_range)
         roots = dict(library.folders)
     if as_json:
         print_json(excerpt_payload(excerpt))
@@ -184,7 +190,9 @@ def outline(
         )
     with open_for(ctx, opening) as library:
         update_index(library)
-        entries = library.outline(path and resolve_from_cwd(path, library))
+        path = path and resolve_from_cwd(path, library)
+        with telling_private(library, path or ""):
+            entries = library.outline(path)
         roots = dict(library.folders)
     if as_json:
         print_json({"entries": to_json(entries)})
@@ -222,7 +230,8 @@ def related(
     """
     with open_for(ctx, opening) as library:
         update_index(library)
-        neighbors = library.related(resolve_from_cwd(path, library), limit=limit)
+        with telling_private(library, path := resolve_from_cwd(path, library)):
+            neighbors = library.related(path, limit=limit)
         is_exact = not library.index_states()[neighbors.folder].pending
         roots = dict(library.folders)
     if as_json:
@@ -466,6 +475,23 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
     if is_from_here or os.path.exists(path):  # noqa: PTH110
         return f"{path}{argument[len(file) :]}"
     return argument
+
+
+@contextmanager
+def telling_private(library: Library, path: str) -> Iterator[None]:
+    """If a note is unknown because it is private, say so: commands run for the notes' owner."""
+    try:
+        yield
+    except UnknownPathError as error:
+        if remote_command():  # no server tells of private notes: the client runs the command
+            raise StorageError(str(error)) from error
+        file = parse_citation(path)[0].partition("#")[0]
+        notes = library.private_notes(file) if file and not library.database else ()
+        if notes:
+            raise UnknownPathError(
+                f"{notes[0].path} is private: `thumbindex list --private` says why."
+            ) from None
+        raise
 
 
 def _complete(file: str, argument: str, library: Library) -> tuple[str, str]:

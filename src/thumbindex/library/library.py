@@ -334,12 +334,13 @@ class Library:
             unmatched = unmatched_private_globs(unmatched, root, corpus)
         return unmatched
 
-    def private_notes(self) -> tuple[PrivateNote, ...]:
+    def private_notes(self, name: str = "") -> tuple[PrivateNote, ...]:
         """Return the private notes by folder and path, and why they are private.
 
-        Only the owner may see them: tools and HTTP servers must not call this. Reads every file.
+        Only the owner may see them: tools and HTTP servers must not call this. Reads every file, or
+        with `name`, those with this file name or at this path.
         """
-        notes = list[PrivateNote]()
+        notes, end = list[PrivateNote](), name and f"/{name.lstrip('/')}".casefold()
         for reader in self._readers:
             if reader.is_published:
                 raise UsageError(
@@ -348,6 +349,9 @@ class Library:
                 )
             folder, cache = reader.folder, PathCache()
             for file in walk_with_private(folder.root, folder.config.corpus):
+                path = f"{folder.root}/{file.path}".casefold()
+                if not path.endswith(end) and not path.rpartition(".")[0].endswith(end):
+                    continue
                 if why := why_private(folder.root, file.path, folder.config.corpus, cache):
                     notes.append(PrivateNote(folder.name, file.path, *why))
         return tuple(notes)
