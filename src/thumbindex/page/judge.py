@@ -12,6 +12,7 @@ from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.page.visit import (
     SEE_SERVER_LOG,
     FormResult,
+    NotFoundError,
     Screen,
     Visit,
     note_address,
@@ -37,7 +38,7 @@ def judge_screen(visit: Visit) -> Screen:
     names = [name for name, _ in visit.library.folders]
     folder = visit.text("folder") or next(iter(judged), names[0] if names else "")
     if folder and folder not in names:
-        raise UsageError(f"There is no folder {folder!r}.")
+        raise NotFoundError(folder)
     queries = judged.get(folder, ())
     page = visit.number("page", 1, 1, 10_000)
     part = list(reversed(queries))[(page - 1) * _PAGE_SIZE : page * _PAGE_SIZE]
