@@ -83,7 +83,7 @@ PASSAGE_METADATA = ("created", "updated", "file_time", "status", "owner")
 _HIGH_DEDUP_SHARE = 0.30
 """Share of removed candidates above which a warning is shown.
 
-A share of 5 to 20 % is normal (spec/dedup.md, section 3).
+A share of 5 to 20 % is normal.
 """
 
 _MIN_CANDIDATES = 10
