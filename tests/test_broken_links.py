@@ -135,3 +135,18 @@ def test_owner_learns_which_target_is_private(
     is_note = path.endswith((".md", ".mdx"))
     of_note = {link: reason for link, reason in broken.items() if not link.endswith("/)")}
     assert set(of_note.values()) == {"private note" if is_note else "missing note"}
+
+
+def test_link_to_a_missing_heading_or_block_is_broken(tmp_path: Path) -> None:
+    there = "[[b#Tea]] [[b#^x1]] [x](b.md#green-tea) [y](b.md#L2) [[#Here]] [[b#Tea#Green tea]]"
+    write(tmp_path / "a.md", f"# Here\n\n{there}\n\n[[b#Milk]] [x](b.md#milk) ![[b#^x2]] [[#No]]\n")
+    write(tmp_path / "b.md", "# Tea\n\n## Green tea\n\nBrew it. ^x1\n")
+    with open_library(tmp_path) as library:
+        assert reasons(library) == [
+            ("[[b#Milk]]", "missing heading"),
+            ("[x](b.md#milk)", "missing heading"),
+            ("![[b#^x2]]", "missing block"),
+            ("[[#No]]", "missing heading"),
+        ]
+        write(tmp_path / "b.md", "#private")
+        assert {reason for link, reason in reasons(library) if "b" in link} == {"missing note"}

@@ -336,9 +336,10 @@ def broken(
     where: WhereOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the links that lead to no note.
+    """List the links that lead to no note, or to a missing heading or block.
 
-    Each has a reason: missing or private. Changed notes are indexed first, without vectors.
+    Each has a reason. Images and other attachments are not checked. Changed notes are indexed
+    first, without vectors.
     """
     with open_for(ctx, opening) as library:
         update_index(library)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -14,10 +15,12 @@ import numpy as np
 from thumbindex.corpus.ignore import is_private_by_glob
 from thumbindex.corpus.links import LinkResolver, may_lead_elsewhere, possible_paths
 from thumbindex.corpus.read import path_inside
+from thumbindex.errors import UnknownPathError
 from thumbindex.library.decisions import list_duplicates
 from thumbindex.library.note_lookup import FoundNote
+from thumbindex.library.places import NotePlaces
 from thumbindex.library.reader import DiskReader, Reader
-from thumbindex.library.reading import list_notes
+from thumbindex.library.reading import current_text, list_notes
 from thumbindex.library.visibility import hidden_paths, private_paths, visible_documents
 from thumbindex.model import (
     SUCCESSION,
@@ -132,20 +135,16 @@ def list_broken(
     """
     notes = list_notes(filters, readers)
     sources = {(note.folder, note.path) for note in notes.notes}
-    broken = [
-        link
-        for reader in readers
-        if reader.indexed
-        for link in broken_in(
-            reader,
-            [
+    broken = list[BrokenLink]()
+    for reader in readers:
+        if reader.indexed:
+            links = [
                 (path, link)
                 for path, _, link in reader.store.links()
                 if (reader.folder.name, path) in sources
-            ],
-            for_owner=for_owner,
-        )
-    ]
+            ]
+            broken += broken_in(reader, links, for_owner=for_owner)
+            broken += _missing_places(reader, links)
     return BrokenLinks(tuple(sorted(broken, key=attrgetter("folder", "path", "line"))), notes.unmet)
 
 
@@ -170,16 +169,31 @@ def broken_in(
             if private.resolve(link, path):
                 reason = "private note"
         if reason != "missing note" or is_hidden or not _leads_to_file(reader, link, path):
-            yield BrokenLink(
-                folder.name,
-                path,
-                link.line,
-                link.kind,
-                link.target,
-                link.fragment,
-                link.text,
-                reason,
-            )
+            yield _broken_link(reader, path, link, reason)
+
+
+def _missing_places(reader: Reader, links: Sequence[tuple[str, Link]]) -> Iterator[BrokenLink]:
+    """Yield the links to a heading or block that the note does not have."""
+    by_note = defaultdict[str, list[tuple[str, Link]]](list)
+    for path, link in links:
+        if link.resolved and link.fragment:
+            by_note[link.resolved].append((path, link))
+    hidden = hidden_paths(by_note, reader)
+    for target in (note for note in by_note if note not in hidden):
+        with suppress(UnknownPathError):  # it became private or unreadable
+            text = current_text(reader, target)
+            is_in_vault = reader.is_published or reader.folder.is_in_vault(target)
+            places = NotePlaces(target, text, is_in_vault)
+            for path, link in by_note[target]:
+                if not places.ranges(link.fragment):
+                    is_block = link.fragment.startswith("^")
+                    reason: BrokenReason = "missing block" if is_block else "missing heading"
+                    yield _broken_link(reader, path, link, reason)
+
+
+def _broken_link(reader: Reader, path: str, link: Link, reason: BrokenReason) -> BrokenLink:
+    place = (reader.folder.name, path, link.line, link.kind, link.target, link.fragment)
+    return BrokenLink(*place, link.text, reason)
 
 
 def _leads_to_file(reader: Reader, link: Link, source: str) -> bool:
