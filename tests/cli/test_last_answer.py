@@ -104,6 +104,17 @@ def test_result_opens_in_the_editor_at_its_line(
     ]
 
 
+def test_read_prints_the_section_of_a_result(query: Run, run: Run, kitchen: Path) -> None:
+    write(
+        kitchen / "wood.md",
+        "# Wood\n\nOak.\n\n## Cellar\n\nA wet zebra cellar.\n\n## Attic\n\nDry.\n",
+    )
+    query("wet zebra cellar")
+    read = json.loads(run("read", "1", "--json").stdout)
+    assert (read["path"], read["start_line"], read["end_line"]) == ("wood.md", 5, 8)
+    assert run("read", "99").exit_code == 2
+
+
 def test_windows_command_file_never_gets_a_path_it_would_run(
     script: Callable[[str], Path],
 ) -> None:

@@ -154,6 +154,15 @@ def open_result(
     return _print(address) if only_print else _open_with_system(address)
 
 
+def result_location(ctx: typer.Context, typed: str) -> tuple[OpenOptions, Path, int] | None:
+    """If a text is the number of a result of the last answer, return its folder, path and line."""
+    last = read_answer()
+    if last is None or typed not in map(str, range(1, len(last.places) + 1)):
+        return None
+    folder = last.places[int(typed) - 1][:1]
+    return replace(last.opening, folder=folder), *_current_location(ctx, int(typed))
+
+
 def _current_location(ctx: typer.Context, number: int) -> tuple[Path, int]:
     """Return the path and line of a result of the last answer. Raises UsageError."""
     last = read_answer()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thumbindex.arguments import read_lines
+from thumbindex.cli.last_answer import result_location
 from thumbindex.cli.options import (
     GlobOption,
     JsonOption,
@@ -42,7 +43,7 @@ from thumbindex.errors import (
     UnknownPathError,
     UsageError,
 )
-from thumbindex.model import MAX_PASSAGES, CitationCheck, Excerpt, RelatedNotes
+from thumbindex.model import MAX_PASSAGES, CitationCheck, Excerpt, OutlineEntry, RelatedNotes
 from thumbindex.opening import OpenOptions
 from thumbindex.present.as_json import as_json as to_json
 from thumbindex.present.as_json import (
@@ -65,13 +66,16 @@ from thumbindex.present.sentences import (
     verification_sentence,
 )
 from thumbindex.process import remote_command
-from thumbindex.text import parse_citation, plural, printable_line, replace_surrogates
+from thumbindex.text import Lines, parse_citation, plural, printable_line, replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _DEFAULT_RELATED = 10
 """Default maximum number of notes of each kind in `related`, as in the MCP tool."""
+
+_LAST_LINE = 1_000_000_000
+"""A line after the end of every note."""
 
 _PATH_HELP = (
     "A note's name, its path in the folder or from the current directory, or a citation such as "
@@ -105,7 +109,8 @@ def read(
 ) -> int:
     """Print notes, or parts of them.
 
-    Changed notes are indexed first, without vectors.
+    `read 2` prints the section of result 2 of your last `query`. Changed notes are indexed
+    first, without vectors.
     """
     line_range = read_lines(lines) if lines is not None else None
     if len(paths) > 1 and (heading is not None or lines is not None):
@@ -113,6 +118,11 @@ def read(
             "--heading and --lines work with one note. For several, write path#heading or "
             "path:12-40."
         )
+    result = None
+    if [*paths, heading, lines] == [paths[0], None, None]:
+        result = result_location(ctx, paths[0])
+    if result:
+        opening, paths = result[0], [str(result[1])]
     with open_for(ctx, opening) as library:
         update_index(library)
         if len(paths) > 1:
@@ -121,6 +131,8 @@ def read(
             )
             return _print_several(excerpts, errors, dict(library.folders), as_json)
         with telling_private(library, path := resolve_from_cwd(paths[0], library)):
+            if result:
+                line_range = _section_around(result[2], library.outline(path))
             excerpt = library.read(path, heading=heading, lines=line_range)
         roots = dict(library.folders)
     if as_json:
@@ -128,6 +140,13 @@ def read(
     else:
         _print_excerpt(excerpt, roots)
     return FOUND
+
+
+def _section_around(line: int, headings: Sequence[OutlineEntry]) -> Lines:
+    """Return the lines between two headings, around a line."""
+    starts = [entry.line for entry in headings if entry.line]
+    following = min((start for start in starts if start > line), default=_LAST_LINE + 1)
+    return Lines(max((start for start in starts if start <= line), default=1), following - 1)
 
 
 def _print_several(
