@@ -203,6 +203,23 @@ def test_unknown_tag_or_path_argument_suggests_names(library: Library) -> None:
     assert library.query("budget", tag=["project"], path=["Areas/**"]).unmet == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "paths"),
+    [
+        ("Tools", ["Tools/flags.md"]),
+        ("flags.md", ["Tools/flags.md"]),
+        ("Tools/flags.md", ["Tools/flags.md"]),
+        ("/flags.md", []),
+        ("flag", []),
+    ],
+)
+def test_path_without_a_glob_is_a_name_of_a_note_or_directory(
+    library: Library, name: str, paths: list[str]
+) -> None:
+    answer = library.query("jar budget", path=[name], limit=1)
+    assert [passage.path for passage in answer.passages] == paths
+
+
 def test_tag_of_a_newly_private_note_is_not_suggested(vault: Path) -> None:
     secret = vault.parent / "other" / "secret.md"
     secret.parent.mkdir()

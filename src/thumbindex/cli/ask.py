@@ -215,6 +215,7 @@ def query(
         ask = partial(library.query, request, wait_fresh=wait_fresh, explain=explain)
         answer = _answer(library, ask)
         roots = dict(library.folders)
+        narrowed = [f"--{name}" for name in dict(request.filters.as_pairs())]
         if as_json:
             print_json(answer_payload(answer, explain))
         elif files:
@@ -222,9 +223,8 @@ def query(
             nearest = answer if answer.found else replace(answer, passages=())
             answer = best_of_each_note(nearest)
             remember_answer(answer, library.folders, opening)
-            print_files(answer, roots)
+            print_files(answer, roots, narrowed)
         else:
-            narrowed = [f"--{name}" for name in dict(request.filters.as_pairs())]
             remember_answer(answer, library.folders, opening)
             print_answer(
                 answer,

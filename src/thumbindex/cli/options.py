@@ -206,5 +206,9 @@ WhereOption = Annotated[
 ]
 GlobOption = Annotated[
     list[str] | None,
-    typer.Option("--path", metavar="GLOB", help="Only notes whose path matches; repeatable."),
+    typer.Option(
+        "--path",
+        metavar="GLOB",
+        help="Only notes whose path matches, or that are in a directory of this name; repeatable.",
+    ),
 ]

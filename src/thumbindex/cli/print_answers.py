@@ -38,6 +38,7 @@ from thumbindex.present.sentences import (
     dedup_sentence,
     disagreement_lines,
     explanation_details,
+    filter_lines,
     passage_context_lines,
     passage_flag_lines,
 )
@@ -110,8 +111,10 @@ def best_of_each_note(answer: Answer) -> Answer:
     )
 
 
-def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
-    """Print the path of each passage's note, best first. A low confidence is reported on stderr.
+def print_files(answer: Answer, roots: Mapping[str, Path], narrowed: Sequence[str] = ()) -> None:
+    """Print the path of each passage's note, best first.
+
+    A low confidence and filters that match nothing are reported on stderr.
 
     Line breaks and direction marks in names are escaped, so that each line is one path. An escaped
     path does not open the file.
@@ -122,7 +125,9 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
             Text(escape_breaks(relative_path(roots[passage.folder] / passage.path))), soft_wrap=True
         )
     if answer.confidence_level == "low" or not answer.found:
-        print_error(confidence_sentence(answer))
+        print_error(confidence_sentence(answer, narrowed))
+    for line in filter_lines((), answer.unmet, answer.undated):
+        print_error(line)
 
 
 # ------------------------------------------------------------------ whole sections

@@ -36,6 +36,9 @@ Names of private notes are removed later.
 
 _NO_VALUES = PropertyColumn(())
 
+_GLOB_SIGN = re.compile(r"[*?\[\\]|/(?!$)")
+"""A sign of a glob. A name without one matches a note or a directory at any depth."""
+
 
 class FilterIndex:
     """The folded tags, titles, paths and properties of documents, computed on first use."""
@@ -55,10 +58,11 @@ class FilterIndex:
         for condition in filters.where:
             passing &= self.documents_matching(condition) ^ condition.excludes
         if filters.path or filters.without:
+            globs = [glob if _GLOB_SIGN.search(glob) else f"**/{glob}" for glob in filters.path]
             for n in np.flatnonzero(passing).tolist():
                 path = self._documents[n].path
                 passing[n] = path not in filters.without and (
-                    not filters.path or any(matches_glob(glob, path) for glob in filters.path)
+                    not globs or any(matches_glob(glob, path) for glob in globs)
                 )
         if filters.since is not None:
             passing &= self._days >= filters.since.toordinal()

@@ -110,7 +110,9 @@ def footer_rows(
         rows.append(_row(lacking, WARNING))
     if is_detailed or answer.freshness or missing_model_sentence(answer, model):
         rows.append(_row(answer_footer(answer, model=model), "dim"))
-    if lacking := missing_vectors_sentence(answer.index, indexing):
+    # with estimated vectors, only a doubtful answer is likely to change
+    is_settled = answer.index.is_refining and answer.confidence_level != "low" and not is_detailed
+    if not is_settled and (lacking := missing_vectors_sentence(answer.index, indexing)):
         rows.append(_row(lacking, "dim" if answer.index.is_refining else WARNING))
     return rows
 
