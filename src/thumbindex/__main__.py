@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import sys
 import time
 
@@ -18,6 +17,7 @@ SERVERS = ("serve", "page")
 
 def main() -> None:
     """Run the command line."""
+    started, is_answer = time.monotonic(), False
     is_server = not {*sys.argv[1:2]}.isdisjoint(SERVERS)
     try:
         if not is_server:
@@ -26,8 +26,7 @@ def main() -> None:
 
             if (code := ask_servers(sys.argv[1:])) is not None:
                 sys.exit(code)
-            if can_be_served(sys.argv[1:]):
-                atexit.register(suggest_server, time.monotonic())
+            is_answer = can_be_served(sys.argv[1:])
         defer_garbage_collection()
         # Imported here, so that Ctrl-C during the import exits quietly.
         from thumbindex.cli.app import app
@@ -36,7 +35,12 @@ def main() -> None:
     limit_numeric_threads()
     if not is_server:  # a server resumes collection after it opens its indexes
         resume_garbage_collection()
-    app(prog_name="thumbindex")
+    try:
+        app(prog_name="thumbindex")
+    except SystemExit as end:
+        if is_answer and not end.code:
+            suggest_server(started)
+        raise
 
 
 if __name__ == "__main__":

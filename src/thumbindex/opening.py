@@ -158,9 +158,9 @@ def enclosing_folder(opening: OpenOptions) -> tuple[OpenOptions, str]:
         if not configured:
             library.index_paths_of(directory, current)
     except UsageError as error:
+        cause = f" {error}" if opening.index else ""
         raise UsageError(
-            "Name a folder with --folder DIR or `thumbindex add DIR`: without one, the current "
-            f"directory would be indexed. {error}"
+            f"No folder yet: run `thumbindex add DIR`, or give --folder DIR.{cause}"
         ) from error
     return opening, ""
 

@@ -9,6 +9,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,7 +187,8 @@ def list_clusters(
 ) -> None:
     """List duplicate passages side by side.
 
-    Shows differing words, the location of each passage, and the rule that matched them.
+    Shows differing words, the location of each passage, and the rule that matched them. A long list
+    is shown in $PAGER; set PAGER=cat for none. Exact vectors are computed first.
     """
     if ctx.invoked_subcommand is None:
         _list(ctx, opening, grey, limit, as_json)
@@ -201,6 +203,8 @@ def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, limit: int, as_j
     if as_json:
         print_json(duplicates_payload(report))
     else:
+        undecided_first = sorted(report.clusters, key=lambda cluster: not _is_undecided(cluster))
+        report = replace(report, clusters=tuple(undecided_first))
         with _pager():
             print_duplicates(report, roots, grey, limit)
     return FOUND if report.clusters else NOT_FOUND
@@ -238,7 +242,9 @@ def decide_cluster(
         raise UsageError(f"Unknown decision {verdict!r}: use `same` or `apart`.")
     chosen: Verdict = "same" if verdict == "same" else "apart"
     with open_for(ctx, opening) as library:
-        _print_decision(library, library.decisions().decide(cluster, chosen, note), as_json)
+        decided = library.decisions().decide(cluster, chosen, note)
+        done = "Shown once." if chosen == "same" else "Kept apart."
+        _print_decision(library, decided, done, as_json)
     return FOUND
 
 
@@ -253,7 +259,8 @@ def undo_decision(
 ) -> int:
     """Undo the decision about a cluster."""
     with open_for(ctx, opening) as library:
-        _print_decision(library, library.decisions().decide(cluster, None), as_json)
+        undone = library.decisions().decide(cluster, None)
+        _print_decision(library, undone, "Decision undone.", as_json)
     return FOUND
 
 
@@ -271,11 +278,7 @@ def review(
     with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         report = library.duplicates(grey=True)
-        undecided = [
-            cluster
-            for cluster in report.clusters
-            if cluster.zone == "grey" and cluster.verdict is None
-        ]
+        undecided = list(filter(_is_undecided, report.clusters))
         decided = review_clusters(library, undecided, _keys())
         print_line(
             f"{decided} of {len(undecided)} decided. To undo one, run `thumbindex duplicates undo "
@@ -284,7 +287,14 @@ def review(
     return FOUND
 
 
+def _is_undecided(cluster: Cluster) -> bool:
+    return cluster.zone == "grey" and cluster.verdict is None
+
+
 def _bring_up_to_date(library: Library) -> None:
+    pending = sum(state.pending for state in library.index_states().values())
+    if pending:
+        print_error(f"First, {pending:,} missing exact vectors are computed.", color=None)
     try:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
@@ -292,10 +302,11 @@ def _bring_up_to_date(library: Library) -> None:
         print_error(f"{error} Listing the duplicates that were found earlier.")
 
 
-def _print_decision(library: Library, cluster: Cluster, in_json: bool) -> None:
+def _print_decision(library: Library, cluster: Cluster, done: str, in_json: bool) -> None:
     if in_json:
         print_json(as_json(cluster))
     else:
+        print_line(done)
         print_summary(cluster, dict(library.folders))
 
 

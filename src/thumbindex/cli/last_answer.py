@@ -276,7 +276,8 @@ def _open_with_system(address: str) -> int:
     program = shutil.which(name)
     if program is None:
         raise UsageError(f"`{name}` is not installed: set $EDITOR, or use --print.")
-    exit_code = subprocess.run([program, address], check=False).returncode
-    if exit_code:
+    # it lists each browser that it tried
+    ended = subprocess.run([program, address], check=False, stderr=subprocess.DEVNULL)
+    if exit_code := ended.returncode:
         print_error(f"{name} failed with exit code {exit_code}: set $EDITOR, or use --print.")
     return FAILURE if exit_code else FOUND
