@@ -105,7 +105,8 @@ def install(
             folders = folders_to_serve(opening)
             command, line = serve_command(opening, folders), instruction_line(folders)
             remarks = _dropped_folders(location, command, opening.load().folders.values())
-            effect = f"starts thumbindex. {chosen.restart}"
+            names = [name for name, _ in folders] or opening.load().folders
+            effect = f"starts thumbindex for {', '.join(names)}. {chosen.restart}"
         changes = [plan_install(location, chosen.entry(command))]
         if lasting is None:
             remarks += [
@@ -129,6 +130,9 @@ def install(
     if as_json:
         _print_as_json(chosen, dry_run, changes, backups)
         return FOUND
+    for change in changes:
+        if not (dry_run or uninstall or change.is_empty):
+            typer.echo(f"Written to {change.path}")
     for backup in filter(None, backups):
         typer.echo(f"The previous file is saved as {backup}")
     if not all(change.is_empty for change in changes):

@@ -341,6 +341,8 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 def print_why(report: WhyReport) -> None:
     """Print a note's outcome, and its rank after each stage."""
+    limit = "use a higher --limit"
+    report = replace(report, reason=report.reason.replace("raise `limit`", limit))
     outcome, *sentences = why_summary(report)
     print_line(outcome, "bold")
     for sentence in sentences:
