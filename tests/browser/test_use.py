@@ -80,8 +80,7 @@ def test_keyboard_alone_is_enough(open_page):
     page.keyboard.type("boil water slowly and pour")  # the field has the focus
     page.keyboard.press("Enter")
     answered(page)
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.id") == "card-1"
+    until(page, "document.activeElement.id === 'card-1'")
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.id") == "card-2"
     page.keyboard.press("k")
@@ -92,6 +91,10 @@ def test_keyboard_alone_is_enough(open_page):
     answered(page)
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.press("Escape")
+    assert page.locator("#q").input_value() == "boil water slowly and pour"
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.id") == "card-1"
     page.keyboard.press("Control+k")
     page.keyboard.type("revi")
     page.keyboard.press("Escape")

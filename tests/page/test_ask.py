@@ -89,6 +89,17 @@ def test_results_are_grouped_by_note_and_the_first_is_quoted(vault_copy, browse,
     assert ("<strong>" in page, "**" in text, "5 results in" in text) == (True, False, True)
 
 
+def test_shown_cited_and_linked_lines_are_the_same_and_code_is_whole(vault_copy, browse, tags_of):
+    filler = "\n\n".join(f"Paragraph {n} about nothing." for n in range(60))
+    text = f"# Build\n\n{filler}\n\n```sh\nmake one\nmake zebra\nmake two\n```\n\n{filler}\n"
+    tags = tags_of(browse(vault_copy({"a.md": text})).get("/?q=zebra").text)
+    [link] = [link for link in tags.links() if "?lines=" in link][:1]
+    [citation] = [str(facts["data-copy"]) for _, facts in tags.tags if "data-copy" in facts]
+    first, _, last = link.partition("?lines=")[2].partition("#")[0].partition("-")
+    assert (f"(lines {first}-{last})" in citation, int(last) - int(first) >= 4) == (True, True)
+    assert "make one\nmake zebra\nmake two" in tags.text
+
+
 def test_start_shows_directories_example_questions_and_newest_notes(vault_copy, browse, tags_of):
     notes = {
         "a/old.md": "---\ndate: 2020-01-01\n---\n# Old mill\n\n## Repair the wheel\n\nOil it.\n",
@@ -141,7 +152,7 @@ def test_part_header_returns_only_the_answer(browser, tags_of):
 
 def test_unanswered_question_links_to_why(browser):
     page = browser.get("/?q=xylophone+quarterly+zebra").text
-    assert "Nothing found: no note has `xylophone`" in page
+    assert "Nothing found: no note has xylophone" in page
     assert "/why?q=xylophone" in page
 
 

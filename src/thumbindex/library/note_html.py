@@ -413,6 +413,9 @@ _BARE_TAGS = {
 }
 """Tags of HTML in a paragraph, and the tags that render them, without attributes: some by none."""
 
+_REFERENCE = re.compile(r"\[([^\]\[]++)\]\[[^\]\[]*+\]")
+"""A link whose target stands elsewhere in the note."""
+
 _BARE_TAG = re.compile(r"<(/?)([a-zA-Z]{1,6})(?:\s[^<>]*+)?/?>")
 
 
@@ -707,6 +710,8 @@ class _Renderer:
 
     def _text(self, text: str) -> str:
         """Return text as HTML, with bare URLs as links."""
+        if self._numbers is None and "][" in text:
+            text = _REFERENCE.sub(r"\1", text)
         if "://" not in text:
             return self._mark(text)
         if self._closing:

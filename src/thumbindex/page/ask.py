@@ -38,7 +38,8 @@ from thumbindex.present.sentences import (
     retired_line,
 )
 from thumbindex.settings import MAX_QUERY_CHARS
-from thumbindex.text import plural
+from thumbindex.text import line_range, one_line, plural
+from thumbindex.visible_text import code_blocks
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -54,6 +55,9 @@ _QUOTED_ROWS, _QUOTED_ROWS_IF_LOW = 24, 8
 
 _SNIPPET_ROWS, _OPENED_CHARS = 2, 1_200
 """Maximum rows of another passage, and its characters, about, after it is opened."""
+
+_MAX_BLOCK_LINES = 20
+"""A code block with more lines may be cut."""
 
 _MAX_COPIES = 10
 
@@ -158,7 +162,7 @@ def ask_screen(visit: Visit) -> Screen:
         return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
     answer, progress = library.query(query), visit.library_host.progress()
     judged, warnings = judgments_of(visit, query.text)
-    lines = [*filter_lines(answer.filters, answer.unmet, answer.undated)]
+    lines = filter_lines((), answer.unmet, answer.undated)
     if not (progress or answer.index.is_refining):  # the server refines by itself
         lines += filter(None, [missing_vectors_sentence(answer.index)])
     parameters = address_values(query)
@@ -168,7 +172,7 @@ def ask_screen(visit: Visit) -> Screen:
         "answer": answer,
         "names": () if visit.part == "answer" else notes_named_like(library, query.text),
         "sure": _sureness(answer, query),
-        "milliseconds": round(1000 * sum(step.seconds for step in answer.trace)),
+        "time": _time(sum(step.seconds for step in answer.trace)),
         "weaker": _weaker_link(answer, query),
         "lines": lines,
         "chips": [
@@ -186,11 +190,15 @@ def ask_screen(visit: Visit) -> Screen:
     return Screen(query.text, values | answered, lambda: answer_payload(answer))
 
 
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
 def _sureness(answer: Answer, query: Query) -> str:
     """Return how well the passages answer, in a few words, or why there are none."""
     if not answer.found or answer.listed:
         narrowed = [f"{name} {value}" for name, value in query.filters.as_pairs()]
-        return confidence_sentence(answer, narrowed)
+        return confidence_sentence(answer, narrowed).replace("`", "")
     if answer.confidence_level == "high":
         return "good match"
     return "weak match: your notes may not answer this"
@@ -252,11 +260,10 @@ def _results(
     for passage in answer.passages:
         is_first = passage is answer.passages[0]
         shown = choose_lines(passage, rows if is_first else _SNIPPET_ROWS, _count_rows)
-        result = _result(shown, visit) | (
-            _quotation(shown, visit) if is_first else _opened(shown, visit)
-        )
+        shown = _whole_blocks(shown) if is_first else shown
+        content = _quotation(shown, visit) if is_first else _opened(shown, visit)
         grade = grades.get((passage.folder, passage.path, passage.heading), "")
-        results.append(result | {"grade": str(grade)})
+        results.append(_result(shown, visit) | content | {"grade": str(grade)})
     return results
 
 
@@ -288,6 +295,16 @@ def _quotation(shown: ShownLines, visit: Visit) -> dict[str, Any]:
     }
 
 
+def _whole_blocks(shown: ShownLines) -> ShownLines:
+    """Extend the shown lines over the code blocks that they cut, unless these are long."""
+    text, start, stop = shown.passage.text, shown.start, shown.stop
+    for block_start, block_stop, _ in code_blocks(text):
+        if text.count("\n", block_start, block_stop) <= _MAX_BLOCK_LINES:
+            start = block_start if block_start < start < block_stop else start
+            stop = block_stop if block_start < stop < block_stop else stop
+    return replace(shown, start=start, stop=stop)
+
+
 def _opened(shown: ShownLines, visit: Visit) -> dict[str, Any]:
     """Return the shown lines as one text, and as HTML with the lines that follow."""
     passage = shown.passage
@@ -315,13 +332,16 @@ def _render(passage: Passage, start: int, stop: int, visit: Visit) -> str:
 
 def _result(shown: ShownLines, visit: Visit) -> dict[str, Any]:
     passage, several = shown.passage, len(visit.library.folders) > 1
-    span = (passage.match_start_line, passage.match_end_line)
+    first = shown.start_line
+    span = (first, min(first + shown.last - shown.first, passage.end_line))
+    place = f"{passage.path}#{passage.heading}" if passage.heading else passage.path
     root = dict(visit.library.folders)[passage.folder]
     return {
         "passage": passage,
         "place": (passage.folder, passage.path),
-        "day": passage.updated or passage.created or passage.file_time,
+        "day": passage.updated or passage.created,
         "href": note_address(passage.folder, passage.path, span),
+        "citation": one_line(f"{place} ({line_range(*span)})"),
         "headings": shown.heading_path[1:],
         "flags": passage_flag_lines(passage),
         "retired": retired_line(passage),

@@ -14,6 +14,9 @@ from thumbindex.page.visit import screen_address
 _MAX_OFFERED: Mapping[str, int] = {"folder": 6, "tag": 4, "where": 3, "since": 3}
 """Maximum filters of each kind that an answer offers."""
 
+_MAX_SHARE = 0.7
+"""A filter that a larger share of the notes pass is not offered."""
+
 _MAX_CONDITION_CHARS = 30
 """Longer conditions are not offered."""
 
@@ -70,7 +73,8 @@ def offered_chips(
     chips = []
     for name, counter in counts.items():
         least = 1 if name == "folder" else 2
-        values = [value for value, notes in counter.items() if least <= notes < len(documents)]
+        most = len(documents) - 1 if name == "folder" else _MAX_SHARE * len(documents)
+        values = [value for value, notes in counter.items() if least <= notes <= most]
         if name == "since" and (query.filters.since or query.filters.until):
             continue
         for value in sorted(values, key=lambda value: (-counter[value], value))[
@@ -78,7 +82,7 @@ def offered_chips(
         ]:
             if value not in used:
                 narrowed = parameters | _parameters_of(name, value, parameters)
-                words = f"#{value}" if name == "tag" else value
+                words = {"tag": "#{}", "since": "in {}"}.get(name, "{}").format(value)
                 chips.append(Chip(words, screen_address("ask", **narrowed), counter[value]))
     return chips
 

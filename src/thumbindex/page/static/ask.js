@@ -23,11 +23,13 @@ function addressOf(text) {
   return parameters.size ? `/?${parameters}` : "/";
 }
 
+/** Show the answer to a text. With `push`, it is a new page, and the keys act on its first result. */
 async function ask(text, push = false) {
   if (text === asked && !push) return;
   const before = asked;
   asked = text;
   const isShown = await show(addressOf(text), push);
+  if (isShown && push && document.activeElement === field()) links()[0]?.focus();
   if (isShown) announce(document.getElementById("sure")?.textContent.trim() ?? "");
   else if (isShown === false && asked === text) asked = before; // no response: allow the same question again
 }

@@ -78,9 +78,11 @@ export function load(address, { push = true, part = "main" } = {}) {
 
 async function replace(address, push, part) {
   let answer;
+  document.getElementById(part)?.setAttribute("aria-busy", "true");
   try {
     answer = await fetchPage(address, part);
   } catch {
+    document.getElementById(part)?.removeAttribute("aria-busy");
     announce("The server does not respond.");
     return false;
   }
@@ -252,7 +254,13 @@ function palette() {
   dialog.append(label, field, list, help);
   document.body.append(dialog);
   const screens = [...document.querySelectorAll(".top li a")].map((link) => [link.textContent, link.getAttribute("href")]);
-  const entry = (text, href) => { const item = make("li", ""); item.append(make("a", text, { href })); return item; };
+  const entry = (text, href, path = "") => {
+    const item = make("li", "");
+    const link = make("a", text, { href });
+    if (path) link.append(" ", make("span", path, { className: "path" }));
+    item.append(link);
+    return item;
+  };
   const setting = (text, act) => { const item = make("li", ""); const button = make("button", text, { type: "button" }); button.addEventListener("click", act); item.append(button); return item; };
   let fills = 0;
   const fill = async () => {
@@ -264,15 +272,13 @@ function palette() {
       [`Single-key shortcuts: ${keysAreOn() ? "on" : "off"} (switch)`, () => { storage.set("keys", keysAreOn() ? "off" : "on"); fill(); }],
       ...Object.keys(themes).map((name) => [`Colors: ${name}`, () => { storage.set("theme", themes[name]); paint(); }]),
     ].filter(([text]) => text.toLowerCase().includes(typed)).map(([text, act]) => setting(text, act));
-    let notes = [];
-    if (typed) {
-      const named = (await notesNamed(field.value.trim())) ?? []; // list the screens even if the server does not respond
-      notes = named.map((note) => entry(`${note.heading || note.path} - ${note.path}`, note.address));
-      if (turn !== fills) return;
-      notes.push(entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`));
-    }
-    const ask = notes.splice(-1);
-    list.replaceChildren(...matching, ...notes, ...(typed ? settings : []), ...ask, ...(typed ? [] : settings));
+    if (!typed) return list.replaceChildren(...matching, ...settings);
+    const ask = entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`);
+    list.replaceChildren(...matching, ...settings, ask); // the notes follow
+    const named = (await notesNamed(field.value.trim())) ?? []; // list the screens even if the server does not respond
+    if (turn !== fills) return;
+    const notes = named.map((note) => entry(note.heading || note.path, note.address, note.path));
+    list.replaceChildren(...matching, ...notes, ...settings, ask);
     announce(`${list.children.length} entries`);
   };
   let filled = Promise.resolve();
@@ -295,6 +301,7 @@ function palette() {
     field.value = "";
     help.replaceChildren(make("summary", "Keys"), keyTable());
     help.open = showsKeys;
+    dialog.classList.toggle("keys", showsKeys);
     dialog.showModal();
     field.focus();
     return fill();
@@ -352,8 +359,10 @@ document.addEventListener("keydown", (event) => {
   const menu = document.getElementById("menu");
   if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
   if (menu?.open) menu.open = false;
-  else if (document.body.dataset.screen === "ask") document.getElementById("q").focus();
-  else if (history.length > 1) history.back();
+  else if (document.body.dataset.screen !== "ask") return history.back();
+  else if (document.activeElement.id === "q") document.activeElement.blur();
+  else document.getElementById("q").focus();
+  event.preventDefault(); // a browser would clear the field
 });
 document.addEventListener("click", (event) => {
   const menu = document.getElementById("menu");
