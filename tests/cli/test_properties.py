@@ -63,9 +63,9 @@ def run(tmp_path: Path, run_in: Run) -> Run:
         pytest.param(
             ["--where", "has:rating", "--columns", "stat", "--limit", "1"],
             [
+                "No note has the property stat: nearest is status.",
                 "path          stat",
                 "books/Ada.md",
-                "No note matches has:stat: nearest is has:status.",
                 "1 more: use a higher --limit",
             ],
             id="unknown-column",

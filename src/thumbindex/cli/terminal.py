@@ -161,6 +161,10 @@ def print_list(listing: NoteList, limit: int | None, roots: Mapping[str, Path]) 
 
     `roots` maps folder names to paths.
     """
+    lacking = [unmet for unmet in listing.unmet if unmet.value.startswith("has:")]
+    for line in filter_lines((), lacking, 0):
+        line = line.replace("No note matches", "No note has the property").replace("has:", "")
+        print_line(line, "bold")
     notes = [
         replace(note, path=shown_path(roots, note.folder, note.path))
         for note in listing.notes[:limit]
@@ -173,7 +177,8 @@ def print_list(listing: NoteList, limit: int | None, roots: Mapping[str, Path]) 
     else:
         for line in list_lines(notes):
             print_row(line)
-    for line in filter_lines((), listing.unmet, listing.undated):
+    others = [unmet for unmet in listing.unmet if unmet not in lacking]
+    for line in filter_lines((), others, listing.undated):
         print_line(line, "bold")
     if limit is not None and len(listing.notes) > limit:
         print_line(f"{len(listing.notes) - limit:,} more: use a higher --limit", "dim")
