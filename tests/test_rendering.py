@@ -362,6 +362,10 @@ def test_lines_of_a_passage_keep_the_blocks_around_them(line, expected):
             'class="hl-s">&#x27;&lt;b&gt;&#x27;</span>) <span class="hl-c">// c</span></code>'
             "</pre>",
         ),
+        (
+            "See [security model][], [`cwebp`][] and a[0]. {{< new-in 1.0 />}}",
+            "<p>See security model, <code>cwebp</code> and a[0]. </p>",
+        ),
     ],
 )
 def test_markdown_beyond_commonmark(markdown, expected):

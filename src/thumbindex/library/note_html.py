@@ -202,7 +202,7 @@ def _passage_blocks(text: str, mdx: bool) -> tuple[MarkdownIt, Sequence[Token], 
     """Parse the blocks of a passage: while a user types, the same passages are shown again."""
     md, env = _page_parser(mdx), dict[str, Any]()
     marked = OMITTED.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
-    tokens = md.parse(f"{marked}\n", env)
+    tokens = md.parse(_CODE_REFERENCE.sub(r"\1", marked) + "\n", env)
     for token in tokens:
         if token.type in {"heading_open", "heading_close"}:
             token.type, token.tag = token.type.replace("heading", "raised"), "p"
@@ -415,6 +415,9 @@ _BARE_TAGS = {
 
 _REFERENCE = re.compile(r"\[([^\]\[]++)\]\[[^\]\[]*+\]")
 """A link whose target stands elsewhere in the note."""
+
+_CODE_REFERENCE = re.compile(r"\[(`[^`\n]++`)\]\[[^\]\[\n]*+\]")
+_SHORTCODE = re.compile(r"\{\{[<%][^{}]{0,300}+[%>]\}\}")
 
 _BARE_TAG = re.compile(r"<(/?)([a-zA-Z]{1,6})(?:\s[^<>]*+)?/?>")
 
@@ -710,8 +713,8 @@ class _Renderer:
 
     def _text(self, text: str) -> str:
         """Return text as HTML, with bare URLs as links."""
-        if self._numbers is None and "][" in text:
-            text = _REFERENCE.sub(r"\1", text)
+        if self._numbers is None and ("][" in text or "{{" in text):
+            text = _SHORTCODE.sub("", _REFERENCE.sub(r"\1", text))
         if "://" not in text:
             return self._mark(text)
         if self._closing:
