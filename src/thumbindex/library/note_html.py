@@ -417,7 +417,6 @@ _REFERENCE = re.compile(r"\[([^\]\[]++)\]\[[^\]\[]*+\]")
 """A link whose target stands elsewhere in the note."""
 
 _CODE_REFERENCE = re.compile(r"\[(`[^`\n]++`)\]\[[^\]\[\n]*+\]")
-_SHORTCODE = re.compile(r"\{\{[<%][^{}]{0,300}+[%>]\}\}")
 
 _BARE_TAG = re.compile(r"<(/?)([a-zA-Z]{1,6})(?:\s[^<>]*+)?/?>")
 
@@ -575,6 +574,8 @@ class _Renderer:
             "box_title_open": self._numbered,
             "box_title_close": lambda token: f"</{self._box_tags(token)[1]}>\n",
             "text": lambda token: self._text(token.content),
+            # a sign for a site generator, of use only to who edits the note
+            "template_tag": lambda token: escape(token.content) if numbers else "",
             "pair_open": lambda token: f"<{token.tag}>" if token.tag else "",
             "pair_close": lambda token: f"</{token.tag}>" if token.tag else "",
             "task": self._task,
@@ -713,8 +714,8 @@ class _Renderer:
 
     def _text(self, text: str) -> str:
         """Return text as HTML, with bare URLs as links."""
-        if self._numbers is None and ("][" in text or "{{" in text):
-            text = _SHORTCODE.sub("", _REFERENCE.sub(r"\1", text))
+        if self._numbers is None and "][" in text:
+            text = _REFERENCE.sub(r"\1", text)
         if "://" not in text:
             return self._mark(text)
         if self._closing:
