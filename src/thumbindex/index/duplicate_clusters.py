@@ -34,8 +34,9 @@ def clusters(
     texts that the user marked as distinct. `texts` contains only members whose text has a decision,
     and maps each to the number of its text.
     """
+    members = dict.fromkeys(chain.from_iterable(pairs))
     # each member's cluster, and the texts in this cluster that have a decision
-    of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in chain.from_iterable(pairs)}
+    of = {n: ({n}, {texts[n]} if n in texts else set[int]()) for n in members}
     for first, second in pairs:
         (larger, larger_texts), (smaller, smaller_texts) = of[first], of[second]
         if larger is smaller or _is_apart(larger_texts | smaller_texts, apart):
@@ -46,7 +47,7 @@ def clusters(
         larger |= smaller
         larger_texts |= smaller_texts
         of.update(dict.fromkeys(smaller, (larger, larger_texts)))
-    groups = {id(members): members for members, _ in of.values()}
+    groups = {id(group): group for group, _ in of.values()}
     ascending = map(sorted, groups.values())
     return {n: group for group in ascending for n in group}
 

@@ -234,3 +234,13 @@ class DuplicateTables:
     def record_change(self) -> None:
         """Make readers reload the duplicates once this transaction is committed."""
         self._db.set_meta("duplicates", str(self._db.generation + 1))
+
+    def record_decisions(self) -> None:
+        """Like `record_change`, for a transaction that only stores the user's decisions."""
+        self.record_change()
+        self._db.set_meta("decision_commits", str(self.decision_commits + 1))
+
+    @property
+    def decision_commits(self) -> int:
+        """The number of transactions that only stored the user's decisions."""
+        return int(self._db.meta("decision_commits", "0"))

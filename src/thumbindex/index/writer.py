@@ -350,7 +350,7 @@ class Writer:
         """Store the user's decisions, and remove undone ones. Return the number removed."""
         removed = write_decisions(self.store.decisions_file, decisions, undone)
         with self.store.transaction():
-            self.store.duplicates.record_change()
+            self.store.duplicates.record_decisions()
         return removed
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import combinations
+from functools import wraps
+from itertools import chain, combinations
 from operator import attrgetter
+from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.duplicate_clusters import clusters
@@ -27,7 +30,6 @@ from thumbindex.model import (
     DuplicateReport,
     JudgedQuery,
     OutdatedDecision,
-    Place,
     RelevanceJudgment,
     Verdict,
     day_of,
@@ -46,6 +48,11 @@ _MAX_ALL_PAIRS = 50
 A decision on a larger cluster covers only the pairs that duplicate detection found.
 """
 
+_PLACE = attrgetter("folder", "path", "start_line", "end_line")
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
 Pair = tuple[str, str]
 """The sorted digests of two texts."""
 
@@ -62,44 +69,144 @@ class _TextPair:
     differs: str
 
 
-def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
-    """Read a folder's sorted clusters, outdated decisions, and number of chunks."""
+def once_per_content(
+    function: Callable[Concatenate[Reader, _Parameters], _Result],
+) -> Callable[Concatenate[Reader, _Parameters], _Result]:
+    """Keep a function's last result for each reader until the index or the arguments change.
+
+    A decision is no change. Call it in a read transaction.
+    """
+    last = WeakKeyDictionary[Reader, tuple[object, _Result]]()
+
+    @wraps(function)
+    def read(reader: Reader, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        key = _content_version(reader), args
+        result = last.get(reader)
+        if result is None or result[0] != key:
+            result = last[reader] = key, function(reader, *args, **kwargs)
+        return result[1]
+
+    return read
+
+
+def _content_version(reader: Reader) -> object:
+    if not isinstance(reader, DiskReader):
+        return reader.version()
+    store = reader.store
+    return store.path, store.generation - store.duplicates.decision_commits
+
+
+_GroupKey = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundClusters:
+    """The clusters of a folder's detected pairs, without the user's decisions."""
+
+    members: Mapping[int, ClusterMember]  # by row
+    rows: Mapping[str, set[int]]  # by digest
+    first_copies: Mapping[str, str]  # the first digest of each text's cluster of duplicates
+    groups: Mapping[_GroupKey, Sequence[_TextPair]]
+    keys: Mapping[Pair, set[_GroupKey]]  # of the groups, by pair of digests
+    clusters: Mapping[_GroupKey, Cluster]
+    chunks: int
+
+
+@once_per_content
+def _find_clusters(reader: Reader) -> _FoundClusters:
     store, name = reader.store, reader.folder.name
+    found_pairs = store.duplicates.pairs()
+    members = _read_members(reader, sorted({row for pair in found_pairs for row in pair[:2]}))
+    pairs = _text_pairs(found_pairs, members)
+    first_copies = _first_copies(pairs)
+    groups: dict[_GroupKey, list[_TextPair]] = defaultdict(list)
+    keys: dict[Pair, set[_GroupKey]] = defaultdict(set)
+    for pair in pairs:
+        # each grey pair forms a separate group
+        key = ("same", first_copies[pair.ends[0]]) if pair.zone == "same" else pair.ends
+        groups[key].append(pair)
+        keys[pair.ends].add(key)
+    return _FoundClusters(
+        members,
+        _rows_by_digest(members),
+        first_copies,
+        groups,
+        keys,
+        {key: _build_cluster(group, members, {}, name) for key, group in groups.items()},
+        len(store.chunk_rows()),
+    )
+
+
+@once_per_content
+def _find_members(reader: Reader, digests: frozenset[str]) -> Mapping[int, ClusterMember]:
+    """Read the chunks with the given texts. This reads all texts."""
+    store = reader.store
+    chunks = store.chunks([row for row, _, _ in store.chunk_rows()])
+    rows = [row for row, chunk in chunks.items() if text_key(chunk.text).hex() in digests]
+    return _read_members(reader, rows)
+
+
+def _read_members(reader: Reader, rows: Sequence[int]) -> dict[int, ClusterMember]:
+    store, name = reader.store, reader.folder.name
+    chunks = store.chunks(rows)
+    documents = {row: document for row, document, _ in store.chunk_rows() if row in chunks}
+    row_documents = {
+        row: document_from_row(path, title, times, columns, name)
+        for row, path, title, times, columns in store.documents(sorted(set(documents.values())))
+    }
+    members = {}
+    for row, chunk in chunks.items():
+        document = row_documents[documents[row]]
+        members[row] = ClusterMember(
+            name,
+            document.path,
+            chunk.start_line,
+            chunk.end_line,
+            chunk.heading_path,
+            chunk.text,
+            text_key(chunk.text).hex(),
+            iso_day(day_of(document)),
+            owner_of(document),
+        )
+    return members
+
+
+def _rows_by_digest(members: Mapping[int, ClusterMember]) -> dict[str, set[int]]:
+    rows: dict[str, set[int]] = defaultdict(set)
+    for row, member in members.items():
+        rows[member.digest].add(row)
+    return dict(rows)
+
+
+def read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
+    """Read a folder's sorted clusters, outdated decisions, and number of chunks."""
+    store = reader.store
     with store.read_transaction(), store.decoding():
-        found_pairs = store.duplicates.pairs()
         decisions = {(decision.first, decision.second): decision for decision in store.decisions()}
-        documents = {row: document for row, document, _ in store.chunk_rows()}
-        chunks = store.chunks(sorted({row for pair in found_pairs for row in pair[:2]}))
-        digests = {row: text_key(chunk.text).hex() for row, chunk in chunks.items()}
-        unread = {digest for pair in decisions for digest in pair} - set(digests.values())
-        if unread:  # a decision is about a text that is in no found pair: read all texts
-            for row, chunk in store.chunks(list(documents)).items():
-                if (digest := text_key(chunk.text).hex()) in unread:
-                    chunks[row], digests[row] = chunk, digest
-        pairs = _text_pairs(found_pairs, decisions, digests)
-        paired_rows = sorted({row for pair in pairs for row in pair.rows})
-        facts = store.documents(sorted({documents[row] for row in paired_rows}))
-        pair_documents = {
-            row: document_from_row(path, title, times, columns, name)
-            for row, path, title, times, columns in facts
-        }
-        members = {}
-        for row in paired_rows:
-            chunk, document = chunks[row], pair_documents[documents[row]]
-            members[row] = ClusterMember(
-                name,
-                document.path,
-                chunk.start_line,
-                chunk.end_line,
-                chunk.heading_path,
-                chunk.text,
-                digests[row],
-                iso_day(day_of(document)),
-                owner_of(document),
-            )
-    missing = unread - set(digests.values())
+        found = _find_clusters(reader)
+        # texts in no detected pair
+        unread = frozenset(chain.from_iterable(decisions)) - found.rows.keys()
+        others = _find_members(reader, unread) if unread else {}
+    members = {**found.members, **others}
+    rows = {**found.rows, **_rows_by_digest(others)}
+    changed: dict[_GroupKey, list[_TextPair]] = {}
+    for ends in decisions:
+        for key in found.keys.get(ends, ()):
+            changed.setdefault(key, [])
+        both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
+        if ends not in found.keys and len(both) > 1 and rows.keys() >= set(ends):
+            first, second = (found.first_copies.get(digest) for digest in ends)
+            key = ("same", first) if first and first == second else ends
+            pair = _TextPair(ends, both, 0.0, "decided", "by the user", "")
+            changed.setdefault(key, []).append(pair)
+    decided_clusters = {
+        key: _build_cluster(
+            [*found.groups.get(key, ()), *added], members, decisions, reader.folder.name
+        )
+        for key, added in changed.items()
+    }
     folder_clusters = sorted(
-        (_build_cluster(group, members, decisions, name) for group in _group_pairs(pairs)),
+        {**found.clusters, **decided_clusters}.values(),
         key=lambda cluster: (
             cluster.zone != "same",
             cluster.texts[0].path,
@@ -107,55 +214,42 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
             cluster.id,
         ),
     )
+    missing = unread - rows.keys()
     outdated = [decision for pair, decision in decisions.items() if missing & set(pair)]
-    return folder_clusters, outdated, len(documents)
+    return folder_clusters, outdated, found.chunks
 
 
 def _text_pairs(
-    found_pairs: Iterable[DuplicatePair], decisions: Iterable[Pair], digests: Mapping[int, str]
+    found_pairs: Iterable[DuplicatePair], members: Mapping[int, ClusterMember]
 ) -> list[_TextPair]:
-    """Return the detected pairs, and the pairs with a decision that were not detected."""
+    """Return the detected pairs. A text that contradicts many others contradicts none."""
     pairs = []
     for a, b, cosine, zone, rule, differs in found_pairs:
-        if a in digests and b in digests:
-            low, high = sorted((digests[a], digests[b]))
+        if a in members and b in members:
+            low, high = sorted((members[a].digest, members[b].digest))
             pairs.append(_TextPair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
     contradicted = Counter(
         digest for ends in {p.ends for p in pairs if p.differs} for digest in ends
     )
-    pairs = [
+    return [
         replace(pair, differs="")
-        if max(contradicted[digest] for digest in pair.ends) >= MIN_SERIES
+        if pair.differs and max(contradicted[digest] for digest in pair.ends) >= MIN_SERIES
         else pair
         for pair in pairs
     ]
-    listed = {pair.ends for pair in pairs}
-    rows: dict[str, set[int]] = {}
-    for row, digest in digests.items():
-        rows.setdefault(digest, set()).add(row)
-    for ends in decisions:
-        both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
-        if ends not in listed and len(both) > 1 and rows.keys() >= set(ends):
-            pairs.append(_TextPair(ends, both, 0.0, "decided", "by the user", ""))
-    return pairs
 
 
-def _group_pairs(pairs: Sequence[_TextPair]) -> list[list[_TextPair]]:
-    """Group duplicates by connected component; each grey pair forms a separate group."""
+def _first_copies(pairs: Sequence[_TextPair]) -> dict[str, str]:
+    """Map the digest of each duplicated text to the first digest of its cluster."""
     digests = sorted({digest for pair in pairs for digest in pair.ends})
     number = {digest: n for n, digest in enumerate(digests)}
-    edges = [[number[digest] for digest in pair.ends] for pair in pairs if pair.zone == "same"]
-    joined = clusters(edges, {}, {})
-    groups: dict[tuple[str, ...], list[_TextPair]] = defaultdict(list)
-    for pair in pairs:
-        first, second = (joined.get(number[digest], [])[:1] for digest in pair.ends)
-        is_same = pair.zone == "same" or (pair.zone == "decided" and first and first == second)
-        groups[("same", str(first)) if is_same else pair.ends].append(pair)
-    return list(groups.values())
+    edges = {pair.ends for pair in pairs if pair.zone == "same"}
+    joined = clusters([[number[digest] for digest in ends] for ends in edges], {}, {})
+    return {digests[n]: digests[group[0]] for n, group in joined.items()}
 
 
 def _build_cluster(
-    pairs: list[_TextPair],
+    pairs: Sequence[_TextPair],
     members: Mapping[int, ClusterMember],
     decisions: Mapping[Pair, Decision],
     folder: str,
@@ -224,7 +318,7 @@ def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport
     outdated: list[OutdatedDecision] = []
     chunks = 0
     for reader in readers:
-        folder_clusters, decisions, count = _read_clusters(reader)
+        folder_clusters, decisions, count = read_clusters(reader)
         all_clusters += folder_clusters
         for decision in decisions:
             places = decision.first_place, decision.second_place
@@ -232,13 +326,13 @@ def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport
                 OutdatedDecision(reader.folder.name, decision.verdict, decision.note, places)
             )
         chunks += count
-    merged, flagged = set[Place](), set[Place]()
+    merged, flagged = set[object](), set[object]()
     for cluster in all_clusters:
         # answers show only one of these texts
         if cluster.verdict == "same" or (cluster.zone == "same" and cluster.verdict is None):
-            merged.update(map(_place, cluster.texts))
+            merged.update(map(_PLACE, cluster.texts))
         elif cluster.zone == "grey" and cluster.verdict is None:
-            flagged.update(map(_place, cluster.texts))
+            flagged.update(map(_PLACE, cluster.texts))
     listed = [
         cluster for cluster in all_clusters if grey or cluster.zone == "same" or cluster.verdict
     ]
@@ -250,10 +344,6 @@ def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport
         len(merged),
         len(flagged - merged),
     )
-
-
-def _place(text: ClusterMember) -> Place:
-    return Place(text.folder, text.path, text.start_line, text.end_line)
 
 
 class DuplicateDecisions:
@@ -283,7 +373,7 @@ class DuplicateDecisions:
                 )
         for local_reader in readers:
             local_reader.warm_up()
-        updated = (*_read_clusters(reader)[0], target)
+        updated = (*read_clusters(reader)[0], target)
         decided = next(candidate for candidate in updated if candidate.id == target.id)
         return visible_clusters([decided], readers)[0]
 
@@ -303,7 +393,7 @@ def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster
     matches = [
         (reader, candidate)
         for reader in readers
-        for candidate in _read_clusters(reader)[0]
+        for candidate in read_clusters(reader)[0]
         if prefix and candidate.id.startswith(prefix)
     ]
     if len(matches) != 1:

@@ -8,6 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from operator import attrgetter
 
 import numpy as np
@@ -16,12 +17,12 @@ from thumbindex.corpus.ignore import is_private_by_glob
 from thumbindex.corpus.links import LinkResolver, may_lead_elsewhere, possible_paths
 from thumbindex.corpus.read import path_inside
 from thumbindex.errors import UnknownPathError
-from thumbindex.library.decisions import list_duplicates
+from thumbindex.library.decisions import once_per_content, read_clusters
 from thumbindex.library.note_lookup import FoundNote
 from thumbindex.library.places import NotePlaces
 from thumbindex.library.reader import DiskReader, Reader
 from thumbindex.library.reading import current_text, list_notes
-from thumbindex.library.visibility import hidden_paths, private_paths, visible_documents
+from thumbindex.library.visibility import all_documents, hidden_paths, private_paths
 from thumbindex.model import (
     SUCCESSION,
     BrokenLink,
@@ -183,12 +184,21 @@ def _missing_places(reader: Reader, links: Sequence[tuple[str, Link]]) -> Iterat
         with suppress(UnknownPathError):  # it became private or unreadable
             text = current_text(reader, target)
             is_in_vault = reader.is_published or reader.folder.is_in_vault(target)
-            places = NotePlaces(target, text, is_in_vault)
+            fragments = frozenset(link.fragment for _, link in by_note[target])
+            missing = _missing_fragments(target, text, is_in_vault, fragments)
             for path, link in by_note[target]:
-                if not places.ranges(link.fragment):
+                if link.fragment in missing:
                     is_block = link.fragment.startswith("^")
                     reason: BrokenReason = "missing block" if is_block else "missing heading"
                     yield _broken_link(reader, path, link, reason)
+
+
+@lru_cache(maxsize=2_000)
+def _missing_fragments(
+    path: str, text: str, is_in_vault: bool, fragments: frozenset[str]
+) -> frozenset[str]:
+    places = NotePlaces(path, text, is_in_vault)
+    return frozenset(fragment for fragment in fragments if not places.ranges(fragment))
 
 
 def _broken_link(reader: Reader, path: str, link: Link, reason: BrokenReason) -> BrokenLink:
@@ -244,18 +254,29 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
     if not reader.indexed:
         return ()
     with _LOCK:
-        folder_snapshot = reader.folder_snapshot()
-        snapshot = folder_snapshot.snapshot
-        ids = {path: n for n, path in folder_snapshot.catalog.every_path()}
-        documents: list[Document] = []
-        means = []
-        for document in _newest(visible_documents([reader])):
-            mean = _mean_vector(snapshot, ids[document.path]) if document.path in ids else None
-            if mean is not None:
-                documents.append(document)
-                means.append(mean)
-        nearest = _nearest_pairs(np.stack(means)) if means else {}
-        copies = _copies(reader)
+        pairs, copies = _similar_pairs(reader), _copies(reader)
+    hidden = hidden_paths({path for pair in pairs for path in (pair.path, pair.other)}, reader)
+    return tuple(
+        pair
+        for pair in pairs
+        if not hidden & {pair.path, pair.other} and frozenset((pair.path, pair.other)) not in copies
+    )
+
+
+@once_per_content
+def _similar_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
+    """Return the similar pairs without a link, with copies and hidden notes."""
+    folder_snapshot = reader.folder_snapshot()
+    snapshot = folder_snapshot.snapshot
+    ids = {path: n for n, path in folder_snapshot.catalog.every_path()}
+    documents: list[Document] = []
+    means = []
+    for document in _newest(list(all_documents([reader]))):
+        mean = _mean_vector(snapshot, ids[document.path]) if document.path in ids else None
+        if mean is not None:
+            documents.append(document)
+            means.append(mean)
+    nearest = _nearest_pairs(np.stack(means)) if means else {}
 
     def is_linked(first: DocumentId, second: DocumentId) -> bool:
         graph = snapshot.graph
@@ -267,7 +288,6 @@ def unlinked_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
         if (
             _MIN_COSINE <= cosine < _COPY_COSINE
             and _is_worth_a_link(first, second)
-            and frozenset((first.path, second.path)) not in copies
             and not is_linked(ids[first.path], ids[second.path])
         ):
             pairs.append(
@@ -317,10 +337,10 @@ def _is_worth_a_link(first: Document, second: Document) -> bool:
 
 def _copies(reader: Reader) -> set[frozenset[str]]:
     """Return the pairs of notes that share a duplicated text."""
-    clusters = list_duplicates([reader], grey=False).clusters
     return {
         frozenset((a.path, b.path))
-        for cluster in clusters
+        for cluster in read_clusters(reader)[0]
+        if cluster.zone == "same" or cluster.verdict
         for a in cluster.texts[:_MAX_COPIES]
         for b in cluster.texts[:_NEIGHBORS]
     }
