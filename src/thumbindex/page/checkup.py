@@ -9,7 +9,9 @@ import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from pathlib import PurePosixPath
+from textwrap import shorten
 from typing import Any
 
 from thumbindex.errors import UsageError
@@ -27,6 +29,7 @@ from thumbindex.present.as_json import as_json, duplicates_payload
 from thumbindex.present.clusters import by_priority, diff_texts, exceeds_diff_limit, needs_decision
 from thumbindex.present.sentences import retired_note_sentence
 from thumbindex.text import line_range, plural
+from thumbindex.visible_text import strip_markup
 
 _CLUSTER_LISTS: Mapping[str, str] = {
     "open": "To decide",
@@ -46,6 +49,11 @@ _MAX_PLACES, _FEW_PLACES = 30, 3
 
 _MAX_TEXT_CHARS = 20_000
 """Maximum characters shown of each of the two compared texts."""
+
+_MAX_QUOTED_CHARS = 160
+
+_MIN_SIMILARITY = 0.8
+"""Minimum similarity of a broken link and the name of the note that is suggested for it."""
 
 _LINK_EFFECTS: Mapping[BrokenReason, str] = {
     "missing note": "it opens nothing, and search cannot follow it",
@@ -168,6 +176,7 @@ def _item(cluster: Cluster, address: Mapping[str, Any]) -> dict[str, Any]:
         "cluster": cluster,
         "title": title,
         "effect": _decision_sentence(cluster) or _effect(cluster),
+        "said": shorten(strip_markup(cluster.texts[0].text), _MAX_QUOTED_CHARS, placeholder=" …"),
         "places": [_place_values(text) for text in cluster.texts[:_FEW_PLACES]],
         "left": max(0, len(cluster.texts) - _FEW_PLACES),
         "href": screen_address("checkup", **address, at=cluster.id) + "#cluster",
@@ -282,7 +291,7 @@ def _link_item(visit: Visit, group: Sequence[BrokenLink]) -> dict[str, Any]:
     link, suggested = group[0], ""
     if link.reason == "missing note" and (name := PurePosixPath(link.target).stem):
         notes = visit.library.suggest_notes(name, 1, folder=link.folder)
-        suggested = next((note.path for note in notes), "")
+        suggested = next((n.path for n in notes if _is_similar(name, n.path)), "")
     return {
         "link": link,
         "effect": _LINK_EFFECTS[link.reason],
@@ -294,3 +303,8 @@ def _link_item(visit: Visit, group: Sequence[BrokenLink]) -> dict[str, Any]:
         "suggested": suggested,
         "suggested_href": suggested and note_address(link.folder, suggested),
     }
+
+
+def _is_similar(name: str, path: str) -> bool:
+    names = name.casefold(), PurePosixPath(path).stem.casefold()
+    return SequenceMatcher(None, *names).ratio() >= _MIN_SIMILARITY
