@@ -29,7 +29,7 @@ _MAX_SENTENCE = 400
 _MAX_NEAR = 10
 """Maximum similar notes listed."""
 
-MAX_NEIGHBORS = 40
+MAX_NEIGHBORS = 21
 """Maximum notes that a page's link graph shows."""
 
 NoteTarget = Callable[[str, str], str]

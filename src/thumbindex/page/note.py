@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
-from thumbindex.model import NotePage, day_of, iso_day
+from thumbindex.model import Backlink, NotePage, day_of, iso_day
 from thumbindex.page.visit import NotFoundError, Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import as_json, excerpt_payload, related_payload
 from thumbindex.present.editor_links import available_links
@@ -25,7 +25,7 @@ _MAX_HEADINGS = 300
 
 _RADIUS, _WIDTH, _HEIGHT = 118, 420, 320
 
-_MAX_LABEL_CHARS = 24
+_MAX_LABEL_CHARS = 18
 """Maximum characters of a label on the map."""
 
 _CHAR_PIXELS = 6.2
@@ -59,9 +59,10 @@ def note_screen(visit: Visit) -> Screen:
     cited = _cited_lines(note, lines)
     document, root = note.document, dict(visit.library.folders)[folder]
     address, names = note_address(folder, note.path), _display_names(note)
-    backlinks = list(
-        {(backlink.path, backlink.line): backlink for backlink in note.backlinks}.values()
-    )[:_MAX_ENTRIES]
+    lines_by_note = defaultdict[str, dict[int, Backlink]](dict)
+    for backlink in note.backlinks:
+        lines_by_note[backlink.path][backlink.line] = backlink
+    backlinks = [list(found.values()) for found in lines_by_note.values()][:_MAX_ENTRIES]
     first = cited[0] if cited else 1
     rows = source.text.split("\n") if source else []
     state = visit.library.index_states().get(folder)
@@ -89,15 +90,15 @@ def note_screen(visit: Visit) -> Screen:
         "links_left": max(0, len(note.related.links) - _MAX_ENTRIES),
         "backlinks": [
             (
-                note_address(folder, backlink.path, (backlink.line, backlink.line)),
-                names[backlink.path],
-                strip_markup(backlink.text).strip("| "),
+                note_address(folder, first_link.path, (first_link.line, first_link.line)),
+                names[first_link.path],
+                # without the marks of a table and of a definition
+                strip_markup(first_link.text).strip("|: "),
+                len(more),
             )
-            for backlink in backlinks
+            for first_link, *more in backlinks
         ],
-        "backlinks_left": len(
-            set(note.related.backlinks) - {backlink.path for backlink in backlinks}
-        ),
+        "backlinks_left": len(set(note.related.backlinks) - {found[0].path for found in backlinks}),
         "broken": [
             (
                 note_address(folder, note.path, (link.line, link.line)),
@@ -109,7 +110,7 @@ def note_screen(visit: Visit) -> Screen:
         ],
         "broken_left": max(0, len(note.broken) - _MAX_ENTRIES),
         "unlinked": [
-            (note_address(folder, other.path), names[other.path], other.path, other.score)
+            (note_address(folder, other.path), names[other.path], other.path)
             for other in note.unlinked
         ],
         "has_vectors": state is not None and not state.pending,
