@@ -3,7 +3,7 @@
 
 def test_why_highlights_a_note_in_the_answer(browser, tags_of):
     page = browser.get("/why?q=green+button+syncing&path=sync.md").text
-    assert "sync.md is in the answer: passage 1 of " in page
+    assert "This note is in the answer: passage 1 of " in page
     assert "has &#34;green&#34; and &#34;button&#34; in text" in page
     assert 'class="note line-0"' in page
     assert "search_keyword" in tags_of(page).text

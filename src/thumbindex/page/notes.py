@@ -80,6 +80,7 @@ def notes_screen(visit: Visit) -> Screen:
             for tag in note.tags
         },
         "rows": part,
+        "titles": _titles(visit, [row for row in part if isinstance(row, UnlinkedPair)]),
         "count": plural(len(rows), "pair" if view == "unlinked" else "note"),
         "previous": address(page=page - 1) if page > 1 else "",
         "following": address(page=page + 1) if page < pages else "",
@@ -116,6 +117,17 @@ def _listing(visit: Visit, view: str, filters: Filters, sort: str) -> NoteList:
         path=filters.path,
         where=[condition.as_typed for condition in filters.where],
     )
+
+
+def _titles(visit: Visit, pairs: Sequence[UnlinkedPair]) -> Mapping[tuple[str, str], str]:
+    places = {(pair.folder, path) for pair in pairs for path in (pair.path, pair.other)}
+    if not places:
+        return {}
+    notes = visit.library.browse(
+        lambda documents: (note for note in documents if (note.folder, note.path) in places),
+        len(places),
+    )
+    return {(note.folder, note.path): note.heading for note in notes}
 
 
 def _command(visit: Visit, view: str, filters: Filters, sort: str) -> str:

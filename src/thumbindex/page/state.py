@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath, PureWindowsPath
@@ -78,11 +79,26 @@ def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
         "words": words,
         "progress": [(step, progress_sentence(step)) for step in progress if step.total],
         "facts": _facts(status, visit),
-        "problems": [_problem_values(problem) for problem in status.skipped[:_MAX_PROBLEMS]],
-        "problems_left": max(0, len(status.skipped) - _MAX_PROBLEMS),
+        "problems": _by_reason(status.skipped),
+        "problem_count": len(status.skipped),
         "flagged": [_problem_values(flag, status.folder) for flag in flagged],
         "flagged_left": max(0, status.flagged_count - len({flag.path for flag in flagged})),
     }
+
+
+def _by_reason(problems: Sequence[Problem]) -> list[tuple[str, list[tuple[str, str, str]], int]]:
+    """Return each reason, its places without the reason, and the number of further places."""
+    groups = defaultdict[str, list[Problem]](list)
+    for problem in problems:
+        groups[problem.reason].append(problem)
+    return [
+        (
+            reason,
+            [_problem_values(replace(problem, reason="")) for problem in group[:_MAX_PROBLEMS]],
+            max(0, len(group) - _MAX_PROBLEMS),
+        )
+        for reason, group in groups.items()
+    ]
 
 
 def _facts(status: FolderStatus, visit: Visit) -> list[str]:

@@ -90,7 +90,8 @@ def why_screen(visit: Visit) -> Screen:
         curves += [] if shown else [_dropped_curve(report)]
         values |= {
             "grade": str(grades.get((report.folder, report.path, report.heading), "")),
-            "summary": why_summary(report, len(library.folders) > 1),
+            "note_title": _title(visit, report),
+            "summary": why_summary(replace(report, path="This note", heading="")),
             "details": why_details(report),
         }
     values |= {"curves": curves, "picture": _picture(curves, answer.trace)}
@@ -104,6 +105,15 @@ def why_screen(visit: Visit) -> Screen:
     return Screen(
         title, values, lambda: as_json(report) if report else answer_payload(answer, explain=True)
     )
+
+
+def _title(visit: Visit, report: WhyReport) -> str:
+    notes = visit.library.browse(
+        lambda documents: (note for note in documents if note.path == report.path),
+        1,
+        folder=report.folder,
+    )
+    return next((note.heading for note in notes), "")
 
 
 def _passage_values(passage: Passage, query: Query) -> tuple[str, str, str]:
