@@ -60,7 +60,7 @@ def to(*targets: str, source: str = "a.md") -> list[str]:
             ["[C](c.md)"],
         ),
         ({"a.md": "![[setup.sh]]", "tools/setup.sh.md": "x"}, to("tools/setup.sh.md"), []),
-        ({"a.md": "[[D3.js#Scales|scales]]", "D3.js.md": "x"}, to("D3.js.md"), []),
+        ({"a.md": "[[D3.js#Scales|scales]]", "D3.js.md": "# Scales\n"}, to("D3.js.md"), []),
         ({"a.md": "[[lib/Next.js]]", "lib/Next.js.md": "x"}, to("lib/Next.js.md"), []),
         (
             {"a.md": "[[moment.js]]", "Moment.md": "---\naliases: [Moment.js]\n---\nx"},

@@ -174,10 +174,18 @@ def broken_in(
 
 
 def _missing_places(reader: Reader, links: Sequence[tuple[str, Link]]) -> Iterator[BrokenLink]:
-    """Yield the links to a heading or block that the note does not have."""
+    """Yield the links to a heading or block that the note does not have.
+
+    An address on a site may end with a name that only its generator knows: it is not checked.
+    """
     by_note = defaultdict[str, list[tuple[str, Link]]](list)
     for path, link in links:
-        if link.resolved and link.fragment:
+        names_file = link.target.lower().endswith((".md", ".markdown"))
+        if (
+            link.resolved
+            and link.fragment
+            and (names_file or link.kind in (LinkKind.WIKILINK, LinkKind.EMBED))
+        ):
             by_note[link.resolved].append((path, link))
     hidden = hidden_paths(by_note, reader)
     for target in (note for note in by_note if note not in hidden):
