@@ -37,8 +37,9 @@ def test_chips_remove_filters_from_the_address(browser, tags_of):
 def test_conditions_are_chips_and_an_answer_offers_filters(tmp_path, browse, tags_of):
     notes = {
         "a.md": "---\nstatus: in work\nfile: x\ntags: [x]\n---\nThe mill turns.\n",
-        "b.md": "---\nstatus: in work\nfile: x\nrating: 4\ntags: [x]\n---\nThe mill stands.\n",
-        "c.md": "---\nrating: 4\n---\nThe mill is old.\n",
+        "b.md": "---\nstatus: in work\nfile: x\nrating: 4\nkind: mill\ntags: [x]\n---\n"
+        "The mill stands.\n",
+        "c.md": "---\nkind: mill\nrating: 4\n---\nThe mill is old.\n",
     }
     with open_library(write_notes(tmp_path / "v", notes)) as library:
         library.index()
@@ -50,10 +51,10 @@ def test_conditions_are_chips_and_an_answer_offers_filters(tmp_path, browse, tag
     links = [link for link in offered.links() if link.startswith("/?q=the+mill")]
     assert links[-3:] == [
         "/?q=the+mill&tag=x&limit=5",
-        "/?q=the+mill&where=rating%3A4&limit=5",
+        "/?q=the+mill&where=kind%3Amill&limit=5",
         "/?q=the+mill&where=status%3A%22in+work%22&limit=5",
     ]
-    assert "rating:4 2" in offered.text
+    assert "kind:mill 2" in offered.text
     assert "/?q=the+mill" in narrowed.links()
     assert ("b.md" in narrowed.text, "a.md" in narrowed.text) == (True, False)
     assert [facts["value"] for facts in fields] == ["rating>=4"]

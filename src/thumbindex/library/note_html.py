@@ -678,12 +678,18 @@ class _Renderer:
         if language and self._colored <= _MAX_COLORED_CHARACTERS:
             colored = highlight(text, language[1].lower(), self._mark)
         rows = (self._mark(text) if colored is None else colored).split("\n")
+        # cited lines are marked one by one; the first one is where the note opens
+        attributes = self._block_attributes(token) | {"class": "block", "tabindex": "0"}
+        cited = self._cited if self._numbers else range(0)
+        opens_here = bool(cited) and cited.start in range(first, first + len(rows))
+        anchor = f' id="L{cited.start}"' if opens_here and not self._is_anchored else ""
+        self._is_anchored |= bool(anchor)
         marked_rows = [
-            f'<span class="cited">{row}</span>' if number in self._cited else row
+            f'<span class="cited"{anchor if number == cited.start else ""}>{row}</span>'
+            if number in cited
+            else row
             for number, row in enumerate(rows, start=first)
         ]
-        # cited lines are marked one by one
-        attributes = self._block_attributes(token) | {"class": "block", "tabindex": "0"}
         code = "\n".join(marked_rows)
         return f"{_opening('pre', attributes)}{self._anchor(token)}<code>{code}</code></pre>\n"
 

@@ -44,7 +44,7 @@ from thumbindex.visible_text import code_blocks
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-_MAX_NAMES = 8
+_MAX_NAMES, _MAX_NAMES_BESIDE_AN_ANSWER = 8, 3
 """Maximum notes suggested by name."""
 
 _ROW_CHARS = 90
@@ -170,7 +170,9 @@ def ask_screen(visit: Visit) -> Screen:
     answered = {
         "problems": [*visit.warnings(), *warnings],
         "answer": answer,
-        "names": () if visit.part == "answer" else notes_named_like(library, query.text),
+        "names": ()
+        if visit.part == "answer"
+        else notes_named_like(library, query.text)[:_MAX_NAMES_BESIDE_AN_ANSWER],
         "sure": _sureness(answer, query),
         "time": _time(sum(step.seconds for step in answer.trace)),
         "weaker": _weaker_link(answer, query),
@@ -179,6 +181,7 @@ def ask_screen(visit: Visit) -> Screen:
             *filter_chips("ask", query.filters, parameters),
             *typed_chips(query.text, answer.filters, parameters),
         ],
+        "ranked": len(documents),
         "offered": offered_chips(documents, answer, query, parameters),
         "groups": _by_note(_results(answer, visit, grades_of(judged))),
         "here": screen_address("ask", **parameters),

@@ -95,10 +95,11 @@ def _parameters_of(name: str, value: str, parameters: dict[str, Any]) -> dict[st
 
 
 def _conditions_of(document: Document) -> Iterable[str]:
-    """Yield a condition for each property of a document, without names, tags and long values."""
+    """Yield a condition for each property of a document that names something in a few words."""
     for key, texts in document.properties.items():
         if key not in _SHOWN_ELSEWHERE and is_filter_key(key):
             for text in texts:
                 condition = TypedFilter.on_property(key, ":", text).condition
-                if len(condition) <= _MAX_CONDITION_CHARS and '"' not in text:
+                is_word = any(map(str.isalpha, text)) and text.lower() not in ("true", "false")
+                if is_word and len(condition) <= _MAX_CONDITION_CHARS and '"' not in text:
                     yield condition

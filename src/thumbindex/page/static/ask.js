@@ -181,6 +181,11 @@ function remember(question) {
   storage.set("recent", JSON.stringify(questions.slice(0, MAX_RECENT)));
 }
 document.addEventListener("click", (event) => { if (event.target.closest("#cards a, #cards summary, #cards button")) remember(asked); });
+
+// Return to the result that was opened.
+document.addEventListener("click", (event) => { const link = event.target.closest("#cards .place a"); if (link) history.replaceState({ result: link.id }, ""); });
+document.getElementById(history.state?.result)?.focus({ preventScroll: true });
+
 document.addEventListener("submit", (event) => { if (event.target.id === "ask") remember(field().value.trim()); });
 
 shown(() => {

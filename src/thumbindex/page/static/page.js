@@ -177,6 +177,9 @@ document.addEventListener("click", async (event) => {
   try {
     await navigator.clipboard.writeText(button.dataset.copy);
     announce("Copied");
+    const toast = make("p", `Copied: ${button.dataset.copy}`, { className: "toast", ariaHidden: "true" });
+    document.body.append(toast);
+    setTimeout(() => toast.remove(), 1500);
     button.setAttribute("aria-pressed", "true");
     setTimeout(() => button.removeAttribute("aria-pressed"), 1500);
   } catch {
@@ -308,13 +311,15 @@ function palette() {
   };
 }
 
+const SIGNS = { ArrowDown: "↓", ArrowUp: "↑", ArrowRight: "→", ArrowLeft: "←" };
+
 function keyTable() {
   const table = make("table", "", { className: "table" });
-  const all = [["Ctrl K or ⌘ K", "go to a note, a screen or a setting"], ["Esc", "back to the question, or to the answer"], ...keyHelp.filter(([, says]) => says)];
+  const all = [["Ctrl K or ⌘ K", "go to a note, a screen or a setting"], ["Enter", "open the result at its line"], ["Esc", "back to the question, or to the answer"], ...keyHelp.filter(([, says]) => says)];
   for (const [key, says] of all) {
     const row = table.insertRow();
     const head = make("th", "", { scope: "row" });
-    head.append(make("kbd", key));
+    head.append(make("kbd", SIGNS[key] ?? key));
     row.append(head, make("td", says));
   }
   return table;
