@@ -818,7 +818,7 @@ class Answer:
     missing: tuple[str, ...] = ()  # words of a query without an answer that no note has
     weaker: int = 0  # number of passages left out as weaker, unless the query has a limit
     folders: int = 1  # number of the library's folders
-    # folder and path of the notes that were ranked, shown or not
+    # folder and path of the notes that were ranked, best first, shown or not
     notes: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:

@@ -273,7 +273,7 @@ class PrivacyFilter:
             missing=() if is_found else self._missing_words(has_visible_terms),
             listed=None if answer.listed is None else answer.listed - removed,
             weaker=sum((weak.folder, weak.path) not in hidden for weak in self._search.weaker),
-            notes=tuple(dict.fromkeys(n for n in self._candidate_notes() if n not in hidden)),
+            notes=tuple(n for n in self._ranked_notes() if n not in hidden),
         )
         if hidden or not has_visible_terms:
             # the trace and explanations contain paths and terms
@@ -337,11 +337,15 @@ class PrivacyFilter:
         places = {(documents[n].folder, documents[n].path): n for n in ids}
         return [places[passage.folder, passage.path] for passage in passages]
 
+    def _ranked_notes(self) -> Iterator[NotePlace]:
+        """Yield the notes of the candidates, best first."""
+        documents = self._tools.snapshot.catalog.documents
+        for n in dict.fromkeys(candidate.document for candidate in self._search.candidates):
+            yield documents[n].folder, documents[n].path
+
     def _candidate_notes(self) -> Iterator[NotePlace]:
         """Yield the notes of all candidates, including dropped ones."""
-        documents = self._tools.snapshot.catalog.documents
-        for n in {candidate.document for candidate in self._search.candidates}:
-            yield documents[n].folder, documents[n].path
+        yield from self._ranked_notes()
         yield from self._notes_at(dropped.path for dropped in self._search.dropped)
 
     def _notes_at(self, paths: Iterable[str]) -> Iterator[NotePlace]:
