@@ -52,7 +52,7 @@ PROGRAM = (sys.executable, "-P", "-c", f"import sys; sys.argv[0] = sys.argv.pop(
 CASES = {
     "query": ("query", "how do I begin syncing?"),
     "JSON": ("query", "whiteboard", "--json"),
-    "unknown note": ("read", "nosuch.md"),
+    "unknown heading": ("read", "canvas.md#Nowhere"),
 }
 TIMES = re.compile(rb'"seconds": [\d.e-]+')
 
