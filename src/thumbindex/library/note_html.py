@@ -574,7 +574,7 @@ class _Renderer:
             "box_title_open": self._numbered,
             "box_title_close": lambda token: f"</{self._box_tags(token)[1]}>\n",
             "text": lambda token: self._text(token.content),
-            # a sign for a site generator, of use only to who edits the note
+            # an instruction to a site generator: in a passage, it says nothing to the reader
             "template_tag": lambda token: escape(token.content) if numbers else "",
             "pair_open": lambda token: f"<{token.tag}>" if token.tag else "",
             "pair_close": lambda token: f"</{token.tag}>" if token.tag else "",

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.model import (
@@ -38,7 +37,7 @@ from thumbindex.present.sentences import (
     retired_line,
 )
 from thumbindex.settings import MAX_QUERY_CHARS
-from thumbindex.text import line_range, one_line, plural
+from thumbindex.text import plural
 from thumbindex.visible_text import code_blocks
 
 if TYPE_CHECKING:
@@ -48,13 +47,13 @@ _MAX_NAMES, _MAX_NAMES_BESIDE_AN_ANSWER = 8, 3
 """Maximum notes suggested by name."""
 
 _ROW_CHARS = 90
-"""Characters of a row, about."""
+"""Approximate characters of a row."""
 
 _QUOTED_ROWS, _QUOTED_ROWS_IF_LOW = 24, 8
 """Maximum rows of the first passage, and with low confidence."""
 
 _SNIPPET_ROWS, _OPENED_CHARS = 2, 1_200
-"""Maximum rows of another passage, and its characters, about, after it is opened."""
+"""Maximum rows of another passage, and its approximate characters after it is opened."""
 
 _MAX_BLOCK_LINES = 20
 """A code block with more lines may be cut."""
@@ -272,11 +271,11 @@ def _results(
 
 def _by_note(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Return the results grouped by note, in the order of the best one of each note."""
-    order: dict[tuple[str, str], int] = {}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for result in results:
-        order.setdefault(result["place"], len(order))
-    ordered = sorted(results, key=lambda result: order[result["place"]])
-    return [list(group) for _, group in groupby(ordered, key=lambda result: result["place"])]
+        place = result["passage"].folder, result["passage"].path
+        groups.setdefault(place, []).append(result)
+    return list(groups.values())
 
 
 def _count_rows(shown: ShownLines) -> int:
@@ -337,14 +336,12 @@ def _result(shown: ShownLines, visit: Visit) -> dict[str, Any]:
     passage, several = shown.passage, len(visit.library.folders) > 1
     first = shown.start_line
     span = (first, min(first + shown.last - shown.first, passage.end_line))
-    place = f"{passage.path}#{passage.heading}" if passage.heading else passage.path
     root = dict(visit.library.folders)[passage.folder]
     return {
         "passage": passage,
-        "place": (passage.folder, passage.path),
         "day": passage.updated or passage.created,
         "href": note_address(passage.folder, passage.path, span),
-        "citation": one_line(f"{place} ({line_range(*span)})"),
+        "citation": replace(passage, start_line=span[0], end_line=span[1]).citation,
         "headings": shown.heading_path[1:],
         "flags": passage_flag_lines(passage),
         "retired": retired_line(passage),
@@ -355,7 +352,6 @@ def _result(shown: ShownLines, visit: Visit) -> dict[str, Any]:
         "opens": available_links(root / passage.path, passage.heading, passage.match_start_line)
         if visit.is_local
         else (),
-        "heading": passage.heading,
     }
 
 

@@ -61,7 +61,7 @@ def typed_chips(
 def offered_chips(
     documents: Sequence[Document], answer: Answer, query: Query, parameters: dict[str, Any]
 ) -> list[Chip]:
-    """Return the filters that a part of `documents` pass, those that most of them pass first."""
+    """Return filters that some of the documents pass, the most frequent first."""
     used = {value for _, value in query.filters.as_pairs()}
     used |= {condition.condition for condition in answer.filters}
     counts = {

@@ -11,7 +11,14 @@ from typing import Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Backlink, NotePage, day_of, iso_day
-from thumbindex.page.visit import NotFoundError, Screen, Visit, note_address, screen_address
+from thumbindex.page.visit import (
+    NotFoundError,
+    Screen,
+    Visit,
+    heading_address,
+    note_address,
+    screen_address,
+)
 from thumbindex.present.as_json import as_json, excerpt_payload, related_payload
 from thumbindex.present.editor_links import available_links
 from thumbindex.present.sentences import flag_lines
@@ -48,7 +55,7 @@ def note_screen(visit: Visit) -> Screen:
             folder=folder,
             heading=heading or None,
             lines=lines,
-            note_address=lambda other, fragment: _heading_address(folder, other, fragment),
+            note_address=partial(heading_address, folder),
             tag_address=lambda name: screen_address("ask", q=f"tag:{name}"),
         )
         read = partial(library.read, note.path, folder=folder, exact=True)
@@ -130,10 +137,6 @@ def note_screen(visit: Visit) -> Screen:
         }
 
     return Screen(document.title or note.path, values, payload)
-
-
-def _heading_address(folder: str, path: str, heading: str) -> str:
-    return note_address(folder, path) + (screen_address("", heading=heading)[1:] if heading else "")
 
 
 def _cited_lines(note: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
