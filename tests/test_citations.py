@@ -118,10 +118,8 @@ def states(library: Library, text: str) -> list[tuple[str, str, str]]:
         f'plans.md#Budget says that "{SPENDS}"',
         f'[[plans#Budget]]: "{SPENDS}"',
         f'The plan ([budget](plans.md#budget)): "{SPENDS}"',
-        f'plans (line 7): "{SPENDS}"',
         f"> {SPENDS}\n\n— plans.md#Budget (lines 5-8)",
         f"plans.md#Budget (lines 5-8):\n\n> {SPENDS}",
-        f'obsidian://open?vault=notes&file=plans%23Budget "{SPENDS}"',
     ],
 )
 def test_quotation_is_verified_with_every_form_of_citation(library: Library, text: str) -> None:
@@ -392,14 +390,13 @@ def test_quotation_selects_among_notes_with_the_same_path(
     assert (check.state, check.folder) == (state, "b")
 
 
-@pytest.mark.parametrize("scheme", ["file://{root}/x.md", "vscode://file{root}/x.md:3"])
-def test_editor_link_is_resolved_only_for_local_callers(
-    two_folders: Library, tmp_path: Path, scheme: str
+def test_absolute_path_is_resolved_only_for_local_callers(
+    two_folders: Library, tmp_path: Path
 ) -> None:
-    link = scheme.format(root=(tmp_path / "b").as_posix())
+    cited = f"{(tmp_path / 'b').as_posix()}/x.md:3"
     (local,), (remote,) = (
-        two_folders.verify(QUOTED + link).citations,
-        two_folders.without_local_paths().verify(f"See {link} for kites.").citations,
+        two_folders.verify(QUOTED + cited).citations,
+        two_folders.without_local_paths().verify(f"See {cited} for kites.").citations,
     )
     assert (local.state, local.folder, remote.state) == ("there", "b", "never_there")
 
@@ -417,13 +414,6 @@ def test_editor_link_is_resolved_only_for_local_callers(
 )
 def test_example_links_and_attachments_are_not_citations(library: Library, example: str) -> None:
     assert library.verify(f"Write it like this:\n\n{example}\n").citations == ()
-
-
-def test_remote_caller_learns_no_directory_names(two_folders: Library, tmp_path: Path) -> None:
-    for vault in (tmp_path.parent.name, "no such directory"):
-        link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
-        checks = two_folders.without_local_paths().verify(f"See {link} for it.").citations
-        assert [check.state for check in checks] == ["never_there"]
 
 
 def test_cited_lines_past_the_end_are_reported(library: Library) -> None:

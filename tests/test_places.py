@@ -123,7 +123,6 @@ PLACES = {
     "#L9-L13": (9, 13),
     "#L9-13": (9, 13),
     "#L9C2-L13C4": (9, 13),
-    "?plain=1#L9-L13": (9, 13),
     "#step": (38, 39),
     "#step-1": (40, 41),
     "#step-2": (42, 43),
@@ -144,8 +143,6 @@ PLACES = {
     ":9-13": (9, 13),
     ":9:1-13:7": (9, 13),
     ":9–13": (9, 13),
-    "(9)": (9, 9),
-    "(9,3)": (9, 9),
     " (lines 9-13)": (9, 13),
     ", line 9": (9, 9),
     "#faq-2": None,
@@ -223,6 +220,16 @@ def test_place_is_read_however_it_is_written(library: Library, place: str) -> No
     assert (check.state, check.start_line, check.end_line) == ("not_compared", *lines)
     assert library.related(typed).path == library.outline(typed)[0].path == "My note.md"
     assert library.why(typed, "second").path == "My note.md"
+
+
+@pytest.mark.parametrize(
+    ("place", "lines"), [("?plain=1#L9-L13", (9, 13)), ("(9)", (9, 9)), ("(9,3)", (9, 9))]
+)
+def test_place_of_other_programs_is_read(
+    library: Library, place: str, lines: tuple[int, int]
+) -> None:
+    excerpt = library.read(f"My note.md{place}")
+    assert (excerpt.start_line, excerpt.end_line) == lines
 
 
 def test_name_of_a_note_is_no_place(library: Library) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, groupby, islice
-from typing import Literal, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from itertools import chain, islice
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from thumbindex.compare.quotations import (
     NoteWords,
@@ -36,12 +36,12 @@ from thumbindex.library.visibility import filter_visible
 from thumbindex.model import CitationCheck, CitationState, NameKind, Section, Verification
 from thumbindex.settings import MAX_DRAFT_CHARS
 from thumbindex.text import (
-    SCHEME,
     format_address,
     line_range,
     name_key,
     one_line,
     parse_address,
+    parse_citation,
     text_digest,
 )
 
@@ -69,12 +69,8 @@ A longer phrase may span several chunks, and a search matches only phrases insid
 _MIN_WORDS = 3
 """Minimum words of a phrase to search for, and of a quotation without a citation beside it."""
 
-_MIN_SIMILARITY, _HIGH_SIMILARITY = 0.6, 0.8
-"""Minimum similarities at which a text in the cited note is reported as the changed quotation.
-
-With at least the second similarity, other notes are not searched. Otherwise, the first similarity
-is enough if no other note contains the quotation.
-"""
+_MIN_SIMILARITY = 0.6
+"""Minimum similarity at which a text in the cited note is reported as the changed quotation."""
 
 _PATH_CHARACTERS, _PATH_WORDS, _HEADING_CHARACTERS = 260, 20, 300
 """Plain citations: maximum characters and words of a path, and maximum characters of a heading."""
@@ -86,7 +82,7 @@ _TEXT_SHOWN = 300
 """Maximum characters of the changed text in a CitationCheck."""
 
 
-# --------------------------------------------------------------- citations and quotations in a text
+# --------------------------------------------------------------- citations in a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ class Citation:
     start: int
     end: int
     written: str
-    path: str  # or a name; may be empty
+    path: str  # or a name
     folder: str = ""
     heading: str = ""
     lines: tuple[int, int] | None = None
@@ -109,92 +105,21 @@ class Citation:
         return not self.lines and not self.digest
 
 
-@dataclass(frozen=True, slots=True)
-class Quotation:
-    """A quotation in a text, and its possible citations, most likely first."""
-
-    text: str
-    cited: tuple[Citation, ...]
-
-
-_LINES = re.compile(
-    r",?[ \u00a0]?\(?lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)?"
-    r"|:([1-9]\d{0,8})(?::\d{1,9})?(?:[-–]([1-9]\d{0,8})(?::\d{1,9})?)?(?!\w|:\w)"
-    r"|\(([1-9]\d{0,8})(?:,\d{1,9})?\)"
-)
-_ANCHOR = re.compile(
-    r"(?P<address>(?:thumbindex|obsidian|vscode|file)://[^\s<>\"'`()\[\]|]+)"
+_CITATION = re.compile(
+    r"(?P<address>thumbindex://[^\s<>\"'`()\[\]|]+)"
     r"|\[\[(?P<wiki>[^\[\]\n]{1,300})\]\]"
-    r"|\]\((?P<target><[^<>\n]{1,500}>|[^\s()<>]{1,500})[^\S\n]?\)"
+    r"|\]\((?P<target><[^<>\n]{1,500}>|[^\s()<>]{1,500})\)"
     r"|(?P<file>\.(?:md|markdown|mdx)\b)"
-    r"|(?P<lines>[ \u00a0]\(lines? [1-9])"
 )
-_PAIRS = "“” «» ‹› 「」 『』 ｢｣ ﹁﹂ 《》 〈〉 〝〞 ❝❞"
-_MARKS = _PAIRS.replace(" ", "") + '"＂„‟'
-"""Quotation marks, without those that are also apostrophes."""
-
-_TERMINATORS = f"`{_MARKS}()[]<>*|（）【】\n"
-"""Characters that end the heading of a citation without line numbers."""
-
-_PLAIN = "?plain=1"
-"""The query in GitHub's links to the lines of Markdown."""
-
-_PATH_START = re.compile(r"\w|\.?\.?/|\.\w")
+_LINES = re.compile(
+    r",? \(?lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)?"
+    r"|:([1-9]\d{0,8})(?::\d{1,9})?(?:[-–]([1-9]\d{0,8})(?::\d{1,9})?)?(?!\w|:\w)"
+)
+_HEADING = re.compile(r"#([^\n]*?)(?=,? \(?lines? [1-9])|#[^`\"“”„«»()\[\]<>*|\n]*")
+_MARKDOWN_FILE = re.compile(r"\.(?:md|markdown|mdx)\Z", re.I)
 _OTHER_FILE = re.compile(r"\.(?!md\Z|markdown\Z|mdx\Z)[a-z][a-z0-9]{1,4}\Z", re.I)
-_FENCE = re.compile(r"^[ \t]*+(`{3,}+(?!.*`)|~{3,}+)", re.M)
-_SEPARATORS = rf"\s`'‘’‚{_MARKS}()\[\]<>*_=|:,;—（）【】：，、；"
-_WORD_STARTS = re.compile(rf"(?<=[{_SEPARATORS}])(?=[^{_SEPARATORS}])")
-_BLOCK_START = re.compile(r"[ \t]*(?:[-*+][ \t]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|\||$)")
-_QUOTE_LINE = re.compile(r"[ \t]*>[ \t]?(?:\[![\w-]+\][+-]?[ \t]?)?")
-_ELISION = r"(?i:n['’]|(?:tis|twas|em|til|\d0s)\b)"
-_APOSTROPHE = rf"(?<=[^\W_])['’＇](?=\w)|(?<!\w)['’]{_ELISION}"
-_SINGLE = "'‘’‚‛＇❛❜´′"
-_SINGLE_QUOTED = (
-    rf"(?<![^\W_])(?<!')['‘’‚‛＇❛´′](?!\s|{_ELISION})"
-    rf"((?:[^{_SINGLE}]|{_APOSTROPHE}%s){{1,5000}}+)(?<!\s)['‘’＇❜´′](?!\w)"
-)
-_QUOTED = re.compile(
-    "|".join(
-        (
-            *(
-                rf"{first}((?:[^{first}{last}]|(?<!\w){first}[^{first}{last}]*+{last}){{1,5000}}+){last}"
-                for first, last in map(tuple, _PAIRS.split())
-            ),
-            r"[„‟]([^„‟“”]{1,5000}+)[“”]",
-            r"[“„‟]([^“”„‟\"]{1,5000}+)(?<!\s)[“\"](?!\w)",
-            r"(?<![\w.,!?…])”(?!\s)([^“”]{1,5000}+)”",
-            r"»([^«»]{1,5000}+)[«»]",
-            r"›([^‹›]{1,5000}+)[‹›]",
-            r"(?<![^\W_])\"([^\"]{1,5000}+)\"(?![^\W_])",
-            r"＂([^＂]{1,5000}+)＂",
-            r"<<([^<>]{1,5000}+)>>",
-            r"<(?:q|blockquote)\b[^<>]*+>([^<>]{1,5000}+)</",
-            r"(?<![\w'`])(?:``|''|,,)(?![\s'`])((?:[^'`,]|'(?!')|,(?!,)){1,5000}+)''(?!['\w])",
-            # `users' notes`: an apostrophe, unless no other mark ends the quotation
-            _SINGLE_QUOTED % r"|(?<=[sxz\d])['’](?=[ ]\w)",
-            _SINGLE_QUOTED % "",
-            r"(?P<code>(?<!`)(?:`[^`]{1,5000}+`|``(?:[^`]|`(?!`)){1,5000}+``)(?!`))",
-            rf"(?P<emphasis>(?<![\w*])\*(?![\s*'‘])[^*{_MARKS}]{{1,5000}}+(?<!\s)\*(?![\w*])"
-            rf"|(?<![\w*])\*{{2,3}}(?![\s*'‘])(?:[^*{_MARKS}]|\*(?!\*)){{1,5000}}+(?<!\s)\*{{2,3}}(?![\w*])"
-            rf"|(?<![\w])__?(?![\s_'‘])(?:[^_{_MARKS}]|(?<=\w)_(?=\w)){{1,5000}}+(?<!\s)__?(?!\w)"
-            rf"|(?<!=)==(?![\s='‘])(?:[^={_MARKS}]|=(?!=)){{1,5000}}+(?<!\s)==(?!=))",
-        )
-    )
-)
-"""A text in quotation marks, or a text in the group `code` or `emphasis`."""
-
-_ADJACENT = re.compile(r"[\s()\[\]<>*_=:;,.|`'\"“”‘’（）【】：，。、；—–~-]{0,12}")
-_NEARBY = re.compile(r"[^\w.!?]{0,12}(?:\w{1,20}[^\w.!?]{1,12}){0,3}")
-"""At most three words of the same sentence."""
-
-_BEFORE_SOURCE = tuple("([—–-（【")
-
-_MAX_BETWEEN = 400
-"""Enough characters between a quotation and a citation to see that they are not side by side."""
-
-_LINK_TEXT = re.compile(r"\[[^\[\]\n]{0,200}\Z")
-_CODE_NAME = re.compile(r"[`\w./~@:#-]+")
-_TARGET_LINES = re.compile(r":([1-9]\d{0,8})(?::\d{1,9})?(?:-([1-9]\d{0,8}))?\Z")
+_FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)", re.M)
+_WORD_STARTS = re.compile(r"(?<![^\s`'\"‘’“”„«»「」『』()（）\[\]<>*_|:,;—])(?=\w|\.{0,2}/|\.\w)")
 
 
 class CachedNoteLookup:
@@ -220,36 +145,42 @@ class CachedNoteLookup:
             self._found[name, folder] = list(by_place.values())[:MAX_NAMESAKES]
         return self._found[name, folder]
 
-    def has_name(self, name: str, is_path: bool = False) -> bool:
-        """Return whether a note has this name. With `is_path`, only paths and file names count."""
-        kinds = {note.kind for note in self.find(name)}
-        return bool(kinds & {NameKind.PATH, NameKind.FILE} if is_path else kinds)
+    def has_path(self, path: str) -> bool:
+        """Return whether a note has this path or file name."""
+        return any(note.kind in {NameKind.PATH, NameKind.FILE} for note in self.find(path))
 
 
 def find_citations(text: str, names: CachedNoteLookup) -> list[Citation]:
     """Return the citations in a text in order: plain citations, addresses and links."""
     citations, end = list[Citation](), 0
     fences = [match.start() for match in _FENCE.finditer(text)]
-    for match in _ANCHOR.finditer(text):
+    for match in _CITATION.finditer(text):
         if match.start() < end:
             continue
-        kind = str(match.lastgroup)
-        if kind == "address":
-            citation = _parse_address(match.start("address"), match["address"].rstrip(".,;:!?*"))
-        elif kind == "wiki":
+        if match["address"]:
+            citation = _parse_address(match.start(), match["address"].rstrip(".,;:!?*"))
+        elif match["wiki"]:
             citation = _parse_wikilink(match, fences, names)
-        elif kind == "target":
+        elif match["target"]:
             # the link's text may already be a citation
-            last = citations[-1].end if citations else -1
-            is_same = match.start() - last <= 1 and end == last
+            is_same = bool(citations) and match.start() - end <= 1
             citation = None if is_same else _parse_markdown_link(match, names)
         else:
-            citation = _parse_plain_citation(text, match, end, names, is_file=kind == "file")
+            citation = _parse_plain_citation(text, match.end(), end, names)
         if citation:
             citation = _with_lines(text, citation)
             citations.append(citation)
             end = citation.end
     return citations
+
+
+def _parse_address(start: int, link: str, end: int | None = None) -> Citation | None:
+    address = parse_address(link)
+    if address is None:
+        return None
+    end = start + len(link) if end is None else end
+    folder, path, heading, digest = address
+    return Citation(start, end, link, path, folder, heading, None, digest)
 
 
 def _parse_wikilink(
@@ -258,125 +189,54 @@ def _parse_wikilink(
     """Parse a wikilink; None if the wikilink is not a citation."""
     text, at = match.string, match.start()
     path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
-    path = path.strip()
     is_code = (
         bisect_left(fences, at) % 2 == 1
         or text.count("`", text.rfind("\n", 0, at) + 1, at) % 2 == 1
     )
     # an embed, a link in code or a link to another type of file cites only a note that exists
-    is_shown = is_code or text.startswith("!", max(0, at - 1)) or _OTHER_FILE.search(path)
-    if not path or (is_shown and not names.has_name(path)):
+    is_shown = is_code or text.startswith("!", max(0, at - 1)) or _OTHER_FILE.search(path.strip())
+    if not path.strip() or (is_shown and not names.find(path.strip())):
         return None
-    return Citation(
-        at,
-        match.end(),
-        match[0],
-        path,
-        heading=heading.rpartition("#")[2],
-    )
+    heading = heading.rpartition("#")[2]
+    return Citation(at, match.end(), match[0], path.strip(), heading=heading)
 
 
 def _parse_markdown_link(match: re.Match[str], names: CachedNoteLookup) -> Citation | None:
     """Parse a link to a note, a Markdown file or an address; None for other links."""
-    target = match["target"].strip("<>").replace(_PLAIN, "")
-    lines = _TARGET_LINES.search(target)
-    note = target[: lines.start()] if lines else target
+    target = match["target"].strip("<>")
+    note, lines = parse_citation(unquote(target))
     if re.match(r"[a-z][a-z0-9+.-]*:", note, re.I):
-        return _parse_address(match.start("target"), target, match.end())
-    path, _, heading = map(unquote, note.partition("#"))
-    if not path or (
-        not names.has_name(path, is_path=True)
-        and not re.search(r"\.(?:md|markdown|mdx)\Z", path, re.I)
-    ):
+        return _parse_address(match.start(), target, match.end())
+    path, _, heading = note.partition("#")
+    if not path or not (_MARKDOWN_FILE.search(path) or names.has_path(path)):
         return None
-    written = path + (f"#{heading}" if heading else "")
-    citation = Citation(match.start(), match.end(), written, path, heading=heading)
-    if lines is None:
-        return citation
-    first, last = int(lines[1]), int(lines[2] or lines[1])
-    return replace(citation, written=written + lines[0], lines=(first, max(first, last)))
-
-
-def _parse_address(start: int, link: str, end: int | None = None) -> Citation | None:
-    """Parse a `thumbindex:` address, an editor's link or a `file:` URL; None for other links."""
-    end = start + len(link) if end is None else end
-    if link.startswith(SCHEME):
-        address = parse_address(link)
-        if not address:
-            return None
-        return Citation(
-            start, end, link, address.path, address.folder, address.heading, None, address.digest
-        )
-    try:
-        parts = urlsplit(link)
-    except ValueError:
-        return None
-    if parts.scheme == "obsidian":
-        parameters = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        path, _, heading = (parameters.get("path") or parameters.get("file", "")).partition("#")
-        return (
-            Citation(start, end, link, path, heading=heading.rpartition("#")[2]) if path else None
-        )
-    if parts.scheme not in {"vscode", "file"} or (
-        parts.scheme == "vscode" and parts.netloc != "file"
-    ):
-        return None
-    path, line = unquote(parts.path), None
-    if parts.scheme == "vscode" and (
-        numbered := re.fullmatch(r"(.+):([1-9]\d{0,8})(?::\d+)?", path)
-    ):
-        path, line = numbered[1], (int(numbered[2]), int(numbered[2]))
-    path = path[1:] if re.match(r"/[A-Za-z]:/", path) else path
-    if not path.strip("/"):
-        return None
-    return Citation(start, end, link, path, "", unquote(parts.fragment), line)
+    cited_lines = lines and lines[:2]
+    return Citation(match.start(), match.end(), unquote(target), path, "", heading, cited_lines)
 
 
 def _parse_plain_citation(
-    text: str, match: re.Match[str], done: int, names: CachedNoteLookup, is_file: bool
+    text: str, end: int, done: int, names: CachedNoteLookup
 ) -> Citation | None:
-    """Parse the citation whose file suffix or line numbers are at `match`.
-
-    Return None if there is no citation.
-    """
-    end = match.end() if is_file else match.start()
+    """Parse the citation whose file suffix ends at `end`. Return None if there is none."""
     low = max(done, end - _PATH_CHARACTERS, text.rfind("\n", 0, end) + 1)
     before = text[low:end]
-    starts = [0, *(word.start() for word in _WORD_STARTS.finditer(before))][-_PATH_WORDS:]
-    starts = [start for start in starts if _PATH_START.match(before, start)]
-    forms = [
-        (start, path, heading)
-        for start in starts
-        for path, heading in ((before[start:], ""), before[start:].partition("#")[::2])
-    ]
-    # the longest path of a note, else the longest name
-    known_forms = (
-        form for is_path in (True, False) for form in forms if names.has_name(form[1], is_path)
-    )
-    if form := next(known_forms, None):
-        start, path, heading = form
-    elif forms and (is_file or forms[-1][2]):  # a suffix or heading marks an unknown note
-        # the text after an opening bracket or quotation mark, else the last word
-        enclosed = max(map(before.rfind, '`("“[<')) + 1
-        start, path, heading = next(
-            (form for form in forms[1::2] if form[0] == enclosed > 0), forms[-1]
-        )
-    else:
+    starts = [word.start() for word in _WORD_STARTS.finditer(before)][-_PATH_WORDS:]
+    if not starts:
         return None
-    begin = low + start
-    folders = (folder for folder in names.folders if text.endswith(f"{folder}: ", 0, begin))
-    is_open = False
-    if is_file and text.startswith(f"{_PLAIN}#", end):
-        end += len(_PLAIN)
-    if is_file and text[end : end + 1] == "#":
-        tail = text[end + 1 : end + 1 + _HEADING_CHARACTERS].partition("\n")[0]
-        with_lines = re.match(r"(.*?),?[ \u00a0]\(?lines? [1-9]", tail)
-        heading = with_lines[1] if with_lines else re.split(f"[{re.escape(_TERMINATORS)}]", tail)[0]
-        is_open = with_lines is None
-        end += 1 + len(heading) * (not is_open)
-    written = text[begin:end] + (heading if is_open else "")
-    folder = next(folders, "")
-    return Citation(begin, end, written, path, folder, heading.strip(), has_open_heading=is_open)
+    # the longest path of a note, else the text after an opening mark, else the last word
+    enclosed = max(map(before.rfind, '`("“[<')) + 1
+    known = (start for start in starts if names.has_path(before[start:]))
+    begin = low + next(known, enclosed if enclosed in starts else starts[-1])
+    path = text[begin:end]
+    folder = next((name for name in names.folders if text.endswith(f"{name}: ", 0, begin)), "")
+    match = _HEADING.match(text, end, end + _HEADING_CHARACTERS)
+    if match is None:
+        return Citation(begin, end, path, path, folder)
+    is_open = match[1] is None
+    heading = match[0][1:].strip()
+    end = end + 1 if is_open else match.end()
+    written = text[begin : match.end()].rstrip() if is_open else text[begin:end]
+    return Citation(begin, end, written, path, folder, heading, has_open_heading=is_open)
 
 
 def _with_lines(text: str, citation: Citation) -> Citation:
@@ -384,7 +244,7 @@ def _with_lines(text: str, citation: Citation) -> Citation:
     match = _LINES.match(text, citation.end)
     if match is None or (citation.lines and match[3]):
         return citation
-    first = int(match[1] or match[3] or match[5])
+    first = int(match[1] or match[3])
     last = int(match[2] or match[4] or first)
     if last < first:
         return citation
@@ -399,70 +259,94 @@ def _with_lines(text: str, citation: Citation) -> Citation:
     )
 
 
-class _QuoteSpan(NamedTuple):
-    """A possible quotation: its offsets, those inside its marks, and those of its surroundings.
+# --------------------------------------------------------------- quotations in a text
 
-    The surroundings may contain its citation.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """A quotation in a text, and its possible citations, most likely first."""
+
+    text: str
+    cited: tuple[Citation, ...]
+
+
+class _QuoteSpan(NamedTuple):
+    """The offsets of a quotation, with and without its marks."""
 
     first: int
     last: int
-    kind: Literal["marks", "block", "code", "emphasis"]
     begin: int
     end: int
-    low: int
-    high: int
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether the text is a quotation even if no citation is beside it."""
-        return self.kind in {"marks", "block"}
+    is_block: bool
 
 
-def _quote_spans(text: str, citations: Sequence[Citation]) -> Iterator[_QuoteSpan]:
-    """Yield texts in quotation marks, block quotes, code and emphasized texts, in order."""
-    starts = [citation.start for citation in citations]
-    runs = [list(run) for _, run in groupby(_text_blocks(text), lambda unit: unit[2] == "block")]
-    for n, run in enumerate(runs):
-        low = runs[n - 1][-1][0] if n else run[0][0]
-        high = runs[n + 1][0][1] if n + 1 < len(runs) else run[-1][1]
-        for start, end, kind in run:
-            if kind == "block":
-                yield _QuoteSpan(start, end, kind, start, end, low, high)
-            elif kind == "code" and bisect_left(starts, start) == bisect_left(starts, end):
-                begin = text.find("\n", start) + 1
-                finish = begin + len(text[begin:end].rstrip().rstrip("`~").rstrip())
-                yield _QuoteSpan(start, end, kind, begin, finish, 0, len(text))
-            else:
-                for match in _QUOTED.finditer(text, start, end):
-                    yield _inline_span(match, start, end)
+_BLOCK_START = r"[ \t]*+(?:\n|[>|#]|[-*+][ \t]|\d{1,3}[.)][ \t]|```|~~~)"
+_BREAK = re.compile(rf"\n(?={_BLOCK_START})")
+"""The end of a paragraph, list item or block quote."""
 
 
-def _inline_span(match: re.Match[str], low: int, high: int) -> _QuoteSpan:
-    first, last = match.span()
-    if match["code"] or match["emphasis"]:
-        mark = match[0][0]
-        kind: Literal["code", "emphasis"] = "code" if match["code"] else "emphasis"
-        begin, end = last - len(match[0].lstrip(mark)), first + len(match[0].rstrip(mark))
-        return _QuoteSpan(first, last, kind, begin, end, low, high)
-    begin, end = match.span(match.lastindex or 0)
-    return _QuoteSpan(first, last, "marks", begin, end, low, high)
+def _quoted(first: str, last: str, inside: str = "") -> str:
+    """Return a pattern for a text between marks in one paragraph."""
+    marks = re.escape(first + last)
+    return rf"[{first}]((?:[^\n{marks}]|\n(?!{_BLOCK_START}){inside}){{1,5000}}+)[{last}]"
 
 
-def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation]:
+_QUOTED = re.compile(
+    "|".join(
+        (
+            r"^[ \t]*+(?P<fence>```|~~~)(?:(?!\n[ \t]*+(?P=fence))[^\0])*+\n?[ \t`~]*+",
+            r"(?P<block>(?:^[ \t]*+>[^\n]*+(?:\n|\Z))++)",
+            r"`[^`\n]++`",  # code contains no quotation
+            *(
+                _quoted(a, b, rf"|(?<!\w){a}[^{a}{b}\n]*+{b}")
+                for a, b in ("“”", "«»", "「」", "『』")
+            ),
+            _quoted("„", '“”"'),
+            _quoted("»", "«"),
+            r"(?<![^\W_])" + _quoted('"', '"') + r"(?![^\W_])",
+            # an apostrophe is inside a word, or as in `the users' notes`
+            r"(?<![^\W_])(?=\S\S)"
+            + _quoted("'‘", "'’", r"|(?<=\w)['’](?=\w)|(?<=[sxz\d])['’](?= \w)")
+            + r"(?<!\s.)(?!\w)",
+        )
+    ),
+    re.M,
+)
+"""Code, a block quote, or a text in quotation marks in the last group."""
+
+_ADJACENT = re.compile(r"[\s()\[\]<>*_:;,.|`'\"“”‘’（）–—-]{0,12}")
+_LINK_TEXT = re.compile(r"\[[^\[\]\n]{0,200}\Z")
+_QUOTE_LINE = re.compile(r"^[ \t]*+>[ \t]?(?:\[![\w-]+\][+-]?[ \t]?)?")
+_BEFORE_SOURCE = tuple("([—–-（")
+
+_MAX_BETWEEN = 400
+"""Maximum characters between a quotation and its citation."""
+
+
+def _quote_spans(text: str) -> Iterator[_QuoteSpan]:
+    """Yield the texts in quotation marks and the block quotes, in order."""
+    for match in _QUOTED.finditer(text):
+        if match["block"]:
+            yield _QuoteSpan(*match.span(), *match.span(), is_block=True)
+        elif match.lastindex and not match["fence"]:
+            yield _QuoteSpan(*match.span(), *match.span(match.lastindex), is_block=False)
+
+
+def drop_quoted_links(
+    text: str, spans: Sequence[_QuoteSpan], citations: Sequence[Citation]
+) -> list[Citation]:
     """Drop citations of whole notes inside quotations: they belong to the quoted text.
 
     A citation alone in quotation marks, or alone on a line of a block quote, is kept.
     """
-    quotes = [quote for quote in _quote_spans(text, citations) if quote.is_certain]
-    starts, remaining = [quote.first for quote in quotes], list[Citation]()
+    starts, remaining = [span.first for span in spans], list[Citation]()
     for citation in citations:
         at = bisect_right(starts, citation.start) - 1
-        if citation.is_whole_note and at >= 0 and citation.end <= quotes[at].last:
-            start, end = quotes[at].begin, quotes[at].end
-            if quotes[at].kind == "block":
-                start, end = text.rfind("\n", 0, citation.start) + 1, text.find("\n", citation.end)
-                end = end if end >= 0 else len(text)
+        if citation.is_whole_note and at >= 0 and citation.end <= spans[at].last:
+            start, end = spans[at].begin, spans[at].end
+            if spans[at].is_block:
+                start = text.rfind("\n", 0, citation.start) + 1
+                end = (text + "\n").find("\n", citation.end)
             around = text[start : citation.start], text[citation.end : end]
             if not all(map(_ADJACENT.fullmatch, around)):
                 continue
@@ -470,114 +354,68 @@ def drop_quoted_links(text: str, citations: Sequence[Citation]) -> list[Citation
     return remaining
 
 
-def find_quotations(text: str, citations: Sequence[Citation]) -> list[Quotation]:
-    """Return the quotations in a text, each with the citations inside and beside the quotation.
-
-    Code and emphasized texts are quotations of a citation beside them that has no other quotation.
-    """
-    quotations, taken = list[tuple[Quotation, bool]](), set[Citation]()
-    starts = [citation.start for citation in citations]
-    for span in _quote_spans(text, citations):
-        quotation = _quotation(text, span, citations, starts, taken)
-        if quotation and (span.is_certain or quotation.cited):
-            quotations.append((quotation, span.is_certain))
-            taken.update(cited for cited in quotation.cited[:1] if cited.start >= span.last)
-    quoted = {quotation.cited[:1] for quotation, is_certain in quotations if is_certain}
-    return [
-        quotation
-        for quotation, is_certain in quotations
-        if is_certain or quotation.cited[:1] not in quoted
-    ]
-
-
-def _quotation(
-    text: str,
-    span: _QuoteSpan,
-    citations: Sequence[Citation],
-    starts: Sequence[int],
-    taken: Set[Citation],
-) -> Quotation | None:
-    """Return a span with its citations. `taken` are the citations behind earlier quotations."""
-    first, last = span.first, span.last
-    at, end = bisect_left(starts, first), bisect_left(starts, last)
-    inside, before, after = citations[at:end], citations[max(0, at - 1) : at], citations[end:][:1]
-    quoted, is_block = text[span.begin : span.end], span.kind == "block"
-    if is_block:
-        quoted = _block_text(text, first, last, inside)
-    elif before and before[0].end > first:
-        return None
-    elif inside:  # “the quotation (a.md:3)”
-        quoted = text[span.begin : inside[0].start].rstrip()
-        is_last = _ADJACENT.fullmatch(text[inside[-1].end : span.end])
-        if not is_last or not quoted.endswith(_BEFORE_SOURCE):
-            return None
-    between_before = text[max(before[0].end, first - _MAX_BETWEEN) : first] if before else ""
-    between_after = text[last : min(after[0].start, last + _MAX_BETWEEN)] if after else ""
-    between_after = _LINK_TEXT.sub("[", between_after)
-    is_preceded = bool(before and _ADJACENT.fullmatch(between_before))
-    is_followed = bool(after and _ADJACENT.fullmatch(between_after))
-    # in brackets, after a dash or directly after a block quote, the following citation ranks
-    # above the preceding one
-    is_source = is_followed and (is_block or between_after.rstrip(" *_`").endswith(_BEFORE_SOURCE))
-    after = [citation for citation in after if citation.start < span.high or is_source]
-    before = [
-        citation for citation in before if citation.start >= span.low or (is_preceded and not after)
-    ]
-    count, minimum = sum(map(len, quotation_parts(quoted))), 1
-    if span.kind == "marks":
-        minimum = 1 if inside or is_preceded or is_followed else _MIN_WORDS
-    elif not is_block:
-        minimum = 2 if span.kind == "code" else _MIN_WORDS
-        after = after if _NEARBY.fullmatch(between_after) else []
-        is_near = _NEARBY.fullmatch(between_before) and (
-            ":" in between_before or (before and before[0].start >= span.low)
+def find_quotations(
+    text: str, spans: Sequence[_QuoteSpan], citations: Sequence[Citation]
+) -> Iterator[Quotation]:
+    """Yield the quotations in a text, each with the citations inside and beside the quotation."""
+    starts, taken = [citation.start for citation in citations], set[Citation]()
+    for span in spans:
+        at, end = bisect_left(starts, span.first), bisect_left(starts, span.last)
+        before, inside, after = (
+            citations[max(0, at - 1) : at],
+            citations[at:end],
+            citations[end:][:1],
         )
-        before = before if is_near else []
-        is_bold = span.begin > first + 1
-        is_label = is_bold and ":" in (quoted[-1:], text[last : last + 1])
-        if is_label or (span.kind == "code" and _CODE_NAME.fullmatch(quoted)):
-            return None
-    is_after = is_source or not taken.isdisjoint(before)
-    around = (*after, *before) if is_after else (*before, *after)
-    return Quotation(quoted, (*inside, *around)) if count >= minimum else None
-
-
-def _text_blocks(text: str) -> Iterator[tuple[int, int, Literal["text", "block", "code"]]]:
-    """Yield (start, end, kind) of each paragraph, list item, block quote and fenced code block."""
-    start, at, fence = 0, 0, ""
-    kind: Literal["text", "block", "code"] = "text"
-    for line in text.splitlines(keepends=True):
-        last_kind, mark = kind, _FENCE.match(line)
-        kind = "code" if fence or mark else "text"
-        if kind == "text" and line.lstrip(" \t").startswith(">"):
-            kind = "block"
-        is_start = (kind == "text" and _BLOCK_START.match(line.rstrip("\n"))) or (
-            kind == "code" and not fence
+        quoted = text[span.begin : span.end]
+        if span.is_block:
+            quoted = _block_text(text, span, inside)
+        elif before and before[0].end > span.first:
+            continue
+        elif inside:  # “the quotation (a.md:3)”
+            quoted = text[span.begin : inside[0].start].rstrip()
+            is_last = _ADJACENT.fullmatch(text[inside[-1].end : span.end])
+            if not is_last or not quoted.endswith(_BEFORE_SOURCE):
+                continue
+        between_before = [
+            text[c.end : span.first] for c in before if span.first - c.end <= _MAX_BETWEEN
+        ]
+        between_after = [
+            _LINK_TEXT.sub("[", text[span.last : c.start])
+            for c in after
+            if c.start - span.last <= _MAX_BETWEEN
+        ]
+        before = before if any(map(_is_near, between_before)) else []
+        after = after if any(map(_is_near, between_after)) else []
+        is_beside = any(map(_ADJACENT.fullmatch, (*between_before, *between_after)))
+        minimum = 1 if is_beside or inside or span.is_block else _MIN_WORDS
+        if sum(map(len, quotation_parts(quoted))) < minimum:
+            continue
+        # in brackets, after a dash or directly after a block quote, the following citation ranks
+        # above the preceding one
+        is_source = any(
+            _ADJACENT.fullmatch(between)
+            and (span.is_block or between.rstrip(" *_`").endswith(_BEFORE_SOURCE))
+            for between in between_after
         )
-        if at > start and (kind != last_kind or is_start):
-            if text[start:at].strip():
-                yield start, at, last_kind
-            start = at
-        if fence and mark and mark[1].startswith(fence):
-            fence = ""
-        elif mark and not fence:
-            fence = mark[1]
-        at += len(line)
-    if text[start:at].strip():
-        yield start, at, kind
+        is_after = is_source or not taken.isdisjoint(before)
+        cited = (*inside, *((*after, *before) if is_after else (*before, *after)))
+        taken.update(citation for citation in cited[:1] if citation.start >= span.last)
+        yield Quotation(quoted, cited)
 
 
-def _block_text(text: str, start: int, end: int, citations: Sequence[Citation]) -> str:
+def _is_near(between: str) -> bool:
+    """Return whether a quotation and a citation with this text between them belong together."""
+    return not _BREAK.search(between) or bool(_ADJACENT.fullmatch(between))
+
+
+def _block_text(text: str, span: _QuoteSpan, citations: Sequence[Citation]) -> str:
     """Return the text of a block quote without its citations."""
-    text_before, at = "", start
+    text_before, at, end = "", span.first, span.last
     for citation in citations:
         text_before, at = text_before + text[at : citation.start].rstrip(" ([—–-"), citation.end
         at += len(text[at:end]) - len(text[at:end].lstrip(")]"))
-    lines = [
-        line[mark.end() :] if (mark := _QUOTE_LINE.match(line)) else line
-        for line in (text_before + text[at:end]).splitlines()
-    ]
-    quoted = "\n".join(lines).strip()
+    lines = (text_before + text[at:end]).splitlines()
+    quoted = "\n".join(_QUOTE_LINE.sub("", line) for line in lines).strip()
     return quoted[1:-1] if len(quoted) > 2 and quoted[0] in '"“' and quoted[-1] in '"”' else quoted
 
 
@@ -587,17 +425,12 @@ def _block_text(text: str, start: int, end: int, citations: Sequence[Citation]) 
 class _CurrentNote:
     def __init__(self, note: FoundNote, text: str) -> None:
         self.note, self.document, self.text = note, note.document, text
-        self.place = note.document.folder, note.document.path
         self.places = NotePlaces(self.document.path, text, note.in_vault)
         self.total = self.places.total
 
     @cached_property
     def words(self) -> NoteWords:
         return tokenize_note(omit_payloads(self.text, lambda _: ""))
-
-    @property
-    def headings(self) -> tuple[tuple[int, str, int], ...]:
-        return self.places.headings
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -627,7 +460,8 @@ class _CurrentNote:
         word.
         """
         words = cited.heading.split()[:_HEADING_WORDS]
-        names = {name_key(name) for name in (self.document.title, *(h[1] for h in self.headings))}
+        headings = (heading for _, heading, _ in self.places.headings)
+        names = {name_key(name) for name in (self.document.title, *headings)}
         counts = [n for n in range(len(words), 0, -1) if name_key(" ".join(words[:n])) in names]
         heading = " ".join(words[: counts[0] if counts else 1]).rstrip(".,;:!?")
         return replace(
@@ -645,7 +479,7 @@ class _CurrentNote:
         heading = next(
             (
                 name
-                for level, name, line in reversed(self.headings)
+                for level, name, line in reversed(self.places.headings)
                 if line <= lines[0] and (level > 1 or name != document.title)
             ),
             "",
@@ -778,17 +612,13 @@ class _Checker:
     def _check_quotation(
         self, cited: Citation, note: _CurrentNote | None, parts: Sequence[Sequence[str]]
     ) -> CitationCheck:
-        nearest = None
-        if note:
-            if spans := find_quotation(parts, note.words):
-                lines = [note.words.span_lines(span) for span in spans]
-                return self._check_found_quotation(cited, note, lines)
-            nearest = nearest_match(parts, note.words)
-            if nearest and nearest[1] >= _HIGH_SIMILARITY:
-                return note.check_changed(parts, nearest[0])
+        if note and (spans := find_quotation(parts, note.words)):
+            lines = [note.words.span_lines(span) for span in spans]
+            return self._check_found_quotation(cited, note, lines)
         for other in self._other_notes(cited, parts):
             if spans := find_quotation(parts, other.words):
                 return other.check_at("moved", other.words.span_lines(spans[0]), "to another note")
+        nearest = nearest_match(parts, note.words) if note else None
         if note and nearest and nearest[1] >= _MIN_SIMILARITY:
             return note.check_changed(parts, nearest[0])
         return _not_found(
@@ -890,26 +720,29 @@ def verify_citations(
     jobs, all_cited = list[tuple[int, tuple[Citation, ...], str]](), list[tuple[int, Citation]]()
     uncited = 0
     for number, text in enumerate(texts):
-        cited = drop_quoted_links(text, find_citations(text, names))
+        spans = list(_quote_spans(text))
+        cited = drop_quoted_links(text, spans, find_citations(text, names))
         all_cited += [(number, citation) for citation in cited]
-        quotations = find_quotations(text, cited)
+        quotations = list(find_quotations(text, spans, cited))
         jobs += [(number, quoted.cited, quoted.text) for quoted in quotations if quoted.cited]
         uncited += sum(not quotation.cited for quotation in quotations)
     digests = frozenset(citation.digest for _, citation in all_cited if citation.digest)
     checker, checks = _Checker(readers, names, digests), list[tuple[int, int, CitationCheck]]()
     quoted = set[tuple[int, Citation]]()
-    with suppress(_ReadBudgetError):
-        for number, candidates, quotation in jobs[:_MAX_CITATIONS]:
-            citation, check = checker.check(candidates, quotation)
-            checks.append((number, citation.start, check))
-            quoted.add((number, citation))
+
+    def run(jobs: Sequence[tuple[int, tuple[Citation, ...], str]]) -> None:
+        with suppress(_ReadBudgetError):
+            for number, candidates, quotation in jobs[: _MAX_CITATIONS - len(checks)]:
+                citation, check = checker.check(candidates, quotation)
+                checks.append((number, citation.start, check))
+                quoted.add((number, citation))
+
+    run(jobs)
     quoted.update((number, candidates[0]) for number, candidates, _ in jobs[len(checks) :])
-    unquoted = [cited for cited in all_cited if cited not in quoted]
+    unquoted = [
+        (number, (cited,), "") for number, cited in all_cited if (number, cited) not in quoted
+    ]
+    run(unquoted)
     left_out = len(jobs) + len(unquoted) - len(checks)
-    with suppress(_ReadBudgetError):
-        for number, citation in unquoted[: _MAX_CITATIONS - len(checks)]:
-            _, check = checker.check([citation])
-            checks.append((number, citation.start, check))
-            left_out -= 1
     checks.sort(key=lambda item: item[:2])
     return Verification(tuple(check for *_, check in checks), left_out, uncited)
