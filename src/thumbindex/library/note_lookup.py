@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -20,6 +18,7 @@ from urllib.parse import unquote
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private
 from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.index.filters import by_form, nearest
 from thumbindex.index.names import names_of
 from thumbindex.library.places import HEADING_SEPARATOR
 from thumbindex.library.reader import Reader
@@ -29,7 +28,15 @@ from thumbindex.library.visibility import (
     filter_visible,
     read_visible,
 )
-from thumbindex.model import Document, DocumentId, NameKind, Problem, Section, day_of
+from thumbindex.model import (
+    Document,
+    DocumentId,
+    NameKind,
+    Problem,
+    Section,
+    TypedFilter,
+    day_of,
+)
 from thumbindex.ports import FolderSnapshot, Snapshot
 from thumbindex.query.match_names import find_by_reference
 from thumbindex.text import (
@@ -47,10 +54,6 @@ MAX_NAMESAKES = 5
 
 _MAX_NAME_MARKS = 3
 """Maximum `#` or ` > ` marks in a text that are tried as the end of a note's name."""
-
-_MAX_SIMILAR = 50
-"""Maximum similar file names tried until `SUGGESTED_NAMES` visible notes are found."""
-
 _QUOTES = "`\"'<>“”"
 
 _DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
@@ -298,7 +301,7 @@ class NoteLookup:
             return UnknownPathError(
                 one_line(f"{left_out.path} is not in the index: {left_out.reason}.")
             )
-        return unknown_path_error(text, self._similar_paths(file))
+        return unknown_path_error(text, self.similar_paths(file))
 
     def _skipped_files(self, name: str) -> Iterator[Problem]:
         """Yield the problems of unindexed files with this name. Leaves out private files."""
@@ -315,14 +318,17 @@ class NoteLookup:
                 ):
                     yield problem
 
-    def _similar_paths(self, path: str) -> list[str]:
-        """Return the visible paths with the most similar file names."""
-        by_stem: dict[str, list[Document]] = defaultdict(list)
-        for document in all_documents(self.readers):
-            by_stem[_stem(document.path)].append(document)
-        close = get_close_matches(_stem(path), by_stem, n=_MAX_SIMILAR)
-        visible = filter_visible((note for stem in close for note in by_stem[stem]), self.readers)
-        return list(islice(dict.fromkeys(note.path for note in visible), SUGGESTED_NAMES))
+    def similar_paths(self, path: str) -> tuple[str, ...]:
+        """Return the visible notes with the most similar paths or file names, best first."""
+        condition = TypedFilter("path", path if path.endswith(".md") else f"{path}.md")
+        names = [
+            note.document.path
+            for reader, snapshot in self.snapshots.items()
+            for note in self._notes_at(
+                [(reader, name) for name in snapshot.catalog.similar_values(condition)]
+            )
+        ]
+        return nearest(condition, by_form("path", names))[:SUGGESTED_NAMES]
 
 
 def unknown_path_error(text: str, nearest: Sequence[str] = ()) -> UnknownPathError:
@@ -378,11 +384,6 @@ def _relative_to_suffix(path: str, reader: Reader) -> Iterator[tuple[Reader, str
     for at in (n for n, letter in enumerate(slashed) if letter == "/"):
         if at and root.endswith(f"/{slashed[:at]}".casefold()):
             yield reader, slashed[at + 1 :]
-
-
-def _stem(path: str) -> str:
-    file = path.rpartition("/")[2].casefold()
-    return file.rpartition(".")[0] or file
 
 
 # ------------------------------------------------------------------ current notes

@@ -128,13 +128,12 @@ def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
 
 
 def list_broken(
-    filters: Filters, readers: Sequence[Reader], *, for_owner: bool = False
+    notes: NoteList, readers: Sequence[Reader], *, for_owner: bool = False
 ) -> BrokenLinks:
-    """List broken links in the notes that pass the filters.
+    """List broken links in some visible notes.
 
     A link to a hidden note looks as if the note were missing, unless `for_owner` is set.
     """
-    notes = list_notes(filters, readers)
     sources = {(note.folder, note.path) for note in notes.notes}
     broken = list[BrokenLink]()
     for reader in readers:
@@ -226,10 +225,11 @@ def _leads_to_file(reader: Reader, link: Link, source: str) -> bool:
     root, settings = str(folder.root), folder.config.corpus
     for path in possible_paths(link.target.replace("\\", "/"), source, link.kind, folder.root.name):
         with suppress(OSError, ValueError):  # no valid path
+            if not os.path.exists(f"{root}/{path}"):  # noqa: PTH110 - faster
+                continue
             real = path_inside(root, os.path.realpath(f"{root}/{path}"))
             if (
                 real is not None
-                and os.path.exists(f"{root}/{real}")  # noqa: PTH110
                 and not real.lower().endswith(settings.extensions)
                 and not (path and is_private_by_glob(root, path, settings, {}))
             ):

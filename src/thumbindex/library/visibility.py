@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -150,10 +151,33 @@ def _is_unchanged(data: bytes | Problem, indexed: FileState | None) -> bool:
 # ------------------------------------------------------------------ some notes
 
 
+_checked = ContextVar[dict[NotePlace, NoteState] | None]("_checked", default=None)
+
+
+@contextmanager
+def files_checked_once() -> Iterator[None]:
+    """Check the file of each note at most once in this context, which must be short."""
+    token = _checked.set({})
+    try:
+        yield
+    finally:
+        _checked.reset(token)
+
+
 def note_states(
     places: Iterable[NotePlace], readers: Sequence[Reader]
 ) -> dict[NotePlace, NoteState]:
     """Return the current states of the given notes, except those in published folders."""
+    if (checked := _checked.get()) is None:
+        return _read_states(places, readers)
+    places = set(places)
+    checked |= _read_states(places - checked.keys(), readers)
+    return {place: checked[place] for place in places & checked.keys()}
+
+
+def _read_states(
+    places: Iterable[NotePlace], readers: Sequence[Reader]
+) -> dict[NotePlace, NoteState]:
     paths: dict[str, set[str]] = defaultdict(set)
     for folder, path in places:
         paths[folder].add(path)
@@ -226,6 +250,8 @@ def visible_clusters(clusters: Sequence[Cluster], readers: Sequence[Reader]) -> 
     hidden = hidden_notes(
         ((text.folder, text.path) for cluster in clusters for text in cluster.texts), readers
     )
+    if not hidden:
+        return list(clusters)
     return [
         replace(
             cluster,

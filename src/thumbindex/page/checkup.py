@@ -78,11 +78,13 @@ def checkup_screen(visit: Visit) -> Screen:
     report, is_indexed = DuplicateReport((), (), 0, 0, 0), visit.library.indexed
     links, retired = list[BrokenLink](), list[RetiredNote]()
     if is_indexed:
-        report = visit.library.duplicates(folder, grey=True)
-        links = list(visit.library.broken(for_owner=visit.is_owner, folder=folder).links)
-        notes = visit.library.retired(folder=folder).notes
+        report, broken, outdated_notes = visit.library.checkup(folder, for_owner=visit.is_owner)
+        links = list(broken.links)
         # a written successor that is missing is a typing error, or a note that was renamed
-        retired = sorted((n for n in notes if not n.successor), key=lambda note: not note.missing)
+        retired = sorted(
+            (note for note in outdated_notes.notes if not note.successor),
+            key=lambda note: not note.missing,
+        )
     groups = _by_target(links)
     outdated = report.outdated_decisions if visit.may_write else ()
     clusters = by_priority(report.clusters)
@@ -290,8 +292,8 @@ def _by_target(links: Sequence[BrokenLink]) -> list[list[BrokenLink]]:
 def _link_item(visit: Visit, group: Sequence[BrokenLink]) -> dict[str, Any]:
     link, suggested = group[0], ""
     if link.reason == "missing note" and (name := PurePosixPath(link.target).stem):
-        notes = visit.library.suggest_notes(name, 1, folder=link.folder)
-        suggested = next((n.path for n in notes if _is_similar(name, n.path)), "")
+        paths = visit.library.similar_paths(link.target, folder=link.folder)
+        suggested = next((path for path in paths if _is_similar(name, path)), "")
     return {
         "link": link,
         "effect": _LINK_EFFECTS[link.reason],
