@@ -260,8 +260,7 @@ Watermill, `water` <https://a.example/water> [[nowhere]] ^block
             9,
             '<div class="scroll" tabindex="0"><table class="table"><thead><tr><th>day</th>'
             "<th><mark>water</mark></th></tr></thead><tbody><tr>"
-            '<td class="short">2026-01-02</td>'
-            "<td>little</td></tr></tbody></table></div>",
+            "<td>2026-01-02</td><td>little</td></tr></tbody></table></div>",
         ),
         (
             12,
@@ -297,12 +296,10 @@ def test_lines_of_a_passage_keep_the_blocks_around_them(line, expected):
 @pytest.mark.parametrize(
     ("markdown", "expected"),
     [
-        ("a ==b **c**== d == e", "<p>a <mark>b <strong>c</strong></mark> d == e</p>"),
-        ("*a ==b* c==", "<p><em>a ==b</em> c==</p>"),
         ("~~a~~", "<p><s>a</s></p>"),
         (
-            '<kbd onclick="x()">K</kbd><br onload=x> H<sub>2</sub> <sup>x <b>y</sup></b>',
-            "<p><kbd>K</kbd><br> H<sub>2</sub> <sup>x &lt;b&gt;y</sup>&lt;/b&gt;</p>",
+            '<kbd onclick="x()">K</kbd><br onload=x> H<sub>2</sub> <blink>x</blink>',
+            "<p>K<br> H2 &lt;blink&gt;x&lt;/blink&gt;</p>",
         ),
         (
             "- [ ] a\n- [x] b\n- [y] c",
@@ -337,26 +334,6 @@ def test_lines_of_a_passage_keep_the_blocks_around_them(line, expected):
         ),
         ("> [!my]\n> b", '<div class="box kind-note"><p class="box-title">My</p><p>b</p></div>'),
         (
-            '!!! tip "Do"\n    - b\n\nc',
-            '<div class="box kind-tip"><p class="box-title">Do</p><ul><li><div>b</div></li></ul>'
-            "</div><p>c</p>",
-        ),
-        (
-            "::: danger\na\n\nb\n:::\nc",
-            '<div class="box kind-danger"><p class="box-title">Danger</p><p>a</p><p>b</p></div>'
-            "<p>c</p>",
-        ),
-        ("::: code-group\na\n:::", "<p>a</p>"),
-        (
-            "<details open onclick=x>\n<summary>S <b>x</b></summary>\n\na\n\n</details>\n\nb",
-            '<div class="box kind-details"><p class="box-title">S x</p><p>a</p></div><p>b</p>',
-        ),
-        (
-            "> <details>\n>\n> a\n\nb",
-            '<blockquote><div class="box kind-details"><p class="box-title">Details</p><p>a</p>'
-            "</div></blockquote><p>b</p>",
-        ),
-        (
             "```js\nif ('<b>') // c\n```",
             '<pre class="block" tabindex="0"><code><span class="hl-k">if</span> (<span '
             'class="hl-s">&#x27;&lt;b&gt;&#x27;</span>) <span class="hl-c">// c</span></code>'
@@ -372,15 +349,6 @@ def test_markdown_beyond_commonmark(markdown, expected):
     html = render_lines(markdown, 0, len(markdown), [], address, lambda name: f"/?q={name}")
     Checked(html)
     assert html.replace("\n", "") == expected
-
-
-def test_folded_callout_is_open_if_it_is_cited():
-    text = "> [!tip]- A\n> b\n\n> [!tip]+ C\n> d\n\n> [!tip]- E\n> f\n"
-    assert re.findall(r"<details [^>]*>", render(text, (8, 8)).html) == [
-        '<details class="box kind-tip">',
-        '<details class="box kind-tip" open>',
-        '<details class="box kind-tip" open>',
-    ]
 
 
 @pytest.mark.parametrize("language", ["c", "js", "sql", "sh", "html", "php"])

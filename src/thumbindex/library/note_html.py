@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
-from mdit_py_plugins.container import container_plugin
 
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.links import (
@@ -83,13 +82,13 @@ def render_note(
     rows = source.text.split("\n")
     total = len(rows) - (not rows[-1])
     first, last = _window(rows, lines, total)
-    md = _page_parser(is_mdx(path))
+    md = parser(is_mdx(path))
     env: dict[str, Any] = {}
     tokens = md.parse("\n".join(rows[first - 1 : last]) + "\n", env)
     headings = tuple(_headings(md, tokens, first - 1, env))
     begins = headings[0][:2] == (1, " ".join(title.split())) if headings and title else False
     shift = 0 if begins else 2 - min((heading[0] for heading in headings), default=2)
-    tokens = _with_boxes(tokens)
+    tokens = _with_callouts(tokens)
     _lower_headings(tokens, shift)
     _parse_inline(md, tokens, env)
     places = NotePlaces(path, text, in_vault)
@@ -173,161 +172,65 @@ _KINDS = {
     "bug": "bug",
     "example": "example",
     "quote cite": "quote",
-    "details": "details",
 }
 _KIND_OF = {name: kind for names, kind in _KINDS.items() for name in names.split()}
 """Names of callouts, and the class of each. Others have the class `note`."""
 
-_CALLOUT = re.compile(r"\[!([\w -]{1,40})(?:\|[^\]\n]{0,40})?\]([+-]?)[ \t]*+([^\n]*+)(?:\n|\Z)")
-_ADMONITION = re.compile(r"(!!!|\?\?\?\+?|===[+!]*+) ?([\w-]*+)[^\n\"]*+(?:\"([^\n]*)\")?\s*+\Z")
-_CONTAINER = re.compile(r"\s*+([\w-]{1,40})[ \t]*+\[?([^\n\]]*+)\]?.*\Z")
-_DETAILS = re.compile(
-    r"<details\b[^<>]*+>\s*+(?:<summary\b[^<>]*+>(.*?)</summary>)?\s*+\Z", re.I | re.S
-)
-_TAG_IN_SUMMARY = re.compile(r"</?[a-zA-Z][^<>]*+>")
-
-
-@lru_cache
-def _page_parser(mdx: bool) -> MarkdownIt:
-    """Return the index's parser, which also knows the boxes of Docusaurus and VitePress."""
-    md = parser.__wrapped__(mdx)
-    container_plugin(
-        md, "box", validate=lambda info, _: bool((m := _CONTAINER.match(info)) and m[1])
-    )
-    return md
+_CALLOUT = re.compile(r"\[!([\w -]{1,40})(?:\|[^\]\n]{0,40})?\][+-]?[ \t]*+([^\n]*+)(?:\n|\Z)")
 
 
 @lru_cache(maxsize=64)
 def _passage_blocks(text: str, mdx: bool) -> tuple[MarkdownIt, Sequence[Token], dict[str, Any]]:
     """Parse the blocks of a passage: while a user types, the same passages are shown again."""
-    md, env = _page_parser(mdx), dict[str, Any]()
+    md, env = parser(mdx), dict[str, Any]()
     marked = OMITTED.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
     tokens = md.parse(_CODE_REFERENCE.sub(r"\1", marked) + "\n", env)
     for token in tokens:
         if token.type in {"heading_open", "heading_close"}:
             token.type, token.tag = token.type.replace("heading", "raised"), "p"
-    return md, _with_boxes(tokens), env
+    return md, _with_callouts(tokens), env
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """A callout, admonition or `<details>`. `fold` is empty, `-` or `+`, as in Obsidian."""
-
-    kind: str
-    fold: str
-    title: str
-
-    def tokens(self, level: int, first: int, end: int) -> list[Token]:
-        """Return the opening and the title."""
-        opening = Token("box_open", "", 1, map=[first, end], level=level, meta={"box": self})
-        if not self.title:
-            return [opening]
-        inline = Token("inline", "", 0, content=self.title, map=[first, first + 1], level=level + 2)
-        title: dict[str, Any] = {"level": level + 1, "meta": {"box": self}}
-        return [
-            opening,
-            Token("box_title_open", "", 1, map=[first, first + 1], **title),
-            inline,
-            Token("box_title_close", "", -1, **title),
-        ]
-
-    def closing(self, level: int) -> Token:
-        return Token("box_close", "", -1, level=level, meta={"box": self})
-
-
-def _box(name: str, fold: str, title: str | None) -> _Box:
-    name = name.strip()
-    kind = _KIND_OF.get(name.lower(), "note")
-    return _Box(kind, fold, name.capitalize() if title is None else title.strip())
-
-
-def _with_boxes(tokens: Sequence[Token]) -> list[Token]:
-    """Replace callouts, admonitions and `<details>` with boxes that have a title."""
+def _with_callouts(tokens: Sequence[Token]) -> list[Token]:
+    """Replace quotes that begin with `[!kind]` by boxes with a title."""
     result: list[Token] = []
-    open_boxes: list[tuple[_Box, int, int]] = []  # with the level of their tokens, and the end line
-    quotes: list[_Box | None] = []  # open quotes and containers
+    are_callouts: list[bool] = []  # of the open quotes
     index = 0
     while index < len(tokens):
         token = tokens[index]
         index += 1
-        start = token.map[0] if token.map else -1
-        while open_boxes and (
-            token.level < open_boxes[-1][1]
-            or (token.level == open_boxes[-1][1] and start >= open_boxes[-1][2])
-        ):
-            box, level, _ = open_boxes.pop()
-            result.append(box.closing(level))
         if token.type == "blockquote_open":
-            quotes.append(callout := _callout(tokens, index))
-            if callout is None or not token.map:
-                result.append(token)
-                continue
-            result += callout.tokens(token.level, *token.map)
-            opening, inline = tokens[index].copy(), tokens[index + 1].copy()
-            _, _, inline.content = inline.content.partition("\n")
-            if inline.content and inline.map:
-                inline.map = opening.map = [inline.map[0] + 1, inline.map[1]]
-                result += [opening, inline]
-                index += 2
-            else:
+            is_text = tokens[index].type == "paragraph_open"
+            match = _CALLOUT.match(tokens[index + 1].content) if is_text else None
+            are_callouts.append(match is not None)
+            if match:
+                kind = _KIND_OF.get(match[1].strip().lower(), "note")
+                result.append(_replaced(token, "box_open", "div", kind))
+                opening, inline, closing = tokens[index : index + 3]
                 index += 3
-        elif token.type == "container_box_open":
-            quotes.append(container := _container_box(token))
-            if container and token.map:
-                result += container.tokens(token.level, *token.map)
-        elif token.type in {"blockquote_close", "container_box_close"}:
-            if closed := quotes.pop():
-                result.append(closed.closing(token.level))
-            elif token.type == "blockquote_close":
-                result.append(token)
-        elif "admonition_end" in token.meta and (
-            admonition := _admonition_box(tokens[index].content)
-        ):
-            end = token.meta["admonition_end"]
-            result += admonition.tokens(token.level, start, end)
-            open_boxes.append((admonition, token.level, end))
-            index += 2
-        elif token.type == "html_block" and (match := _DETAILS.match(token.content)):
-            summary = _TAG_IN_SUMMARY.sub("", match[1] or "Details")
-            box = _Box("details", "-", " ".join(summary.split()) or "Details")
-            result += box.tokens(token.level, start, start + 1)
-            open_boxes.append((box, token.level, len(tokens) + 10**9))
-        elif (
-            open_boxes
-            and token.type == "html_block"
-            and open_boxes[-1][0].kind == "details"
-            and token.content.strip().lower() == "</details>"
-        ):
-            box, level, _ = open_boxes.pop()
-            result.append(box.closing(level))
-        else:
-            result.append(token)
-    return result + [box.closing(level) for box, level, _ in reversed(open_boxes)]
+                title, rest = inline.copy(), inline.copy()
+                title.content = match[2].strip() or match[1].strip().capitalize()
+                start, end = inline.map or [0, 0]
+                title.map, rest.map = [start, start + 1], [start + 1, end]
+                titled = _replaced(opening, "box_title_open", "p", "title")
+                titled.map = title.map
+                result += [titled, title, closing]
+                _, _, rest.content = inline.content.partition("\n")
+                if rest.content:
+                    following = opening.copy()
+                    following.map = rest.map
+                    result += [following, rest, closing]
+                continue
+        elif token.type == "blockquote_close" and are_callouts.pop():
+            token = _replaced(token, "box_close", "div", "")
+        result.append(token)
+    return result
 
 
-def _callout(tokens: Sequence[Token], index: int) -> _Box | None:
-    """Return the callout that the quote around `tokens[index]` is, or None."""
-    if tokens[index].type != "paragraph_open":
-        return None
-    match = _CALLOUT.match(tokens[index + 1].content)
-    return _box(match[1], match[2], match[3] or None) if match else None
-
-
-def _container_box(token: Token) -> _Box | None:
-    """Return a container's box, or None if its kind is unknown, such as `::: code-group`."""
-    match = _CONTAINER.match(token.info)
-    if match is None or match[1].lower() not in _KIND_OF:
-        return None
-    fold = "-" if match[1].lower() == "details" else ""
-    return _box(match[1], fold, match[2].strip() or None)
-
-
-def _admonition_box(line: str) -> _Box | None:
-    match = _ADMONITION.match(line)
-    if match is None:
-        return None
-    fold = {"???": "-", "???+": "+"}.get(match[1], "")
-    return _box(match[2] or "note", fold, match[3])
+def _replaced(token: Token, name: str, tag: str, info: str) -> Token:
+    copied = token.copy()
+    copied.type, copied.tag, copied.info = name, tag, info
+    return copied
 
 
 _COPIED = frozenset({"ordered_list_open", "list_item_open"})
@@ -396,29 +299,20 @@ def _lower_headings(tokens: Sequence[Token], shift: int) -> None:
 
 # ------------------------------------------------------------------ inside a block
 
-_MAX_SHORT = 16
-"""Maximum characters of a cell with a hyphen that is shown on one line, such as a date."""
-
 _TASK = re.compile(r"\[([ xX])\](?:[ \t]+|\Z)")
 _BLOCK_ID = re.compile(r"(?:^|[ \t])\^[\w-]+[ \t]*\Z", re.ASCII)
-_BARE_TAGS = {
-    "b": "strong",
-    "strong": "strong",
-    "i": "em",
-    "em": "em",
-    **{name: name for name in "kbd sub sup mark s u small".split()},
-    "del": "s",
-    "strike": "s",
-    **dict.fromkeys("a abbr big button center cite div font label p q span tt".split(), ""),
-}
-"""Tags of HTML in a paragraph, and the tags that render them, without attributes: some by none."""
+_OMITTED_TAGS = frozenset(
+    "a abbr b big button center cite del div em font i kbd label mark p q s small span strike "
+    "strong sub sup tt u".split()
+)
+"""Tags of HTML in a paragraph of which only the text is shown."""
 
 _REFERENCE = re.compile(r"\[([^\]\[]++)\]\[[^\]\[]*+\]")
 """A link whose target stands elsewhere in the note."""
 
 _CODE_REFERENCE = re.compile(r"\[(`[^`\n]++`)\]\[[^\]\[\n]*+\]")
 
-_BARE_TAG = re.compile(r"<(/?)([a-zA-Z]{1,6})(?:\s[^<>]*+)?/?>")
+_TAG_NAME = re.compile(r"</?([a-zA-Z]{1,6})(?:\s[^<>]*+)?/?>")
 
 
 def _parse_inline(md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any]) -> None:
@@ -429,9 +323,6 @@ def _parse_inline(md: MarkdownIt, tokens: Sequence[Token], env: dict[str, Any]) 
         elif token.type == "inline":
             before = tokens[at - 1]
             is_heading = before.type in {"heading_open", "raised_open"}
-            is_cell = before.type in {"td_open", "th_open"}
-            if is_cell and "-" in token.content and len(token.content) <= _MAX_SHORT:
-                before.meta = {"short": True}
             content = without_anchor(token.content) if is_heading else token.content
             if "^" in content:
                 content = _BLOCK_ID.sub("", content)
@@ -453,72 +344,7 @@ def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Tok
         else:
             tokens: list[Token] = []
             md.inline.parse(piece, md, env, tokens)
-            yield from _with_pairs(tokens) if "==" in piece or "<" in piece else tokens
-
-
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """A sign that may open or close an element."""
-
-    text: str
-    tag: str
-    can_open: bool
-    can_close: bool
-
-
-def _with_pairs(tokens: Sequence[Token]) -> list[Token]:
-    """Replace pairs of `==` and of harmless HTML tags with tokens that open and close an element.
-
-    Both signs of a pair are inside the same elements.
-    """
-    result: list[Token] = []
-    opened: list[dict[str, int]] = [{}]  # by nesting: each open sign, and its position
-    for token in tokens:
-        if token.nesting == 1:
-            opened.append({})
-        elif token.nesting == -1 and len(opened) > 1:
-            opened.pop()
-        for part in _signs(token):
-            result.append(part)
-            if "sign" not in part.meta:
-                continue
-            sign: _Sign = part.meta["sign"]
-            begin = opened[-1].get(sign.text)
-            if begin is not None and sign.can_close:
-                result[begin] = Token("pair_open", sign.tag, 1)
-                result[-1] = Token("pair_close", sign.tag, -1)
-                # a sign between the two stays text: elements must not overlap
-                opened[-1] = {other: at for other, at in opened[-1].items() if at < begin}
-            elif sign.can_open:
-                opened[-1][sign.text] = len(result) - 1
-    return result
-
-
-def _signs(token: Token) -> Iterator[Token]:
-    """Yield a token, or its text between signs that may open or close an element."""
-    if token.type == "html_inline" and (match := _BARE_TAG.fullmatch(token.content)):
-        name = match[2].lower()
-        if name == "br":
-            yield Token("hardbreak", "br", 0)
-        elif name in _BARE_TAGS:
-            sign = _Sign(name, _BARE_TAGS[name], not match[1], bool(match[1]))
-            token.meta = {**token.meta, "sign": sign}
-            yield token
-        else:
-            yield token
-    elif token.type == "text" and "==" in token.content:
-        parts = token.content.split("==")
-        for at, part in enumerate(parts):
-            if at:
-                before, after = parts[at - 1][-1:], part[:1]
-                can_open = not after.isspace() and after != "="
-                can_close = not before.isspace() and before != "="
-                meta = {"sign": _Sign("==", "mark", can_open, can_close)}
-                yield Token("text", "", 0, content="==", meta=meta)
-            if part:
-                yield Token("text", "", 0, content=part)
-    else:
-        yield token
+            yield from tokens
 
 
 # ------------------------------------------------------------------ the renderer
@@ -569,15 +395,12 @@ class _Renderer:
             "heading_open": self._numbered,
             "paragraph_open": self._numbered,
             "raised_open": lambda _: '<p class="heading">',
-            "box_open": self._box_open,
-            "box_close": lambda token: f"</{self._box_tags(token)[0]}>\n",
+            "box_open": lambda token: f'<div class="box kind-{token.info}">\n',
             "box_title_open": self._numbered,
-            "box_title_close": lambda token: f"</{self._box_tags(token)[1]}>\n",
+            "html_inline": self._html_tag,
             "text": lambda token: self._text(token.content),
             # an instruction to a site generator: in a passage, it says nothing to the reader
             "template_tag": lambda token: escape(token.content) if numbers else "",
-            "pair_open": lambda token: f"<{token.tag}>" if token.tag else "",
-            "pair_close": lambda token: f"</{token.tag}>" if token.tag else "",
             "task": self._task,
             "fence": self._code,
             "code_block": self._code,
@@ -620,8 +443,7 @@ class _Renderer:
             return {"start": str(int(token.attrs["start"]))}
         if token.type in {"td_open", "th_open"}:
             side = _ALIGNMENTS.get(str(token.attrs.get("style", "")), "")
-            names = [*filter(None, ["short" * ("short" in token.meta), side])]
-            return {"class": " ".join(names)} if names else {}
+            return {"class": side} if side else {}
         if token.type == "list_item_open" and "class" in token.attrs:
             return {"class": "task"}
         return self._block_attributes(token) if token.type == "tr_open" else {}
@@ -648,11 +470,10 @@ class _Renderer:
 
     def _numbered(self, token: Token) -> str:
         """Return a block's opening tag and its line number."""
-        attributes, tag = self._block_attributes(token), token.tag
+        attributes = self._block_attributes(token)
         if token.type == "box_title_open":
-            tag = self._box_tags(token)[1]
             attributes["class"] = f"{attributes.get('class', '')} box-title".strip()
-        return f"{_opening(tag, attributes)}{self._anchor(token)}"
+        return f"{_opening(token.tag, attributes)}{self._anchor(token)}"
 
     def _anchor(self, token: Token) -> str:
         """Return the block's line number as a link, and an anchor for the first cited line."""
@@ -693,19 +514,6 @@ class _Renderer:
         code = "\n".join(marked_rows)
         return f"{_opening('pre', attributes)}{self._anchor(token)}<code>{code}</code></pre>\n"
 
-    def _box_open(self, token: Token) -> str:
-        box: _Box = token.meta["box"]
-        lines = self._lines(token)
-        is_cited = bool(lines) and self._overlaps(lines)
-        tag = self._box_tags(token)[0]
-        is_open = tag == "details" and (box.fold == "+" or is_cited)
-        return f'<{tag} class="box kind-{box.kind}"{" open" if is_open else ""}>\n'
-
-    def _box_tags(self, token: Token) -> tuple[str, str]:
-        """Return the tags of a box and its title. In a passage, no box is folded."""
-        box: _Box = token.meta["box"]
-        return ("details", "summary") if box.fold and self._numbers else ("div", "p")
-
     # -------------------------------------------------------------- inside a block
 
     def _mark(self, text: str) -> str:
@@ -736,6 +544,14 @@ class _Renderer:
                 parts.append(f"{escape(url)}</a>")
                 position = match.start() + len(url)
         return "".join((*parts, self._mark(text[position:])))
+
+    def _html_tag(self, token: Token) -> str:
+        """Return a line break as HTML, nothing for a harmless tag, and the source of others."""
+        match = _TAG_NAME.fullmatch(token.content)
+        name = match[1].lower() if match else ""
+        if name == "br":
+            return "<br>"
+        return "" if name in _OMITTED_TAGS else escape(token.content)
 
     def _task(self, token: Token) -> str:
         is_done = token.content != " "
