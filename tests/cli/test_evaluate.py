@@ -66,15 +66,12 @@ def test_earlier_report_works_as_a_baseline(run: Run) -> None:
     assert again["sets"][0]["settings"] == {"query.limit": 1}
 
 
-def test_rewordings_are_compared_with_queries_as_typed(run: Run) -> None:
+def test_rewordings_are_searched_too(run: Run) -> None:
     rewordings = {"also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
     label("pets.client", "c1", "feline contentment", "cats.md", **rewordings)
-    options = ("pets.client.jsonl", "--run", "run.jsonl", "--json")
-    write(Path("typed.json"), run(*options, "--as-typed").stdout)
-    report = checked(run(*options, "--baseline", "typed.json"), "eval")
-    assert [(row["before"], row["after"]) for row in report["baseline"]] == [(0.0, 1.0)]
-    rows = [json.loads(line) for line in Path("run.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [(row["id"], row["results"][0]["path"]) for row in rows] == [("c1", "cats.md")]
+    label("pets.typed", "c1", "feline contentment", "cats.md")
+    reports = (checked(run(f"pets.{kind}.jsonl", "--json"), "eval") for kind in ("client", "typed"))
+    assert [report["scores"]["ALL"]["nDCG@10"] for report in reports] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from thumbindex.evaluation.measures import (
     by_kind,
     measure_run,
     score_query,
-    write_run,
 )
 from thumbindex.evaluation.queries import Label, LabeledQuery, load_queries
 
@@ -78,7 +78,11 @@ def test_measures_equal_those_of_the_shared_scorer(tmp_path: Path, with_headings
     )
     queries = load_queries(tmp_path / "queries.jsonl")
     run = _random_run(queries, with_headings)
-    write_run(tmp_path / "run.jsonl", run)
+    rows = (
+        {"id": id_, "results": [asdict(passage) for passage in passages]}
+        for id_, passages in run.items()
+    )
+    (tmp_path / "run.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     command = [
         sys.executable,
         str(SHARED / "score.py"),

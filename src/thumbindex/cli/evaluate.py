@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +14,10 @@ from thumbindex.cli.terminal import ProgressDisplay, print_json, print_tables
 from thumbindex.config import changed_settings
 from thumbindex.errors import UsageError
 from thumbindex.evaluation.baseline import check_baseline, compare_with, read_baseline
-from thumbindex.evaluation.from_links import check_source, read_own_queries, write_queries
-from thumbindex.evaluation.measures import check_ids, write_run
+from thumbindex.evaluation.from_links import check_source, read_own_queries
 from thumbindex.evaluation.queries import QuerySet, load_set
 from thumbindex.evaluation.report import EvaluationReport, report_json, tables
-from thumbindex.evaluation.runner import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
+from thumbindex.evaluation.runner import QuerySource, check_labels, evaluate_all
 from thumbindex.opening import OpenOptions, named_folders
 from thumbindex.present.exit_codes import FOUND, exits_with_code, print_error
 
@@ -51,19 +49,6 @@ def evaluate_queries(
             "--from-links", help="Derive queries from the notes' own links and descriptions."
         ),
     ] = False,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-queries", metavar="FILE", help="With --from-links: save the queries."
-        ),
-    ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages to this file."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=100, metavar="N", help="Passages per query.")
-    ] = RANKED_PASSAGES,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -72,49 +57,28 @@ def evaluate_queries(
             help="Compare with an earlier --json report.",
         ),
     ] = None,
-    as_typed: Annotated[
-        bool,
-        typer.Option("--as-typed", help="Ignore `also` and `passage` in the queries."),
-    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Measure the answers to labeled queries.
 
     Prints quality, latency and token counts.
     """
-    check_source(queries or (), from_links, keep)
-    sets = _load_sets(queries or (), as_typed)
+    check_source(queries or (), from_links)
+    sets = _load_sets(queries or ())
     earlier = read_baseline(baseline) if baseline else None
-
-    def check(sets: Sequence[QuerySet]) -> None:
-        if run or keep:
-            check_ids(sets)
-        if earlier:
-            check_baseline(earlier, sets)
-
-    check(sets)  # before opening, which may build an index
+    if earlier:  # before opening, which may build an index
+        check_baseline(earlier, sets)
     with _sources(
         sets, with_enclosing_folder(opening), lambda which: open_for(ctx, which)
     ) as sources:
-        if from_links:
-            check([QuerySet(source.name, source.queries) for source in sources])
-        if keep:
-            write_queries(keep, [query for source in sources for query in source.queries])
+        if earlier:
+            check_baseline(earlier, [QuerySet(source.name, source.queries) for source in sources])
         with ProgressDisplay() as show:
-            evaluations = evaluate_all(sources, limit, show)
+            evaluations = evaluate_all(sources, show=show)
         findings = EvaluationReport(
             evaluations,
             {source.name: _answer_settings(source.library) for source in sources},
             compare_with(earlier, evaluations) if earlier else (),
-        )
-    if run:
-        write_run(
-            run,
-            {
-                query: results
-                for evaluation in findings.evaluations
-                for query, results in evaluation.run.items()
-            },
         )
     if as_json:
         print_json(report_json(findings))
@@ -131,13 +95,8 @@ def _answer_settings(library: Library) -> dict[str, Any]:
     }
 
 
-def _load_sets(paths: Sequence[Path], as_typed: bool) -> list[QuerySet]:
+def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
     sets = [load_set(path) for path in paths]
-    if as_typed:
-        sets = [
-            replace(query_set, queries=tuple(query.as_typed for query in query_set.queries))
-            for query_set in sets
-        ]
     names = [query_set.name for query_set in sets]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
-from thumbindex.evaluation.measures import write_rows
 from thumbindex.evaluation.queries import Label, LabeledQuery
 from thumbindex.model import Link, LinkKind
 from thumbindex.text import STOP_WORDS, fold, words
@@ -108,11 +107,6 @@ def has_subject(text: str) -> bool:
 def fold_words(text: str) -> str:
     """Return the folded words of a text, for comparison."""
     return " ".join(words(text))
-
-
-def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
-    """Write queries to a JSONL file, which `load_queries` can read."""
-    write_rows(path, map(asdict, queries), "queries", "--write-queries")
 
 
 # ------------------------------------------------------------------ texts in notes
@@ -230,12 +224,10 @@ def read_own_queries(library: Library) -> tuple[LabeledQuery, ...]:
     return queries
 
 
-def check_source(queries: Sequence[Path], from_links: bool, keep: Path | None) -> None:
+def check_source(queries: Sequence[Path], from_links: bool) -> None:
     """Check the options for the source of the queries. Raises UsageError."""
     if from_links is bool(queries):
         raise UsageError(
             "Choose one source of queries: name files of labeled queries, or use --from-links for "
             "queries from your notes."
         )
-    if keep and not from_links:
-        raise UsageError("--write-queries works only with --from-links: add that option.")

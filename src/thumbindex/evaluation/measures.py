@@ -1,18 +1,14 @@
-"""Compute ranking measures (nDCG, MRR, recall, success), and write runs to files."""
+"""Compute ranking measures: nDCG, MRR, recall and success."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from thumbindex.errors import UsageError
-from thumbindex.evaluation.queries import Label, LabeledQuery, QuerySet
+from thumbindex.evaluation.queries import Label, LabeledQuery
 
 MEASURES = ("nDCG@10", "MRR@10", "R@5", "R@10", "S@1", "sec@1", "sec@3", "sec@10")
 """All measures in display order."""
@@ -131,41 +127,3 @@ def _is_section_hit(path: str, passage: RankedPassage, labels: Sequence[Label]) 
 def _means(measured: Sequence[Measured]) -> dict[str, float]:
     columns = {name: [row[name] for row in measured if name in row] for name in MEASURES}
     return {name: sum(values) / len(values) for name, values in columns.items() if values}
-
-
-def write_run(path: Path, run: Mapping[str, Iterable[RankedPassage]]) -> None:
-    """Write a run to a JSONL file. Raises UsageError if the file cannot be written."""
-    rows = [
-        {"id": query_id, "results": [asdict(passage) for passage in passages]}
-        for query_id, passages in run.items()
-    ]
-    write_rows(path, rows, "run", "--run")
-
-
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], kind: str, option: str) -> None:
-    """Write JSON objects, one per line.
-
-    Raises UsageError, which names `kind` and `option`, if the file cannot be written.
-    """
-    try:
-        path.write_text(
-            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
-        )
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write the {kind} to {path} ({error.strerror}): name another file with "
-            f"{option}."
-        ) from error
-
-
-def check_ids(sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError if two sets share a query id, since a run identifies queries by id."""
-    set_of: dict[str, str] = {}
-    for query_set in sets:
-        for query in query_set.queries:
-            if first := set_of.get(query.id):
-                raise UsageError(
-                    f"The sets {first} and {query_set.name} both have a query with the id "
-                    f"{query.id!r}: evaluate each set separately with --run."
-                )
-            set_of[query.id] = query_set.name

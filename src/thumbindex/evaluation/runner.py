@@ -61,11 +61,6 @@ class Evaluation:
     seconds: float  # in total
 
     @property
-    def run(self) -> dict[str, tuple[RankedPassage, ...]]:
-        """The rankings by query id, best passage first."""
-        return {query: result.ranking for query, result in self.results.items()}
-
-    @property
     def unanswered(self) -> int:
         """The number of queries without results."""
         return sum(not result.ranking for result in self.results.values())
