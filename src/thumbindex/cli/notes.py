@@ -482,8 +482,6 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
     """
     citation, _ = parse_citation(argument)
     file = citation.partition("#")[0]
-    if "…" in file:
-        file, argument = _complete(file, argument, library)
     path = Path(os.path.abspath(absolute_path(file)))  # noqa: PTH100 - removes `..`
     roots = [root for _, root in library.folders]
     spellings = (path, path.parent.resolve() / path.name)
@@ -512,15 +510,6 @@ def telling_private(library: Library, path: str) -> Iterator[None]:
                 f"{notes[0].path} is private: `thumbindex list --private` says why."
             ) from None
         raise
-
-
-def _complete(file: str, argument: str, library: Library) -> tuple[str, str]:
-    """Return a path that an answer shortened in the middle as a whole, alone and in `argument`."""
-    start, _, end = file.partition("…")
-    roots = dict(library.folders)
-    shown = (shown_path(roots, note.folder, note.path) for note in library.listing().notes)
-    whole = [path for path in shown if path.startswith(start) and path.endswith(end)]
-    return (whole[0], whole[0] + argument[len(file) :]) if len(whole) == 1 else (file, argument)
 
 
 def update_index(library: Library, complete: bool = False) -> None:

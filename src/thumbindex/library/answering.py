@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from pathlib import PurePath, PureWindowsPath
-from urllib.parse import unquote
 
 import numpy as np
 
 from thumbindex.index.analysis import highlight_spans
 from thumbindex.index.union import unite
-from thumbindex.library.indexed_folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.refining import count_refined, with_exact_candidates
 from thumbindex.library.visibility import PrivacyFilter
@@ -71,8 +67,7 @@ def answer_query(
         if explain:
             observed.append((stage, search))
 
-    text = _folder_relative(query.text, [reader.folder for reader in snapshots])
-    unfiltered = without_folder_filter(replace(query, text=text))
+    unfiltered = without_folder_filter(query)
     tools = with_exact_candidates(unfiltered, tools, tuple(snapshots))
     state = count_refined(state, tools.snapshot.vector)
     search, trace = run_pipeline(unfiltered, tools, time.perf_counter, observe)
@@ -117,25 +112,6 @@ def _mark_terms(answer: Answer, folders: Sequence[FolderSnapshot]) -> Answer:
         for passage in answer.passages
     )
     return replace(answer, passages=passages)
-
-
-def _folder_relative(text: str, folders: Sequence[Folder]) -> str:
-    """If `text` is a path or `file:` URL inside a folder, return it as `folder name/path`.
-
-    Otherwise, return `text` unchanged.
-    """
-    typed = text.strip()
-    if typed.startswith("file://"):
-        typed = unquote(typed.removeprefix("file://").removeprefix("localhost"))
-        if PureWindowsPath(typed.lstrip("/")).drive:
-            typed = typed.lstrip("/")
-    if "\0" in typed:  # expanduser raises ValueError
-        return text
-    path = PurePath(os.path.expanduser(typed))  # noqa: PTH111 - Path.expanduser may raise
-    for folder in folders:
-        if path != folder.root and path.is_relative_to(folder.root):
-            return f"{folder.name}/{path.relative_to(folder.root).as_posix()}"
-    return text
 
 
 def build_tools(

@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from thumbindex.corpus.ignore import PathCache, is_private_by_glob
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.read import MAX_WINDOWS_PATH, content_digest, read_bytes
+from thumbindex.corpus.read import content_digest, read_bytes
 from thumbindex.encode.provisional import TokenTable
 from thumbindex.errors import IndexBusyError, IndexMissingError, StorageError
 from thumbindex.index.builds import INCOMPLETE, begin_build, switch_build, words_generation
@@ -61,9 +60,6 @@ The size doubles with each batch, so that a new vault is searchable early but ne
 
 _LARGE_FILE_BYTES = 1024 * 1024
 """Files of at least this size are indexed last, one per batch."""
-
-_RETRY_SECONDS = 0.01
-"""Seconds to pause before retrying unreadable files."""
 
 _FILE_OVERHEAD_BYTES = 512
 """Bytes added to each file's size, to limit the number of small files in a batch."""
@@ -449,8 +445,9 @@ def _parse_files(
     exact: set[bytes],  # keys of texts that need no provisional vector
 ) -> _ParsedFiles:
     files, settings = _ParsedFiles([], [], [], []), folder.config.corpus
-    for state, data in _read_files(folder, states):
-        if isinstance(data, Problem) and not _still_exists(folder.root / state.path):
+    for state in states:
+        data = read_bytes(folder.root, state.path, settings)
+        if isinstance(data, Problem) and not os.path.lexists(folder.root / state.path):
             files.gone.append(state.path)
         elif isinstance(data, Problem):
             files.failed.append(data)
@@ -467,33 +464,6 @@ def _parse_files(
                     parsed = replace(parsed, provisional=provisional_vectors(parsed, table))
                 files.documents.append((file_state, parsed))
     return files
-
-
-def _still_exists(path: Path) -> bool:
-    """Return whether a file still exists, even if its path is too long to look up (Windows)."""
-    try:
-        return os.path.lexists(path) or (
-            len(str(path)) > MAX_WINDOWS_PATH and path in path.parent.iterdir()
-        )
-    except OSError:
-        return False
-
-
-def _read_files(
-    folder: Folder, states: Sequence[FileState]
-) -> Iterator[tuple[FileState, bytes | Problem]]:
-    """Yield the content of each file; retry unreadable files once after a pause."""
-    unreadable: list[FileState] = []
-    for state in states:
-        data = read_bytes(folder.root, state.path, folder.config.corpus)
-        if isinstance(data, Problem):
-            unreadable.append(state)
-        else:
-            yield state, data
-    time.sleep(_RETRY_SECONDS if unreadable else 0.0)
-    yield from (
-        (state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in unreadable
-    )
 
 
 def _report(folder: Folder, changes: Changes, result: CommitResult, seconds: float) -> IndexReport:

@@ -58,10 +58,6 @@ def explain_note(
         if match is None and not any((r.folder.root / path).is_file() for r, path in entries):
             match = _find_by_name(note, *lookups)
     except UnknownPathError:
-        roots = [reader.folder.root for reader in readers]
-        if not entries and is_local and _is_outside(note, roots):
-            reason = f"it is outside the searched folders: {', '.join(map(str, roots))}"
-            return _not_indexed(query, "", note, reason)
         if not entries:
             raise
     if match is None:
@@ -91,13 +87,6 @@ def _on_disk(note: str, notes: NoteLookup) -> list[tuple[Reader, str]]:
         for reader, path in entries
         if path.split("/")[0] not in {"", ".", ".."} and _has_entry(reader, path)
     ]
-
-
-def _is_outside(note: str, roots: Sequence[Path]) -> bool:
-    path = Path(os.path.normpath(note))
-    if path.is_absolute():
-        return not any(path.is_relative_to(root) for root in roots)
-    return path.parts[:1] in {(), ("..",)}
 
 
 def _has_entry(reader: Reader, path: str) -> bool:

@@ -90,24 +90,14 @@ def print_error(message: str, color: str | None = "red") -> None:
 
 _DISK_FULL = "The disk is full: free some space and run it again."
 
-
-_TOO_MANY_FILES = "Too many open files: raise the limit (`ulimit -n 1024`) and run it again."
-
 _NO_ACCESS = "give this user access, or choose another location (for an index: --index)."
 
 _ADVICE = {
     errno.ENOSPC: _DISK_FULL,
     getattr(errno, "EDQUOT", errno.ENOSPC): _DISK_FULL,
-    errno.EMFILE: _TOO_MANY_FILES,
-    errno.ENFILE: _TOO_MANY_FILES,
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_ACCESS),
 }
-
-
-_ADVICE |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NO_ACCESS)
 """Advice by errno, for system errors that are not bugs."""
-
-_NO_MEMORY = ("can't start new thread", "failed to map segment")
-"""Messages of Python and the library loader when memory runs out."""
 
 
 def describe_unexpected(error: Exception) -> str:
@@ -117,11 +107,8 @@ def describe_unexpected(error: Exception) -> str:
         return f"Cannot use {error.filename or 'a file'} ({error.strerror}): {advice}"
     if advice:
         return advice
-    if isinstance(error, MemoryError) or any(phrase in str(error) for phrase in _NO_MEMORY):
-        return (
-            f"Not enough memory ({error}): free some, or raise the limit (`ulimit -v`), and run it "
-            "again."
-        )
+    if isinstance(error, MemoryError):
+        return "Not enough memory: free some, and run it again."
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"Unexpected {type(error).__name__}: {error} "
