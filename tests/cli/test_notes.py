@@ -49,11 +49,11 @@ def test_read_prints_a_note_a_section_or_lines(run: Run) -> None:
         == f"how/index.md (lines 1-3 of 3)\n\n{NOTES['how/index.md']}"
     )
     assert (
-        run("read", "tea.md", "--heading", "Storage").stdout
+        run("read", "tea.md#Storage").stdout
         == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n"
     )
     assert (
-        checked(run("read", "tea.md", "--lines", "5-7", "--json"), "read")["text"]
+        checked(run("read", "tea.md:5-7", "--json"), "read")["text"]
         == "## Storage\n\nDry and dark."
     )
 
@@ -118,15 +118,10 @@ def test_path_from_the_current_directory_wins_over_the_folder(
         (("read", "tae.md"), "No note 'tae.md' in the index. Nearest: tea.md."),
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (
-            ("read", "tea.md", "--lines", "99"),
+            ("read", "tea.md:99"),
             "tea.md has 11 lines: 99 to 99 is not a valid range.",
         ),
-        (
-            ("read", "tea.md", "--lines", "1", "--heading", "Tea"),
-            "Use either `heading` or `lines`, not both.",
-        ),
         (("read", "../secret.md"), "No note '../secret.md' in the index."),
-        (("outline", "how/*"), "For a glob, use `thumbindex list --path 'how/*'`."),
     ],
 )
 def test_wrong_usage_is_reported_in_one_sentence(

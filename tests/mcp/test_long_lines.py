@@ -208,7 +208,7 @@ def test_terminal_shows_a_whole_line_or_a_part(
     assert run_in(folder, "read", "words.md").stdout.endswith(f"\n\n{NOTES['words.md']}")
     lines = f"3:{MIDDLE + 1}-4"
     head = f"words.md (lines 3-4 from character {MIDDLE + 1} of 5)"
-    assert run_in(folder, "read", "words.md", "--lines", lines).stdout == (
+    assert run_in(folder, "read", f"words.md:{lines}").stdout == (
         f"{head}\n\n{MINUTES[MIDDLE:]}\n\n"
     )
     passage = checked(run_in(folder, "query", "topic150", "--json"), "query")["results"][0]

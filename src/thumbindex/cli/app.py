@@ -43,7 +43,6 @@ _COMMANDS: Mapping[str, tuple[_Entry, ...]] = {
             read,
             (
                 'read "Ideas/tea.md (lines 11-14)"',
-                "read Ideas/tea.md --heading Brewing",
                 "read tea.md#Brewing milk.md:1-20",
             ),
         ),

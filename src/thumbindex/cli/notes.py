@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.arguments import read_lines
 from thumbindex.cli.last_answer import result_location
 from thumbindex.cli.options import (
     GlobOption,
@@ -91,36 +90,14 @@ def read(
     ctx: typer.Context,
     opening: OpenOptions,
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help=_PATH_HELP)],
-    heading: Annotated[
-        str | None,
-        typer.Option(
-            "--heading",
-            metavar="H",
-            help="Print only the section with this heading; needs one PATH.",
-        ),
-    ] = None,
-    lines: Annotated[
-        str | None,
-        typer.Option(
-            "--lines", metavar="A-B", help="Print only these lines, such as 12-40; needs one PATH."
-        ),
-    ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Print notes, or parts of them.
+    """Print notes, or parts of them: `path#heading` or `path:12-40`.
 
     `read 2` prints the section of result 2 of your last `query`. Changed notes are indexed
     first, without vectors.
     """
-    line_range = read_lines(lines) if lines is not None else None
-    if len(paths) > 1 and (heading is not None or lines is not None):
-        raise UsageError(
-            "--heading and --lines work with one note. For several, write path#heading or "
-            "path:12-40."
-        )
-    result = None
-    if [*paths, heading, lines] == [paths[0], None, None]:
-        result = result_location(ctx, paths[0])
+    result, lines = result_location(ctx, paths[0]) if len(paths) == 1 else None, None
     if result:
         opening, paths = result[0], [str(result[1])]
     with open_for(ctx, opening) as library:
@@ -132,8 +109,8 @@ def read(
             return _print_several(excerpts, errors, dict(library.folders), as_json)
         with telling_private(library, path := resolve_from_cwd(paths[0], library)):
             if result:
-                line_range = _section_around(result[2], library.outline(path))
-            excerpt = library.read(path, heading=heading, lines=line_range)
+                lines = _section_around(result[2], library.outline(path))
+            excerpt = library.read(path, lines=lines)
         roots = dict(library.folders)
     if as_json:
         print_json(excerpt_payload(excerpt))
@@ -202,11 +179,6 @@ def outline(
 
     Changed notes are indexed first, without vectors.
     """
-    if path is not None and "*" in path:
-        raise UsageError(
-            "`outline` takes a note or a directory. For a glob, use "
-            f"`thumbindex list --path '{path}'`."
-        )
     with open_for(ctx, opening) as library:
         update_index(library)
         path = path and resolve_from_cwd(path, library)
@@ -482,6 +454,8 @@ def resolve_from_cwd(argument: str, library: Library) -> str:
     """
     citation, _ = parse_citation(argument)
     file = citation.partition("#")[0]
+    if "…" in file:
+        file, argument = _complete(file, argument, library)
     path = Path(os.path.abspath(absolute_path(file)))  # noqa: PTH100 - removes `..`
     roots = [root for _, root in library.folders]
     spellings = (path, path.parent.resolve() / path.name)
@@ -510,6 +484,15 @@ def telling_private(library: Library, path: str) -> Iterator[None]:
                 f"{notes[0].path} is private: `thumbindex list --private` says why."
             ) from None
         raise
+
+
+def _complete(file: str, argument: str, library: Library) -> tuple[str, str]:
+    """Return a path that an answer shortened in the middle as a whole, alone and in `argument`."""
+    start, _, end = file.partition("…")
+    roots = dict(library.folders)
+    shown = (shown_path(roots, note.folder, note.path) for note in library.listing().notes)
+    whole = [path for path in shown if path.startswith(start) and path.endswith(end)]
+    return (whole[0], whole[0] + argument[len(file) :]) if len(whole) == 1 else (file, argument)
 
 
 def update_index(library: Library, complete: bool = False) -> None:

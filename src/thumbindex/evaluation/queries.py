@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,29 +15,6 @@ from thumbindex.settings import MAX_REWORDINGS
 _DIGEST_DIGITS = 16
 
 _EXAMPLE = '{"id": "1", "query": "who decided?", "relevant": ["plans.md"]}'
-
-Kinds = Mapping[str, tuple[tuple[type, ...], str]]
-"""For each key of an object, the types of its value and their name in error messages."""
-
-_REQUIRED: Kinds = {
-    "id": ((str, int), "text or a number"),
-    "query": ((str,), "text"),
-    "relevant": ((list,), "a list"),
-}
-_OPTIONAL: Kinds = {
-    "kind": ((str,), "text"),
-    "ignore": ((list,), "a list"),
-    "also": ((list,), "a list"),
-    "passage": ((str,), "text"),
-}
-_LABEL: Kinds = {
-    "path": ((str,), "text"),
-    "heading": ((str,), "text"),
-    "grade": ((int, float), "a number"),
-}
-
-_MAX_QUOTED = 40
-"""Maximum number of characters that an error message quotes from a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,71 +111,29 @@ def set_digest(queries: Sequence[LabeledQuery]) -> str:
 def _read_query(line: str, position: str) -> LabeledQuery:
     try:
         row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+        query = LabeledQuery(
+            str(row["id"]),
+            row["query"].strip(),
+            row.get("kind") or "unknown",
+            tuple(map(_read_label, row["relevant"])),
+            tuple(row.get("ignore") or ()),
+            tuple(row.get("also") or ()),
+            (row.get("passage") or "").strip(),
+        )
+        is_complete = query.query and query.relevant and all(map(str.strip, query.also))
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{position}: not JSON ({error}): write one object per line, such as {_EXAMPLE}"
+            f"{position}: not a labeled query ({error!r}): write lines such as {_EXAMPLE}"
         ) from error
-    if not isinstance(row, dict):
-        raise UsageError(f"{position}: not a JSON object: write one per line, such as {_EXAMPLE}")
-    row = _checked(row, position, {**_REQUIRED, **_OPTIONAL})
-    if missing := [key for key in _REQUIRED if key not in row]:
+    if not is_complete or len(query.also) > MAX_REWORDINGS:
         raise UsageError(
-            f"{position}: {' and '.join(missing)} missing: each line needs {', '.join(_REQUIRED)}."
-        )
-    labels = tuple(
-        _read_label(label, f"{position}: relevant {number}")
-        for number, label in enumerate(row["relevant"], start=1)
-    )
-    if not labels:
-        raise UsageError(
-            f"{position}: the list `relevant` is empty, so recall cannot be measured: add a "
-            "relevant note, or remove the query."
-        )
-    if not row["query"].strip():
-        raise UsageError(f"{position}: the query is empty: write its text.")
-    also = row.get("also", [])
-    if len(also) > MAX_REWORDINGS or not all(
-        isinstance(text, str) and text.strip() for text in also
-    ):
-        raise UsageError(
-            f"{position}: also is {_quoted(also)}, but must be a list of at most "
+            f"{position}: a query needs a text, at least one relevant note, and in `also` at most "
             f"{MAX_REWORDINGS} texts."
         )
-    return LabeledQuery(
-        str(row["id"]),
-        row["query"],
-        row.get("kind") or "unknown",
-        labels,
-        tuple(map(str, row.get("ignore", ()))),
-        tuple(also),
-        row.get("passage", "").strip(),
-    )
+    return query
 
 
-def _read_label(label: Any, position: str) -> Label:
-    if isinstance(label, str) and label.strip():
+def _read_label(label: Any) -> Label:
+    if isinstance(label, str):
         return Label(label, None, 1)
-    if not isinstance(label, dict) or not label.get("path"):
-        raise UsageError(
-            f'{position}: not a path or label: write "plans.md" or {{"path": "plans.md"}}, with an '
-            "optional heading and grade (1: answers in part, 2: answers fully)."
-        )
-    label = _checked(label, position, _LABEL)
     return Label(label["path"], label.get("heading"), int(label.get("grade", 1)))
-
-
-def _checked(row: Mapping[str, Any], position: str, kinds: Kinds) -> dict[str, Any]:
-    """Return the items of `row` whose keys are in `kinds`. Null values are left out.
-
-    Raises UsageError if a value has the wrong type.
-    """
-    values = {key: row[key] for key in kinds if row.get(key) is not None}
-    for key, value in values.items():
-        types, name = kinds[key]
-        if not isinstance(value, types) or isinstance(value, bool):
-            raise UsageError(f"{position}: {key} is {_quoted(value)}, but must be {name}.")
-    return values
-
-
-def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:_MAX_QUOTED]

@@ -73,8 +73,8 @@ def note_screen(visit: Visit) -> Screen:
     first = cited[0] if cited else 1
     rows = source.text.split("\n") if source else []
     state = visit.library.index_states().get(folder)
-    line_options = ["--lines", f"{cited[0]}-{cited[1]}"] if cited else []
-    command = ["thumbindex", "read", note.path, *line_options, *visit.options()]
+    path = f"{note.path}:{cited[0]}-{cited[1]}" if cited else note.path
+    command = ["thumbindex", "read", path, *visit.options()]
     values = {
         "page": note,
         "note_title": document.title or note.path,
