@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.cli.options import JsonOption, open_for, opening_options, with_enclosing_folder
+from thumbindex.cli.options import JsonOption, open_for, opening_options
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_tables
 from thumbindex.config import changed_settings
 from thumbindex.errors import UsageError
@@ -18,7 +17,7 @@ from thumbindex.evaluation.from_links import check_source, read_own_queries
 from thumbindex.evaluation.queries import QuerySet, load_set
 from thumbindex.evaluation.report import EvaluationReport, report_json, tables
 from thumbindex.evaluation.runner import QuerySource, check_labels, evaluate_all
-from thumbindex.opening import OpenOptions, named_folders
+from thumbindex.opening import OpenOptions
 from thumbindex.present.exit_codes import FOUND, exits_with_code, print_error
 
 if TYPE_CHECKING:
@@ -68,18 +67,20 @@ def evaluate_queries(
     earlier = read_baseline(baseline) if baseline else None
     if earlier:  # before opening, which may build an index
         check_baseline(earlier, sets)
-    with _sources(
-        sets, with_enclosing_folder(opening), lambda which: open_for(ctx, which)
-    ) as sources:
+    with open_for(ctx, opening) as library:
+        with ProgressDisplay() as show:
+            library.index(progress=show, after_others=True)
+        library.load_models()
+        sources = _sources(sets, library)
         if earlier:
             check_baseline(earlier, [QuerySet(source.name, source.queries) for source in sources])
         with ProgressDisplay() as show:
             evaluations = evaluate_all(sources, show=show)
-        findings = EvaluationReport(
-            evaluations,
-            {source.name: _answer_settings(source.library) for source in sources},
-            compare_with(earlier, evaluations) if earlier else (),
-        )
+    findings = EvaluationReport(
+        evaluations,
+        {source.name: _answer_settings(source.library) for source in sources},
+        compare_with(earlier, evaluations) if earlier else (),
+    )
     if as_json:
         print_json(report_json(findings))
     else:
@@ -106,45 +107,22 @@ def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
     return sets
 
 
-@contextmanager
-def _sources(
-    sets: Sequence[QuerySet],
-    opening: OpenOptions,
-    open_it: Callable[[OpenOptions], AbstractContextManager[Library]],
-) -> Iterator[tuple[QuerySource, ...]]:
-    """Open a library for each query set, update its index, and load its models."""
-    folders = dict(named_folders(opening))
-    with ExitStack() as opened:
+def _sources(sets: Sequence[QuerySet], library: Library) -> list[QuerySource]:
+    """Return each query set with the folder of its name, or with all folders.
 
-        def ready(which: OpenOptions) -> Library:
-            library = opened.enter_context(open_it(which))
-            with ProgressDisplay() as show:
-                library.index(progress=show, after_others=True)
-            library.load_models()
-            return library
-
-        libraries: dict[str, Library] = {}
-        sources = []
-        # without sets, derive queries from the links of each folder
-        for name, root in () if sets else folders.items():
-            library = ready(OpenOptions((str(root),)).over(opening))
-            sources.append(
-                QuerySource(
-                    f"{name}.from-links", library, read_own_queries(library), from_notes=True
-                )
+    Without sets, derive queries from the links of each folder.
+    """
+    folders = {name: library.only([name]) for name, _ in library.folders}
+    sources = [
+        QuerySource(one.name, folders.get(one.folder, library), one.queries) for one in sets
+    ] or [
+        QuerySource(f"{name}.from-links", folder, read_own_queries(folder), from_notes=True)
+        for name, folder in folders.items()
+    ]
+    for source in sources:
+        if missing := check_labels(source):
+            print_error(
+                f"{source.name}: {missing:,} labeled paths are not in the index. Queries "
+                "with no other answer score 0."
             )
-        for query_set in sets:
-            # a set named after a folder runs on that folder, any other set on all folders
-            folder = query_set.folder if query_set.folder in folders else ""
-            if folder not in libraries:
-                libraries[folder] = ready(
-                    OpenOptions((str(folders[folder]),)).over(opening) if folder else opening
-                )
-            sources.append(QuerySource(query_set.name, libraries[folder], query_set.queries))
-        for source in sources:
-            if missing := check_labels(source):
-                print_error(
-                    f"{source.name}: {missing:,} labeled paths are not in the index. Queries "
-                    "with no other answer score 0."
-                )
-        yield tuple(sources)
+    return sources
