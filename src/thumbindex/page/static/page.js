@@ -347,10 +347,9 @@ if (opener && document.body.dataset.screen !== "sign_in") {
 
 // ------------------------------------------------------------------ keys of all screens
 
-/** Put the focus into the field for questions, or go to it. */
+/** Put the focus into the field for questions. */
 function focusQuestion() {
   const question = document.getElementById("q");
-  if (!question) return location.assign("/");
   question.focus();
   question.select();
 }
@@ -364,8 +363,8 @@ document.addEventListener("keydown", (event) => {
   const menu = document.getElementById("menu");
   if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
   if (menu?.open) menu.open = false;
-  else if (document.body.dataset.screen !== "ask") return history.back();
   else if (document.activeElement.id === "q") document.activeElement.blur();
+  else if (document.body.dataset.screen !== "ask") return history.back();
   else document.getElementById("q").focus();
   event.preventDefault(); // a browser would clear the field
 });
