@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath, PureWindowsPath
@@ -79,22 +79,35 @@ def _folder_values(status: FolderStatus, visit: Visit) -> Mapping[str, Any]:
         "words": words,
         "progress": [(step, progress_sentence(step)) for step in progress if step.total],
         "facts": _facts(status, visit),
-        "problems": _by_reason(status.skipped),
+        "problems": _by_reason(status, visit),
         "problem_count": len(status.skipped),
         "flagged": [_problem_values(flag, status.folder) for flag in flagged],
         "flagged_left": max(0, status.flagged_count - len({flag.path for flag in flagged})),
     }
 
 
-def _by_reason(problems: Sequence[Problem]) -> list[tuple[str, list[tuple[str, str, str]], int]]:
-    """Return each reason, its places without the reason, and the number of further places."""
+def _by_reason(
+    status: FolderStatus, visit: Visit
+) -> list[tuple[str, list[tuple[str, str, str]], int]]:
+    """Return each reason, its places without the reason, and the number of further places.
+
+    A place in a note has an address; a file that was left out has none.
+    """
     groups = defaultdict[str, list[Problem]](list)
-    for problem in problems:
+    for problem in status.skipped:
         groups[problem.reason].append(problem)
+    shown = [problem.path for group in groups.values() for problem in group[:_MAX_PROBLEMS]]
+    documents = visit.library.documents_at((status.folder, path) for path in shown)
+    notes = {document.path for document in documents}
     return [
         (
             reason,
-            [_problem_values(replace(problem, reason="")) for problem in group[:_MAX_PROBLEMS]],
+            [
+                _problem_values(
+                    replace(problem, reason=""), status.folder if problem.path in notes else ""
+                )
+                for problem in group[:_MAX_PROBLEMS]
+            ],
             max(0, len(group) - _MAX_PROBLEMS),
         )
         for reason, group in groups.items()
