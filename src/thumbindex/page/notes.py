@@ -26,6 +26,9 @@ _ORDERS: Mapping[str, tuple[str, str]] = {"Note": ("title", "-title"), "Date": (
 _PAGE_SIZE = 50
 """Rows per page."""
 
+_MAX_PAIRS = 200
+"""Maximum pairs of similar notes, most similar first."""
+
 
 def notes_screen(visit: Visit) -> Screen:
     """List the notes that pass the filters of the address, in the order of the address."""
@@ -34,7 +37,7 @@ def notes_screen(visit: Visit) -> Screen:
     filters, listing = _filters(visit, _VIEWS[view][1]), NoteList(())
     rows: Sequence[ListedNote | UnlinkedPair]
     if view == "unlinked":
-        rows = visit.library.unlinked(filters.folder)
+        rows = visit.library.unlinked(filters.folder)[:_MAX_PAIRS]
     else:
         listing = _listing(visit, view, filters, sort)
         rows = listing.notes
@@ -81,7 +84,9 @@ def notes_screen(visit: Visit) -> Screen:
         },
         "rows": part,
         "titles": _titles(visit, [row for row in part if isinstance(row, UnlinkedPair)]),
-        "count": plural(len(rows), "pair" if view == "unlinked" else "note"),
+        "count": f"The {len(rows)} most similar pairs"
+        if len(rows) == _MAX_PAIRS and view == "unlinked"
+        else plural(len(rows), "pair" if view == "unlinked" else "note"),
         "previous": address(page=page - 1) if page > 1 else "",
         "following": address(page=page + 1) if page < pages else "",
         "page": page,
