@@ -58,7 +58,9 @@ def why(settings_of):
 def test_note_below_limit_has_its_rank(why):
     report = why("c.md", "sync keeps vaults", limit=1)
     assert (report.outcome, report.stage) == ("dropped", "parents")
-    assert report.reason == "it ranks 3 of 3, and the answer has 1 passage: raise `limit` to see it"
+    assert (
+        report.reason == "it ranks 3 of 3, and the answer has 1 passage: a higher `limit` shows it"
+    )
 
 
 def test_note_that_was_not_found_has_its_rank(why):

@@ -257,16 +257,31 @@ def _results(
     answer: Answer, visit: Visit, grades: Mapping[tuple[str, str, str], int]
 ) -> list[dict[str, Any]]:
     """Return the values of each passage. The first one is quoted, the others can be opened."""
-    rows = _QUOTED_ROWS if answer.confidence_level == "high" else _QUOTED_ROWS_IF_LOW
-    results = []
-    for passage in answer.passages:
-        is_first = passage is answer.passages[0]
-        shown = choose_lines(passage, rows if is_first else _SNIPPET_ROWS, _count_rows)
-        shown = _whole_blocks(shown) if is_first else shown
-        content = _quotation(shown, visit) if is_first else _opened(shown, visit)
+    results = list[dict[str, Any]]()
+    for shown in shown_lines(answer):
+        passage = shown.passage
+        content = _opened(shown, visit) if results else _quotation(shown, visit)
         grade = grades.get((passage.folder, passage.path, passage.heading), "")
         results.append(_result(shown, visit) | content | {"grade": str(grade)})
     return results
+
+
+def shown_lines(answer: Answer) -> list[ShownLines]:
+    """Choose the lines shown of each passage, most of the first one."""
+    rows = _QUOTED_ROWS if answer.confidence_level == "high" else _QUOTED_ROWS_IF_LOW
+    best, others = answer.passages[:1], answer.passages[1:]
+    return [
+        *(_whole_blocks(choose_lines(passage, rows, _count_rows)) for passage in best),
+        *(choose_lines(passage, _SNIPPET_ROWS, _count_rows) for passage in others),
+    ]
+
+
+def cite(shown: ShownLines) -> tuple[str, str]:
+    """Return the citation of the shown lines, and their address."""
+    passage, first = shown.passage, shown.start_line
+    span = (first, min(first + shown.last - shown.first, passage.end_line))
+    citation = replace(passage, start_line=span[0], end_line=span[1]).citation
+    return citation, note_address(passage.folder, passage.path, span)
 
 
 def _by_note(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -334,14 +349,13 @@ def _render(passage: Passage, start: int, stop: int, visit: Visit) -> str:
 
 def _result(shown: ShownLines, visit: Visit) -> dict[str, Any]:
     passage, several = shown.passage, len(visit.library.folders) > 1
-    first = shown.start_line
-    span = (first, min(first + shown.last - shown.first, passage.end_line))
+    citation, href = cite(shown)
     root = dict(visit.library.folders)[passage.folder]
     return {
         "passage": passage,
         "day": passage.updated or passage.created,
-        "href": note_address(passage.folder, passage.path, span),
-        "citation": replace(passage, start_line=span[0], end_line=span[1]).citation,
+        "href": href,
+        "citation": citation,
         "headings": shown.heading_path[1:],
         "flags": passage_flag_lines(passage),
         "retired": retired_line(passage),

@@ -14,10 +14,12 @@ from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.model import Answer, Filters, Passage, Query, TraceStep, WhyReport
 from thumbindex.page.ask import (
     address_values,
+    cite,
     notes_named_like,
     query_command,
     query_options,
     read_question,
+    shown_lines,
 )
 from thumbindex.page.judge import grades_of, judgments_of
 from thumbindex.page.visit import NotFoundError, Screen, Visit, note_address, screen_address
@@ -74,7 +76,11 @@ def why_screen(visit: Visit) -> Screen:
     answer = library.query(query, explain=True)
     report = _explain_note(visit, query, name) if name else None
     shown = _shown_passage(answer, report)
-    curves = [_passage_curve(passage, is_note=passage is shown) for passage in answer.passages]
+    cited = {lines.passage.rank: cite(lines) for lines in shown_lines(answer)}
+    curves = [
+        _passage_curve(passage, cited[passage.rank][1], is_note=passage is shown)
+        for passage in answer.passages
+    ]
     filters = query.filters.as_pairs()
     values |= {
         "answer": answer,
@@ -83,15 +89,18 @@ def why_screen(visit: Visit) -> Screen:
         "here": _why_address(query, name),
         "unfiltered": _why_address(replace(query, filters=Filters()), name),
         "ask": screen_address("ask", **address_values(query)),
-        "passages": [_passage_values(passage, query) for passage in answer.passages],
+        "passages": [
+            (*cited[passage.rank], *_passage_values(passage, query)) for passage in answer.passages
+        ],
     }
     if report:
         grades = grades_of(judgments_of(visit, answer.query)[0])
         curves += [] if shown else [_dropped_curve(report)]
         values |= {
+            "note": cited[shown.rank] if shown else _note_link(report),
             "grade": str(grades.get((report.folder, report.path, report.heading), "")),
             "note_title": _title(visit, report),
-            "summary": why_summary(replace(report, path="This note", heading="")),
+            "summary": why_summary(replace(report, path="This note", heading="", stage="")),
             "details": why_details(report),
         }
     values |= {"curves": curves, "picture": _picture(curves, answer.trace)}
@@ -116,11 +125,17 @@ def _title(visit: Visit, report: WhyReport) -> str:
     return next((note.heading for note in notes), "")
 
 
-def _passage_values(passage: Passage, query: Query) -> tuple[str, str, str]:
-    """Return a passage's citation, the terms that it has and lacks, and its Why screen."""
+def _note_link(report: WhyReport) -> tuple[str, str]:
+    """Return the path of a note that is not in the answer, and its address if it is indexed."""
+    is_indexed = report.outcome != "not_indexed"
+    return report.path, note_address(report.folder, report.path) if is_indexed else ""
+
+
+def _passage_values(passage: Passage, query: Query) -> tuple[str, str]:
+    """Return the terms that a passage has and lacks, and the address of its Why screen."""
     name = f"{passage.path}#{passage.heading}" if passage.heading else passage.path
     terms = matched_terms(passage.explanation.terms) if passage.explanation else ""
-    return passage.citation, terms, _why_address(query, name)
+    return terms, _why_address(query, name)
 
 
 def _why_address(query: Query, name: str) -> str:
@@ -166,14 +181,12 @@ def _command(visit: Visit, query: Query, name: str) -> str:
 # ------------------------------------------------------------------ the chart
 
 
-def _passage_curve(passage: Passage, *, is_note: bool) -> _RankCurve:
+def _passage_curve(passage: Passage, href: str, *, is_note: bool) -> _RankCurve:
     ranks = {"answer": passage.rank}
     if explained := passage.explanation:
         ranks |= {hit.retriever: hit.rank for hit in explained.evidence}
         ranks |= {step.stage: step.rank for step in explained.rank_by_stage if step.rank}
-    lines = (passage.match_start_line, passage.match_end_line)
     label = f"{passage.rank}. {passage.heading or passage.title or passage.path}"
-    href = note_address(passage.folder, passage.path, lines)
     return _RankCurve(label, href, ranks, "note" if is_note else "passage")
 
 

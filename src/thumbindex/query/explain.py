@@ -38,7 +38,7 @@ from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import retriever_weights
 from thumbindex.query.retrieve import field_weights, merge_identifiers, merge_terms, neighbors
 from thumbindex.query.stage import Search, Tools
-from thumbindex.text import line_range, plural
+from thumbindex.text import plural
 
 _History = Sequence[tuple[str, Search]]
 """Pairs of a stage's name and the search after that stage.
@@ -377,8 +377,7 @@ def _outcome_in_answer(
         )
         named = next((f"; the query is its {kind}" for kind in kinds), "")
         compared = _comparison(shown, answer.passages)
-        lines = line_range(shown.start_line, shown.end_line)
-        reason = f"passage {shown.rank} of {len(answer.passages)} ({lines}){named}{compared}"
+        reason = f"passage {shown.rank} of {len(answer.passages)}{named}{compared}"
         return "shown", "", reason, shown.rank
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     for passage in answer.passages:
@@ -389,7 +388,7 @@ def _outcome_in_answer(
                 if n in wanted
             ]
             stage, how = reasons[-1] if reasons else ("parents", "its text is part of that passage")
-            reason = f"passage {passage.rank}, {passage.citation} ({stage}: {how})"
+            reason = f"passage {passage.rank}, {passage.citation}: {how}"
             return "copy", stage, reason, passage.rank
     return None
 
@@ -435,7 +434,7 @@ def _limit_reason(wanted: AbstractSet[ChunkId], answer: Search, tools: Tools) ->
         return "its text is part of another passage"
     return (
         f"it ranks {rank} of {len(groups)}, and the answer has {plural(len(shown), 'passage')}: "
-        "raise `limit` to see it"
+        "a higher `limit` shows it"
     )
 
 
@@ -471,7 +470,7 @@ def _retriever_reason(
     """Describe what each retriever found, and the rank of the note."""
     if answer.listed:
         notes = plural(answer.listed, "note")
-        return f"the query has only filters, and {notes} match: raise `limit` to see more"
+        return f"the query has only filters, and {notes} match: a higher `limit` shows more"
     document = tools.snapshot.catalog.document_of(next(iter(wanted)))
     results = []
     for name, search in history:
