@@ -163,7 +163,6 @@ def print_list(listing: NoteList, limit: int | None, roots: Mapping[str, Path]) 
     """
     lacking = [unmet for unmet in listing.unmet if unmet.value.startswith("has:")]
     for line in filter_lines((), lacking, 0):
-        line = line.replace("No note matches", "No note has the property").replace("has:", "")
         print_line(line, "bold")
     notes = [
         replace(note, path=shown_path(roots, note.folder, note.path))
@@ -278,10 +277,8 @@ def print_status(folders: Sequence[FolderStatus], *, problems: bool = False) -> 
     for status in folders:
         print_row(f"{status.folder}: notes in {status.root}, index in {status.location}", "dim")
         _print_ingestion(status.ingestion)
-        for warning in folder_warning_lines(status):
+        for warning in folder_warning_lines(status, None if problems else FEW_PROBLEMS):
             print_line(f"  {warning}", WARNING)
-        for line in problem_lines((*status.skipped, *status.flagged)) if problems else ():
-            print_row(f"  {line}")
     for sentence in dict.fromkeys(
         database_sentence(status.database) for status in folders if status.database
     ):
@@ -346,8 +343,6 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 def print_why(report: WhyReport) -> None:
     """Print a note's outcome, and its rank after each stage."""
-    limit = "use a higher --limit"
-    report = replace(report, reason=report.reason.replace("raise `limit`", limit))
     outcome, *sentences = why_summary(report)
     print_line(outcome, "bold")
     for sentence in sentences:

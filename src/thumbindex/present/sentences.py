@@ -171,14 +171,18 @@ def filter_lines(
     lines = [f"Filters: {' '.join(condition.as_typed for condition in filters)}"] if filters else []
     for condition in unmet:
         mark = "#" if condition.field == "tag" else ""
-        nearest = ", ".join(f"{mark}{name}" for name in condition.nearest)
+        sentence, prefix = _UNMET[condition.field], ""
+        if condition.field == "property" and condition.value.startswith("has:"):
+            sentence, prefix = "No note has the property {}", "has:"
+        nearest = ", ".join(f"{mark}{name.removeprefix(prefix)}" for name in condition.nearest)
         suggestion = (
             f": nearest {'is' if len(condition.nearest) == 1 else 'are'} {nearest}."
             if nearest
             else "."
         )
         as_words = " It was searched for as words." if condition.as_words else ""
-        lines.append(f"{_UNMET[condition.field].format(condition.value)}{suggestion}{as_words}")
+        sentence = sentence.format(condition.value.removeprefix(prefix))
+        lines.append(f"{sentence}{suggestion}{as_words}")
     if undated:
         notes = f"{undated:,} notes have no date of their own"
         if undated == 1:
@@ -358,8 +362,14 @@ def folder_state_sentence(status: FolderStatus) -> str:
     return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
-def folder_warning_lines(status: FolderStatus) -> list[str]:
-    """Return the warnings about a folder. More than `FEW_PROBLEMS` in notes are only counted."""
+FEW_PROBLEMS = 3
+"""Maximum problems in notes that commands list unasked."""
+
+PROBLEMS_HINT = "`thumbindex status --problems` lists them"
+
+
+def folder_warning_lines(status: FolderStatus, limit: int | None = FEW_PROBLEMS) -> list[str]:
+    """Return the warnings about a folder. More than `limit` problems in notes are only counted."""
     lines, root = list[str](), shlex.quote(status.root)
     if status.is_missing:
         lines.append(
@@ -372,22 +382,16 @@ def folder_warning_lines(status: FolderStatus) -> list[str]:
             f"`thumbindex index --folder {root}` to continue"
         )
     skipped, flagged = problem_lines(status.skipped), problem_lines(status.flagged)
-    if len(skipped) > FEW_PROBLEMS:
+    if limit is not None and len(skipped) > limit:
         lines.append(f"{len(skipped):,} problems in notes: {PROBLEMS_HINT}")
     else:
         lines += skipped
     if status.flagged_count:
-        few = len(flagged) <= FEW_PROBLEMS
+        few = limit is None or len(flagged) <= limit
         todo = "review this" if few else PROBLEMS_HINT
         lines.append(f"{hidden_text_sentence(status.flagged_count)}: {todo}")
         lines += flagged if few else ()
     return lines
-
-
-FEW_PROBLEMS = 3
-"""Maximum problems in notes that commands list unasked."""
-
-PROBLEMS_HINT = "`thumbindex status --problems` lists them"
 
 
 def problem_lines(problems: Sequence[Problem]) -> list[str]:
@@ -673,7 +677,7 @@ def outcome_sentence(report: WhyReport, several: bool = False) -> str:
     """Return a sentence that says whether a note is in the answer, and why."""
     heading = f"#{report.heading}" if report.heading else ""
     folder = f"{report.folder}: " if several and report.folder else ""
-    stage = f" (stage `{report.stage}`)" if report.outcome == "dropped" else ""
+    stage = f" (stage `{report.stage}`)" if report.outcome == "dropped" and report.stage else ""
     return f"{folder}{report.path}{heading} {_OUTCOMES[report.outcome]}: {report.reason}{stage}"
 
 
