@@ -269,7 +269,7 @@ def test_later_layer_cannot_drop_tokens_of_a_folder(tmp_path: Path, again: str) 
         ('[[folders]]\nname = "a"\n', ": the folder 'a' needs `path`"),
         (
             '[[folders]]\nname = "a"\npath = "x"\ntoken = ["b"]\n',
-            ": unknown key `folders.token`: did you mean `tokens`?",
+            ": unknown key `folders.token`: the keys of [[folders]] are",
         ),
         ('[[folders]]\nname = "a"\npath = "x"\ntokens = "b"\n', ": `tokens` must be a list"),
         (

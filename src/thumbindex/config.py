@@ -704,13 +704,10 @@ def _check_folder(name: Any, table: Mapping[str, Any], path: Path) -> None:
     if not isinstance(name, str) or not name.strip():
         raise ConfigError(f"{path}: a folder needs `name`, a string.")
     for key in table.keys() - {*_FOLDER_KEYS}:
-        near = get_close_matches(key, _FOLDER_KEYS, n=1)
-        hint = (
-            f"did you mean `{near[0]}`?" if near else "the keys are name, path, about and tokens."
+        raise ConfigError(
+            f"{path}: unknown key `folders.{_shorten(key)}`: the keys of [[folders]] are name, "
+            "path, about and tokens."
         )
-        if key == "name":
-            hint = "the header already has the name, so remove this key."
-        raise ConfigError(f"{path}: unknown key `folders.{_shorten(key)}`: {hint}")
     if not isinstance(folder := table.get("path"), str) or not folder.strip():
         raise ConfigError(f"{path}: the folder {name!r} needs `path`, a string.")
     if not isinstance(table.get("about", ""), str):

@@ -194,37 +194,13 @@ def test_paths_are_relative_to_the_clients_directory(
     assert result == alone(vault / inside, *arguments, "--index", str(indexes))
 
 
-def test_server_answers_after_its_own_directory_is_deleted(
-    runtime: Path,
-    settled: Library,
-    open_fake: Open,
-    vault: Path,
-    indexes: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    (tmp_path / "gone").mkdir()
-    local = CommandServer(settled, PROGRAM, open_fake)
-    with monkeypatch.context() as patch:
-        patch.chdir(tmp_path / "gone")
-        (tmp_path / "gone").rmdir()
-        result = ask(vault / "plugins", *CASES["query"], "--folder", "..", "--index", str(indexes))
-    local.close()
-    assert result.code == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "around"),
     [
         (("--set", "query.limit=2"), {}),
         (("--wait-fresh=1",), {}),
-        (("--help",), {}),
-        (("--no-such-option",), {}),
         (("--index", "/tmp/another"), {}),
-        (("--config", "config.toml"), {}),
-        (("--folder", "/usr"), {}),
         ((), {"TZ": "Asia/Tokyo"}),
-        ((), {"HOME": "/tmp"}),
         ((), {"PYTHONIOENCODING": "latin-1"}),
         (("x" * 100_000, "x" * 100_000, "x" * 100_000), {}),
     ],
@@ -279,14 +255,6 @@ def test_server_of_another_version_is_not_asked(
 ):
     state(served, fingerprint=["before an upgrade"])
     assert ask_here("query", "green button").code == NOBODY
-
-
-@pytest.mark.parametrize("stated", ["", "[]", '{"address": "a", "key": "00", "program": []}'])
-def test_unreadable_server_file_is_skipped(
-    stated: str, served: CommandServer, ask_here: Callable[..., Printed]
-):
-    served.path.with_name("a.json").write_text(stated, encoding="utf-8")
-    assert ask_here("query", "green button").code == 0
 
 
 def test_two_folders_are_served_together_and_separately(
@@ -379,12 +347,6 @@ def test_malformed_request_is_declined_and_the_next_one_answered(
     assert ask_here("query", "green button").code == 0
 
 
-def test_messages_are_never_unpickled() -> None:
-    for name in ("command_client.py", "command_server.py"):
-        source = (Path(command_client.__file__).parent / name).read_text(encoding="utf-8")
-        assert not re.search(r"\.(recv|send)\(|pickle", source)
-
-
 def test_silent_client_does_not_block_others(
     served: CommandServer, ask_here: Callable[..., Printed]
 ) -> None:
@@ -422,22 +384,6 @@ def test_server_that_hangs_or_ends_delays_a_command_only_briefly(
         assert time.monotonic() - started < 3
 
 
-def test_answer_of_megabytes_arrives_complete(
-    runtime: Path, open_fake: Open, tmp_path: Path, alone: Callable[..., Printed]
-) -> None:
-    folder = tmp_path / "large"
-    write(folder / "large.md", "# Large\n\n" + "A line of a long note.\n" * 60_000)
-    with open_fake(OpenOptions((str(folder),), tmp_path / "indexes")) as library:
-        settle(library)
-        local = CommandServer(library, PROGRAM, open_fake)
-        arguments = ("read", "large.md", "--folder", str(folder), "--index")
-        arguments = (*arguments, str(tmp_path / "indexes"))
-        result = ask(tmp_path, *arguments)
-        local.close()
-    assert result == alone(tmp_path, *arguments)
-    assert len(result.stdout) > 1_000_000
-
-
 def test_command_that_warns_is_not_served(
     runtime: Path,
     settled: Library,
@@ -470,12 +416,6 @@ def test_files_of_a_killed_server_are_skipped_and_deleted(
     address(served).rename(served.path.with_name("later.sock"))
     assert ask_here("query", "green button").code == 0
     assert {path.name for path in folder.iterdir()} == {"later.json", "later.sock"}
-
-
-def test_closed_server_leaves_no_files(runtime: Path, settled: Library, open_fake: Open) -> None:
-    local = CommandServer(settled, PROGRAM, open_fake)
-    local.close()
-    assert list(local.path.parent.iterdir()) == []
 
 
 def test_index_without_vectors_is_not_served(

@@ -92,8 +92,7 @@ class Citation:
     start: int
     end: int
     written: str
-    path: str  # or a name
-    folder: str = ""
+    path: str  # or a name; a folder's name may stand before it, as in `notes: a.md`
     heading: str = ""
     lines: tuple[int, int] | None = None
     digest: str = ""
@@ -126,24 +125,23 @@ class CachedNoteLookup:
     """Finds the notes that citations name. Looks up each name only once."""
 
     def __init__(self, readers: Sequence[Reader], is_local: bool = True) -> None:
-        self._found = dict[tuple[str, str], list[FoundNote]]()
-        self.folders = {reader.folder.name: NoteLookup([reader], is_local) for reader in readers}
+        self._found = dict[str, list[FoundNote]]()
         self.notes = NoteLookup(readers, is_local)
 
-    def find(self, name: str, folder: str = "") -> Sequence[FoundNote]:
+    def find(self, name: str) -> Sequence[FoundNote]:
         """Return at most `MAX_NAMESAKES` notes with a name, best matches first.
 
         If the name is an exact path, return only the notes at this path.
         """
-        if (name, folder) not in self._found:
-            lookup = self.folders.get(folder) if folder else self.notes
-            groups = lookup.notes_named(name) if lookup else iter(())
+        if name not in self._found:
+            groups = self.notes.notes_named(name)
             best = next(groups, [])
-            is_exact = any(note.document.path == name for note in best)
+            paths = {f"{note.document.folder}: {note.document.path}" for note in best}
+            is_exact = name in paths or any(note.document.path == name for note in best)
             notes = best if is_exact else chain(best, *groups)
             by_place = {(note.document.folder, note.document.path): note for note in notes}
-            self._found[name, folder] = list(by_place.values())[:MAX_NAMESAKES]
-        return self._found[name, folder]
+            self._found[name] = list(by_place.values())[:MAX_NAMESAKES]
+        return self._found[name]
 
     def has_path(self, path: str) -> bool:
         """Return whether a note has this path or file name."""
@@ -180,7 +178,7 @@ def _parse_address(start: int, link: str, end: int | None = None) -> Citation | 
         return None
     end = start + len(link) if end is None else end
     folder, path, heading, digest = address
-    return Citation(start, end, link, path, folder, heading, None, digest)
+    return Citation(start, end, link, f"{folder}: {path}", heading, None, digest)
 
 
 def _parse_wikilink(
@@ -211,7 +209,7 @@ def _parse_markdown_link(match: re.Match[str], names: CachedNoteLookup) -> Citat
     if not path or not (_MARKDOWN_FILE.search(path) or names.has_path(path)):
         return None
     cited_lines = lines and lines[:2]
-    return Citation(match.start(), match.end(), unquote(target), path, "", heading, cited_lines)
+    return Citation(match.start(), match.end(), unquote(target), path, heading, cited_lines)
 
 
 def _parse_plain_citation(
@@ -228,15 +226,14 @@ def _parse_plain_citation(
     known = (start for start in starts if names.has_path(before[start:]))
     begin = low + next(known, enclosed if enclosed in starts else starts[-1])
     path = text[begin:end]
-    folder = next((name for name in names.folders if text.endswith(f"{name}: ", 0, begin)), "")
     match = _HEADING.match(text, end, end + _HEADING_CHARACTERS)
     if match is None:
-        return Citation(begin, end, path, path, folder)
+        return Citation(begin, end, path, path)
     is_open = match[1] is None
     heading = match[0][1:].strip()
     end = end + 1 if is_open else match.end()
     written = text[begin : match.end()].rstrip() if is_open else text[begin:end]
-    return Citation(begin, end, written, path, folder, heading, has_open_heading=is_open)
+    return Citation(begin, end, written, path, heading, has_open_heading=is_open)
 
 
 def _with_lines(text: str, citation: Citation) -> Citation:
@@ -549,7 +546,7 @@ class _Checker:
         return candidate, replace(result, citation=cited.written, quotation=quotation)
 
     def _notes_of(self, cited: Citation) -> Iterator[_CurrentNote]:
-        return filter(None, map(self._read, self._names.find(cited.path, cited.folder)))
+        return filter(None, map(self._read, self._names.find(cited.path)))
 
     def _read(self, found_note: FoundNote) -> _CurrentNote | None:
         place = found_note.document.folder, found_note.document.path
