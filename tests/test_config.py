@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reference import render_config
-from thumbindex.config import changed_settings, load_config, resolve_folders, with_folder_file
+from thumbindex.config import load_config, resolve_folders, with_folder_file
 from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import is_offline
 from thumbindex.settings import Config
@@ -208,19 +208,6 @@ def test_environment_can_forbid_the_network(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     assert is_offline() is forbidden
-
-
-def test_changed_settings_are_listed_by_key() -> None:
-    assert changed_settings(Config()) == {}
-    assert changed_settings(
-        load_config(user_file=NOWHERE, overrides=["query.fuse.k=3", "corpus.exclude=a/**"])
-    ) == {
-        "corpus.exclude": ("a/**",),
-        "query.fuse.k": 3,
-    }
-
-
-# ------------------------------------------------------------------ folders with rights
 
 
 def test_folders_may_have_tokens(tmp_path: Path) -> None:

@@ -356,12 +356,6 @@ def settings_by_key() -> Mapping[str, Setting]:
     return {setting.key: setting for setting in _iterate_settings(Config, "")}
 
 
-def changed_settings(config: Config) -> dict[str, Any]:
-    """Return the values that differ from the defaults, by dotted key."""
-    values = {key: _value_of(config, key) for key in settings_by_key()}
-    return {key: value for key, value in values.items() if value != settings_by_key()[key].default}
-
-
 def _iterate_settings(table: Any, prefix: str) -> Iterator[Setting]:
     hints = get_type_hints(table)
     instance = table()

@@ -9,15 +9,13 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.evaluation.baseline import Baseline, check_baseline, compare_with, read_baseline
 from thumbindex.evaluation.queries import QuerySet
-from thumbindex.evaluation.report import EvaluationReport, report_json
+from thumbindex.evaluation.report import report_json
 from thumbindex.evaluation.runner import Evaluation
 
 
 @pytest.fixture
 def saved(evaluation: Evaluation, tmp_path: Path) -> Baseline:
-    (tmp_path / "run.json").write_text(
-        json.dumps(report_json(EvaluationReport((evaluation,)))), encoding="utf-8"
-    )
+    (tmp_path / "run.json").write_text(json.dumps(report_json([evaluation])), encoding="utf-8")
     return read_baseline(tmp_path / "run.json")
 
 

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thumbindex.cli.options import JsonOption, open_for, opening_options
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_tables
-from thumbindex.config import changed_settings
 from thumbindex.errors import UsageError
 from thumbindex.evaluation.baseline import check_baseline, compare_with, read_baseline
 from thumbindex.evaluation.from_links import check_source, read_own_queries
 from thumbindex.evaluation.queries import QuerySet, load_set
-from thumbindex.evaluation.report import EvaluationReport, report_json, tables
+from thumbindex.evaluation.report import report_json, tables
 from thumbindex.evaluation.runner import QuerySource, check_labels, evaluate_all
 from thumbindex.opening import OpenOptions
 from thumbindex.present.exit_codes import FOUND, exits_with_code, print_error
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-
-_ANSWER_SETTINGS = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
-"""Prefixes of the settings that a report lists: those that change answers.
-
-Other settings are left out, since they may contain paths of this machine.
-"""
 
 
 @exits_with_code
@@ -76,24 +69,12 @@ def evaluate_queries(
             check_baseline(earlier, [QuerySet(source.name, source.queries) for source in sources])
         with ProgressDisplay() as show:
             evaluations = evaluate_all(sources, show=show)
-    findings = EvaluationReport(
-        evaluations,
-        {source.name: _answer_settings(source.library) for source in sources},
-        compare_with(earlier, evaluations) if earlier else (),
-    )
+    differences = compare_with(earlier, evaluations) if earlier else ()
     if as_json:
-        print_json(report_json(findings))
+        print_json(report_json(evaluations, differences))
     else:
-        print_tables(tables(findings))
+        print_tables(tables(evaluations, differences))
     return FOUND
-
-
-def _answer_settings(library: Library) -> dict[str, Any]:
-    return {
-        str(key): value
-        for key, value in changed_settings(library.config).items()
-        if key.startswith(_ANSWER_SETTINGS)
-    }
 
 
 def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from thumbindex.evaluation.baseline import MeasureDifference
 from thumbindex.evaluation.measures import MAIN_MEASURE, MEASURES
 from thumbindex.evaluation.queries import set_digest
 from thumbindex.evaluation.runner import Evaluation, group_by_set, pooled_means
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationReport:
-    """The evaluations of query sets, and their changes since a baseline."""
-
-    evaluations: tuple[Evaluation, ...]
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # non-default, by set
-    baseline: tuple[MeasureDifference, ...] = ()  # `ALL` first if there are several sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +31,16 @@ def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
     return Cost(float(p50), float(p95), sum(result.tokens for result in results) / len(results))
 
 
-def report_json(report: EvaluationReport) -> dict[str, Any]:
-    """Return the output of `eval --json` (`docs/schema/eval.json`)."""
-    values: dict[str, Any] = _measured(report.evaluations)
-    values["sets"] = [
-        _set(evaluation, report.settings.get(evaluation.name, {}))
-        for evaluation in report.evaluations
-    ]
-    if report.baseline:
-        values["baseline"] = [_difference(difference) for difference in report.baseline]
+def report_json(
+    evaluations: Sequence[Evaluation], baseline: Sequence[MeasureDifference] = ()
+) -> dict[str, Any]:
+    """Return the output of `eval --json` (`docs/schema/eval.json`).
+
+    `baseline` has the changes since an earlier run, `ALL` first if there are several sets.
+    """
+    values: dict[str, Any] = {**_measured(evaluations), "sets": list(map(_set, evaluations))}
+    if baseline:
+        values["baseline"] = [_difference(difference) for difference in baseline]
     return values
 
 
@@ -69,17 +61,13 @@ def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     }
 
 
-def _set(evaluation: Evaluation, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _set(evaluation: Evaluation) -> dict[str, Any]:
     index = asdict(evaluation.index)
     del index["generation"]
     return {
         "name": evaluation.name,
         "folders": list(evaluation.folders),
         "index": index,
-        "settings": {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in settings.items()
-        },
         "digest": set_digest(evaluation.queries),
         **_measured([evaluation]),
         "by_query": {
@@ -108,11 +96,12 @@ class ReportTable:
     notes: tuple[str, ...] = ()
 
 
-def tables(report: EvaluationReport) -> tuple[ReportTable, ...]:
+def tables(
+    evaluations: Sequence[Evaluation], baseline: Sequence[MeasureDifference] = ()
+) -> tuple[ReportTable, ...]:
     """Return the tables of a report in display order."""
-    evaluations = report.evaluations
     measured = (_by_set(evaluations), _by_kind(evaluations), _costs(evaluations))
-    return (*measured, _since(report.baseline)) if report.baseline else measured
+    return (*measured, _since(baseline)) if baseline else measured
 
 
 def verdict_of(difference: MeasureDifference) -> str:
