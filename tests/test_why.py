@@ -116,17 +116,3 @@ def test_why_explains_a_single_heading(library: Library) -> None:
     assert (report.heading, report.chunks, report.outcome) == ("storing", 1, "shown")
     with pytest.raises(UsageError, match=r"has no heading .Storage.\. Nearest: Storing"):
         library.why("fruit/apples.md#Storage", "cool cellar")
-
-
-def test_why_reports_changed_and_missing_files(library: Library, vault: Path) -> None:
-    (vault / "fruit/pears.md").write_text("# Pears\n\nPears are yellow.\n")
-    assert library.why("fruit/pears.md", "pears").notes == (
-        "the file has changed since it was indexed: this report describes the indexed text",
-    )
-    (vault / "fruit/apples.md").unlink()
-    with pytest.raises(UnknownPathError):
-        library.why("fruit/apples.md", "apples")
-    vault.rename(vault.with_name("elsewhere"))
-    assert library.why("fruit/apples.md", "apples").notes == (
-        "the file is gone: this report describes the indexed text",
-    )

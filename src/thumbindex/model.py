@@ -902,7 +902,6 @@ class WhyReport:
     # ranks in each retriever's list, and after each stage that changed the rank
     stages: tuple[StageRank, ...] = ()
     terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
-    notes: tuple[str, ...] = ()  # more sentences
     found: bool = False
     confidence: float = 0.0
 

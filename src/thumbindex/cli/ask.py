@@ -88,7 +88,7 @@ def why_note(
 ) -> int:
     """Explain why a note does or does not answer a question.
 
-    Uses the index as it is, without updating it.
+    Changed notes are indexed first, without vectors.
     """
     request = Query.of(
         " ".join(words),
@@ -104,7 +104,7 @@ def why_note(
         where=where,
     )
     with open_for(ctx, opening) as library:
-        _load_models(library)
+        _make_ready(library)
         with telling_private(library, path := resolve_from_cwd(path, library)):
             report = library.why(path, request)
         roots = dict(library.folders)

@@ -25,7 +25,7 @@ from thumbindex.library.places import NotePlaces, matching_headings
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import current_text
 from thumbindex.library.refining import with_exact_candidates
-from thumbindex.library.visibility import PrivacyFilter, note_states
+from thumbindex.library.visibility import PrivacyFilter
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, WhyReport
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.query.explain import outcome_of
@@ -184,7 +184,7 @@ def _in_index(
     )
     outcome = outcome_of(note.document, note.fragment or "", chunks, steps, answer, tools)
     outcome = PrivacyFilter(answer, tools, snapshots).filter_why_report(outcome)
-    return replace(outcome, query=query.text, notes=_file_change_notes(note))
+    return replace(outcome, query=query.text)
 
 
 def _chunks_under(note: FoundNote, document: DocumentId, tools: Tools) -> list[ChunkId]:
@@ -212,22 +212,3 @@ def _chunks_under(note: FoundNote, document: DocumentId, tools: Tools) -> list[C
     return [
         n for n, chunk in chunks.items() if chunk.start_line <= last and chunk.end_line >= first
     ]
-
-
-def _file_change_notes(note: FoundNote) -> tuple[str, ...]:
-    """Return sentences about changes to the file since it was indexed."""
-    if note.reader.is_published:
-        return ()
-    folder, path = note.reader.folder, note.document.path
-    state = note_states([(folder.name, path)], [note.reader]).get((folder.name, path))
-    try:
-        left_out = why_left_out(folder.root, path, folder.config.corpus)
-    except UnknownFolderError:
-        state, left_out = "gone", ""
-    if state == "gone":
-        return ("the file is gone: this report describes the indexed text",)
-    if left_out:
-        return (f"the next indexing run will leave it out: {left_out}",)
-    if state != "changed":
-        return ()
-    return ("the file has changed since it was indexed: this report describes the indexed text",)

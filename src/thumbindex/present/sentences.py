@@ -695,7 +695,6 @@ def why_summary(report: WhyReport, several: bool = False) -> list[str]:
         f"It {terms}." if terms else "",
         advice if is_missed else "",
         lacking if report.without_vector else "",
-        *report.notes,
     ]
     return [sentence for sentence in sentences if sentence]
 
