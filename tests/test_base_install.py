@@ -35,6 +35,8 @@ NOT_SERVED_OPTIONS = f"""
 import sys
 from importlib.machinery import PathFinder
 
+pytestmark = pytest.mark.slow
+
 EXTRAS = {sorted(EXTRAS)}
 TRIED = set()
 

@@ -24,7 +24,6 @@ def sentence(*forms: str, joint: str = ", ") -> str:
 
 TOKENS = {
     "files": (sentence("part{0}.tar.gz", "notes-{0}.md"), ["part{0}.tar.gz", "notes-{0}.md"]),
-    "versions and amounts": (sentence("tool 4.{0}.9-rc.1", "9,{0} eur"), ["4.{0}.9", "9,{0}"]),
     "decimals in code": (f"```\n{sentence('x{0}=0.{0}', joint=';y=1; ')}\n```", ["0.{0}"]),
     "addresses": (
         sentence("http://h{0}.example/a,b;c.html", "a.{0}@mail.example"),
@@ -34,10 +33,8 @@ TOKENS = {
         f"| a | b |\n|---|---|\n| x | {sentence('db.t{0}.id', joint=';c, ')} |",
         ["db.t{0}.id"],
     ),
-    "names in a quote": (f"> {sentence('`cfg{0}.ini`', joint=',`k`, ')}", ["cfg{0}.ini"]),
     "a heading": (f"# {sentence('chap{0}.7.txt')}\n\n# Next\n\nEnd.", ["chap{0}.7.txt"]),
     "Chinese": (sentence("打开ini{0}.cfg再看", joint=""), ["ini{0}.cfg"]),
-    "Thai": (sentence("ไฟล์ dat{0}.csv", joint=" และ"), ["dat{0}.csv"]),
     "HTML": (f"<div>\n{sentence('<b>seg{0}.bin</b>', joint=',')}\n</div>", ["seg{0}.bin"]),
 }
 

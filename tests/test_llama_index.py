@@ -28,6 +28,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield library
 
 
+@pytest.mark.slow
 def test_query_engine_answers_from_cited_passages(library: Library) -> None:
     from llama_index.core.llms import MockLLM
     from llama_index.core.query_engine import RetrieverQueryEngine

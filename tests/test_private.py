@@ -228,7 +228,7 @@ def looks_private(head: str) -> bool:
     return False
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(OPENINGS + TITLED), blocks, st.sampled_from(CLOSINGS))
 def test_sloppy_private_keys_are_recognized(opening: str, lines: str, closing: str) -> None:
     text = f"{opening}\n{lines}\n{closing}\n\nSome words of the note.\n"

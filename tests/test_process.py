@@ -34,6 +34,7 @@ def test_query_from_python_uses_only_the_calling_thread(tmp_path: Path) -> None:
     assert process_time < 1.2 * thread_time + 0.02
 
 
+@pytest.mark.slow
 def test_query_works_in_a_deleted_current_directory(tmp_path: Path) -> None:
     vault, deleted = tmp_path / "vault", tmp_path / "gone"
     vault.mkdir()

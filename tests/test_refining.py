@@ -70,7 +70,8 @@ def test_question_embeds_its_best_candidates_and_keeps_the_vectors(
 def test_queries_can_make_all_vectors_exact(library: Library, tmp_path: Path) -> None:
     with open_bundled(tmp_path) as other:
         for note in NOTES.values():
-            other.query(note)
+            if exact_vectors(library) < len(NOTES):
+                other.query(note)
     assert exact_vectors(library) == len(NOTES)
     for reader in (library, other):
         index = reader.query(QUESTION).index

@@ -203,6 +203,7 @@ def test_error_in_one_folder_stops_no_other_and_is_retried(loop: Loop) -> None:
     assert loop.notes[-1] == Message("one", "words", "")
 
 
+@pytest.mark.slow
 def test_missing_model_is_reported_and_tried_again(loop: Loop) -> None:
     loop.work.failures["vectors", "one"] = ModelError("There is no model.")
     loop.save("one")

@@ -388,6 +388,7 @@ def test_json_is_valid_in_every_encoding(
     assert json.loads(result.stdout_bytes)["query"] == "green button \u00e9 \U0001f600"
 
 
+@pytest.mark.slow
 def test_program_exits_quietly_when_its_reader_leaves(vault: Path, tmp_path: Path) -> None:
     options = f"--folder '{vault}' --index '{tmp_path / 'index'}'"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "XDG_CONFIG_HOME": str(tmp_path)}

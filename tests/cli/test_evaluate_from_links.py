@@ -22,6 +22,7 @@ def vault(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_vault_is_evaluated_with_its_own_links(vault: Path, run_in: Callable[..., Result]) -> None:
     report = checked(run_in(vault, "eval", "--from-links", "--json"), "eval")
     assert set(report["scores"]) == {"ALL", "link", "description"}

@@ -27,6 +27,7 @@ def steady(drawn: str) -> str:
     return re.sub(r"0\.\d\d", "0.…", drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="paths are drawn with slashes")
 def test_pictures_show_the_current_output(program: ModuleType) -> None:
     drawn = program.pictures()

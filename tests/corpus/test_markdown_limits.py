@@ -2,6 +2,8 @@
 reported.
 """
 
+import pytest
+
 from thumbindex.corpus.markdown import MAX_BARS, MAX_BRACKETS, MAX_HEADINGS, MAX_LINES
 from thumbindex.corpus.parse import MAX_TAGS, parse_document
 from thumbindex.model import BlockKind, ParsedDocument
@@ -25,6 +27,7 @@ def test_lines_beyond_the_limit_are_indexed_as_text() -> None:
     assert sum(chunk.text.count("plums") for chunk in result.chunks) == 1_000
 
 
+@pytest.mark.slow
 def test_table_rows_beyond_the_limit_are_indexed_as_text() -> None:
     rows = MAX_BARS // 4
     result = parsed(
@@ -60,6 +63,7 @@ def test_text_below_too_many_brackets_is_indexed_as_text() -> None:
     assert (result.chunks[-1].heading_path, "quince" in result.chunks[-1].text) == (("a",), True)
 
 
+@pytest.mark.slow
 def test_padded_tables_are_limited_by_their_cells() -> None:
     wide = "|a" * 181 + "|\n" + "|-" * 181 + "|\n" + "x\n" * 360
     result = parsed("\n".join([wide] * 8))

@@ -93,6 +93,7 @@ def test_program_reads_each_folder_in_turn_and_skips_what_is_not_utf_8(program, 
     assert not any("naïve" in text and "25" not in text for text in texts)
 
 
+@pytest.mark.long
 def test_program_gives_the_same_bytes_twice_and_fits_the_vectors(program, folders, table):
     texts = program.read_texts(folders, 100)
     first, again = (program.build_table(texts, table.embed) for _ in range(2))

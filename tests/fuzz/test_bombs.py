@@ -15,6 +15,8 @@ from fuzz.bombs import BOMBS
 from thumbindex.corpus.parse import parse_document
 from thumbindex.settings import CorpusSettings
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = (
     "lines of one letter",
     "headings",

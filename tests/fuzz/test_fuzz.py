@@ -8,6 +8,8 @@ from fuzz.run import open_library
 from fuzz.targets import TARGETS, feed
 from thumbindex.library import Library
 
+pytestmark = pytest.mark.slow
+
 SEEDS = {"parser": 150, "front_matter": 300, "query_syntax": 60, "tool_arguments": 200}
 
 

@@ -76,6 +76,7 @@ def test_entry_names_each_folder_by_absolute_path(install: Install, home: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_installed_command_starts_a_server_from_anywhere(install: Install, home: Path) -> None:
     install("claude-code")
     command, *arguments = entry(home)["command"], *entry(home)["args"]

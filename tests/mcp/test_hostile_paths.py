@@ -181,6 +181,7 @@ async def all_requests(client: Client, path: str) -> list[object]:
     return outputs
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 # clients with an earlier protocol still use it
 @pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")

@@ -85,6 +85,7 @@ def encoded(path: str) -> str:
     return quote(path.encode("utf-8", "surrogatepass"), safe="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=range(len(PATHS)))
 def test_hostile_paths_in_addresses_reveal_nothing_outside(both, path):
     for pattern in ADDRESSES:
@@ -178,6 +179,7 @@ class Live(HTMLParser):
             self.found.append((tag, attributes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", sorted(SCREENS))
 def test_hostile_values_are_escaped_or_refused(browser, screen):
     """Send markup and one other hostile value in each parameter."""

@@ -55,6 +55,7 @@ def files_of(index: Path) -> list[Path]:
     return [path for path in index.rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
+@pytest.mark.slow
 def test_index_is_updated_and_rebuilt_during_reads_and_the_old_build_deleted_later(
     windows: None, opened: Open, vault: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,12 @@ from thumbindex.library import Library
 from thumbindex.postgres import PublishJob
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """All tests of this directory need a database: none runs in `make test`."""
+    if not item.get_closest_marker("long"):
+        item.add_marker(pytest.mark.slow)
+
+
 @dataclass(frozen=True)
 class Shared:
     """A garden and a shed, on disk and published."""

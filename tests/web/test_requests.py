@@ -286,6 +286,7 @@ WAITING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", WAITING.values(), ids=WAITING)
 def test_a_hundred_idle_connections_do_not_block_others(
     serve: Callable[..., Any], sent: bytes
