@@ -552,12 +552,6 @@ class ServeSettings:
     read_tokens: int = setting(
         6000, "maximum tokens of `read` and `outline`", minimum=MIN_BUDGET_TOKENS
     )
-    editor_links: str = setting(
-        "none",
-        "program that a passage's `link` opens: Obsidian (if the note is in a vault), VS Code, or "
-        "the default program for the file. Over HTTP, passages have no links",
-        choices=("none", "obsidian", "vscode", "file"),
-    )
     answer_commands: bool = setting(
         True,
         "answer your read-only commands over a socket, so that they start faster. Only commands "

@@ -13,7 +13,6 @@ from mcp.server.lowlevel.server import Server
 from notes import write
 from schemas import checked
 from thumbindex.library import Library
-from thumbindex.mcp.query_reply import reply_query
 from thumbindex.mcp.replies import reply_verify
 from thumbindex.opening import OpenOptions
 from thumbindex.present.editor_links import obsidian_link
@@ -143,40 +142,6 @@ def test_verify_json_fits_its_schema(run: Run, text: str) -> None:
 
 
 # ------------------------------------------------------------------ links
-
-
-@pytest.mark.parametrize(
-    ("form", "is_local", "link"),
-    [
-        ("none", True, None),
-        ("obsidian", True, "obsidian://open?vault=my%20vault&file=work%2Fthe%20plans%23Budget"),
-        ("file", True, "file://ROOT/my%20vault/work/the%20plans.md"),
-        ("file", False, None),
-    ],
-)
-def test_passage_links_follow_the_setting_and_never_appear_over_http(
-    tmp_path: Path,
-    open_fake: Callable[[OpenOptions], Library],
-    form: str,
-    is_local: bool,
-    link: str | None,
-) -> None:
-    vault = tmp_path / "my vault"
-    (vault / ".obsidian").mkdir(parents=True)
-    write(vault / "work/the plans.md", NOTE)
-    with open_fake(
-        OpenOptions(
-            (str(vault / "work"),), tmp_path / "index", overrides=(f"serve.editor_links={form}",)
-        )
-    ) as library:
-        library.index()
-        source = library if is_local else library.without_local_paths()
-        reply = reply_query(source, {"query": "what does the team spend?"})
-    (result,) = reply.structured["results"]
-    expected = link and link.replace("ROOT", tmp_path.as_posix())
-    assert result.get("link") == expected
-    assert (expected or "://") in reply.text or not expected
-    assert str(tmp_path) not in reply.text or is_local
 
 
 def test_note_outside_a_vault_has_no_obsidian_link(tmp_path: Path) -> None:

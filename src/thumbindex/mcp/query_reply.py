@@ -24,7 +24,6 @@ from thumbindex.present.as_json import (
     freshness_payload,
     passage_payload,
 )
-from thumbindex.present.editor_links import passage_link
 from thumbindex.present.sentences import (
     MAX_COPIES,
     PASSAGE_METADATA,
@@ -84,7 +83,6 @@ class PassageFormat:
 
     several: bool = False  # name each passage's folder
     explain: bool = False
-    link: Callable[[Passage], str] = lambda _: ""  # a link that opens the note in an editor
 
     def cost(self, shown: ShownPassage, size: CountTokens) -> int:
         """Count a passage's tokens as text and as JSON together."""
@@ -107,11 +105,10 @@ class PassageFormat:
         rest = ""
         if shown.left_out:
             rest = f"; excerpt of {line_range(*shown.section)}: {shown.left_out:,} tokens more"
-        link = f"; {url}" if (url := self.link(passage)) else ""
         explanation = explanation_lines(passage.explanation) if passage.explanation else []
         context = passage_context_lines(passage, partial(place_name, several=self.several))
         flags = passage_flag_lines(passage)
-        lines = (*flags, *context, *explanation, f"id {shown.id}{rest}{link}")
+        lines = (*flags, *context, *explanation, f"id {shown.id}{rest}")
         return "\n".join([head, fenced(passage.text), *(f"({one_line(line)})" for line in lines)])
 
     def as_payload(self, shown: ShownPassage) -> dict[str, Any]:
@@ -125,8 +122,6 @@ class PassageFormat:
             payload["rest"] = {"start_line": first, "end_line": last, "tokens": shown.left_out}
         if shown.form == "citation":
             return payload | self._warnings(passage)
-        if link := self.link(passage):
-            payload["link"] = link
         if self.explain:
             return {**passage_payload(passage), **payload}
         payload["text"] = passage.text
@@ -286,15 +281,7 @@ def reply_query(
         else missing_folders_sentence(library.missing_folders())
     )
     index_warning = " ".join(filter(None, (index_warning, *index_failures)))
-    roots, links = (
-        dict(library.folders),
-        library.config.serve.editor_links if library.is_local else "none",
-    )
-    form = PassageFormat(
-        several,
-        explain,
-        lambda passage: passage_link(passage, roots[passage.folder], links),
-    )
+    form = PassageFormat(several, explain)
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (
         _EXPLAIN_FACTOR if explain else 1
     )

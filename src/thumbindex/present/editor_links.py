@@ -7,8 +7,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from thumbindex.config import obsidian_vault
-from thumbindex.model import Passage
-from thumbindex.opening import is_local_path
 
 
 def vscode_link(path: Path, line: int) -> str:
@@ -32,17 +30,3 @@ def available_links(path: Path, heading: str, line: int) -> list[tuple[str, str]
     """Return the names and links of the programs that can open a note."""
     links = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
     return [(name, link) for name, link in links if link]
-
-
-def passage_link(passage: Passage, root: Path, form: str) -> str:
-    """Return the link to a passage, in a form that `serve.editor_links` allows.
-
-    The link is empty for the form "none", and for notes in a database.
-    """
-    if form == "none" or not is_local_path(path := root / passage.path):
-        return ""
-    if form == "obsidian":
-        return obsidian_link(path, passage.heading)
-    if form == "vscode":
-        return vscode_link(path, passage.match_start_line)
-    return path.as_uri() if form == "file" else ""
