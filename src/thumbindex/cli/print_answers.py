@@ -11,9 +11,7 @@ from rich.text import Text
 from thumbindex.cli.terminal import (
     location_text,
     print_line,
-    rank_text,
     relative_path,
-    score_text,
     stdout_console,
     table,
 )
@@ -37,7 +35,7 @@ from thumbindex.present.sentences import (
     confidence_sentence,
     dedup_sentence,
     disagreement_lines,
-    explanation_details,
+    explanation_lines,
     filter_lines,
     passage_context_lines,
     passage_flag_lines,
@@ -188,22 +186,8 @@ def print_trace(trace: Sequence[TraceStep]) -> None:
 
 
 def _print_explanation(explanation: Explanation | None) -> None:
-    """Print a passage's evidence by retriever, its rank after each stage, and details."""
-    if explanation is None:
-        return
-    retrievers = table("  retriever", "rank", "score", "weight")
-    for evidence in explanation.evidence:
-        retrievers.add_row(
-            f"  {evidence.retriever}",
-            f"{evidence.rank} of {evidence.of}",
-            f"{evidence.score:.3f}",
-            f"{evidence.weight:.2f}",
-        )
-    stdout_console().print(retrievers)
-    stages = table("  stage", "rank", "score")
-    for stage_rank in explanation.rank_by_stage:
-        stages.add_row(f"  {stage_rank.stage}", rank_text(stage_rank), score_text(stage_rank.score))
-    stdout_console().print(stages)
-    for line in explanation_details(explanation):
-        print_line(f"  {line}", "dim")
-    print_line("")
+    """Print a passage's rank in each retriever and after each stage, and details."""
+    if explanation:
+        for line in explanation_lines(explanation):
+            print_line(f"  {line}", "dim")
+        print_line("")

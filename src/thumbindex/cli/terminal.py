@@ -36,7 +36,6 @@ from thumbindex.model import (
     IngestionCounts,
     NoteList,
     PropertyCount,
-    StageRank,
     WhyReport,
 )
 from thumbindex.opening import is_local_path
@@ -351,22 +350,14 @@ def print_why(report: WhyReport) -> None:
         print_line("")
         rows = table("stage", "rank", "score", "line")
         for stage in report.stages:
+            rank = "-" if stage.rank is None else stage.rank
+            score = "-" if stage.score is None else f"{stage.score:.3f}"
             line = "-" if stage.line is None else str(stage.line)
-            rows.add_row(stage.stage, rank_text(stage), score_text(stage.score), line)
+            rows.add_row(stage.stage, f"{rank} of {stage.of}", score, line)
         stdout_console().print(rows)
         print_line("")
     for line in why_details(report):
         print_line(line)
-
-
-def rank_text(rank: StageRank) -> str:
-    """Return a rank as `3 of 40`."""
-    return f"{'-' if rank.rank is None else rank.rank} of {rank.of}"
-
-
-def score_text(value: float | None) -> str:
-    """Return a score with three decimals, or a dash for None."""
-    return "-" if value is None else f"{value:.3f}"
 
 
 class _OneLineTable(Table):

@@ -603,35 +603,22 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     """Return lines that explain a passage's rank: evidence, rank after each stage, details."""
     stages = " → ".join(f"{stage.stage} {stage.rank}" for stage in explanation.rank_by_stage)
     evidence = "; ".join(
-        f"{evidence_item.retriever} rank {evidence_item.rank} ({evidence_item.score:.2f})"
-        for evidence_item in explanation.evidence
-    )
-    sentences = (
-        evidence,
-        f"rank after {stages}" if stages else "",
-        *explanation_details(explanation),
-    )
-    return [sentence for sentence in sentences if sentence]
-
-
-def explanation_details(explanation: Explanation) -> list[str]:
-    """Return lines about a passage's name match, terms, scores, links and removed copies."""
-    name_match = (
-        f"the query is its {explanation.name_kind}: it comes first" if explanation.name_kind else ""
+        f"{match.retriever} rank {match.rank} ({match.score:.2f})" for match in explanation.evidence
     )
     cosine = f"similarity {explanation.cosine:.2f}" if explanation.cosine is not None else ""
     reranked = f"reranker {explanation.reranked:.2f}" if explanation.reranked is not None else ""
-    copies = [
-        f"{copy.stage} removed {copy.path}:{copy.line}: {copy.reason}"
-        for copy in explanation.copies
-    ]
-    similarity = "; ".join(part for part in (cosine, reranked) if part)
+    name = explanation.name_kind
     sentences = [
-        name_match,
+        evidence,
+        f"rank after {stages}" if stages else "",
+        f"the query is its {name}: it comes first" if name else "",
         matched_terms(explanation.terms),
-        similarity,
+        "; ".join(part for part in (cosine, reranked) if part),
         linked_from_sentence(explanation.edges),
-        *copies,
+        *(
+            f"{copy.stage} removed {copy.path}:{copy.line}: {copy.reason}"
+            for copy in explanation.copies
+        ),
     ]
     return [sentence for sentence in sentences if sentence]
 
