@@ -89,7 +89,7 @@ class ProgressDisplay:
             else None
         )
         self._tasks: dict[str, TaskID] = {}
-        self._printed: dict[str, float] = {}
+        self._next: dict[str, float] = {}  # when the next line about a phase may be printed
         self._saves_work = False
 
     def __enter__(self) -> ProgressDisplay:
@@ -112,23 +112,13 @@ class ProgressDisplay:
         name = f"{folder}: {progress.phase}"
         self._saves_work |= progress.phase not in ("waiting", "asking")
         if progress.phase == "waiting":
-            if (
-                time.monotonic() - self._printed.get(name, -_LINE_INTERVAL_SECONDS)
-                >= _LINE_INTERVAL_SECONDS
-            ):
-                self._printed[name] = time.monotonic()
-                writer = "another process that is writing"
-                if progress.pid:
-                    count = (
-                        f", {progress.done:,} of {progress.total:,} so far"
-                        if progress.total
-                        else ""
-                    )
-                    writer = (
-                        f"another process (pid {progress.pid}) that is indexing this folder"
-                        f"{count}; Ctrl-C only stops waiting"
-                    )
-                self._console.print(f"{name} for {writer}", markup=False)
+            writer = "another process that is writing"
+            if progress.pid:
+                writer = f"another process (pid {progress.pid}) that is indexing this folder"
+                if progress.total:
+                    writer += f", {progress.done:,} of {progress.total:,} so far"
+                writer += "; Ctrl-C only stops waiting"
+            self._print(name, f"{name} for {writer}")
         elif self._bars:
             if not self._tasks:  # starting moves the cursor
                 self._bars.start()
@@ -138,14 +128,15 @@ class ProgressDisplay:
                 )
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
         elif progress.total:
-            now = time.monotonic()
-            if (
-                progress.done == progress.total
-                or now - self._printed.get(name, now - _LINE_INTERVAL_SECONDS)
-                >= _LINE_INTERVAL_SECONDS
-            ):
-                self._printed[name] = now
-                self._console.print(f"{folder}: {progress_sentence(progress)}", markup=False)
+            is_last = progress.done == progress.total
+            self._print(name, f"{folder}: {progress_sentence(progress)}", is_last)
+
+    def _print(self, name: str, line: str, is_last: bool = False) -> None:
+        """Print a line about a phase, unless the last one is recent."""
+        now = time.monotonic()
+        if is_last or now >= self._next.get(name, 0.0):
+            self._next[name] = now + _LINE_INTERVAL_SECONDS
+            self._console.print(line, markup=False)
 
 
 _PIPED_WIDTH = 160
