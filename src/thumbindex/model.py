@@ -787,7 +787,6 @@ class Freshness:
     behind: tuple[str, ...] = ()  # folders with changes that may not be indexed yet
     missing: tuple[str, ...] = ()  # folders that do not exist now; their index is from the last run
     without_indexer: tuple[str, ...] = ()  # folders in `behind` that no process indexes now
-    lag_seconds: float = 0.0  # replication lag of the database server; 0 if it is small
 
     @property
     def fresh(self) -> bool:
@@ -1238,19 +1237,6 @@ class NotePage:
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseStatus:
-    """A database of published folders, and this process's connections to it."""
-
-    place: str  # its address, without user and password
-    server: str  # host and port of the connected server; empty if none
-    standby: bool
-    lag_seconds: float | None  # the server's maximum replication lag; None if not connected
-    used: int  # connections in use
-    idle: int  # free connections
-    waiting: int  # queries that wait for a connection
-
-
-@dataclass(frozen=True, slots=True)
 class FolderStatus:
     """The state of one folder's index."""
 
@@ -1270,7 +1256,6 @@ class FolderStatus:
     flagged: tuple[Problem, ...] = ()  # the first notes with hidden text or instructions to a model
     flagged_count: int = 0  # number of all such notes
     is_missing: bool = False  # the folder does not exist now
-    database: DatabaseStatus | None = None  # of a published index; None for one on disk
     # the last indexing run ended before it read all files, and no process continues it
     unfinished: bool = False
 

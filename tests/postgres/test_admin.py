@@ -94,10 +94,9 @@ def test_public_address_hides_user_and_password() -> None:
     public = {
         NOWHERE: "127.0.0.1:1/notes",
         "postgresql:///notes?host=/tmp/x&password=p@ss": "a local socket/notes",
-        "service=notes": "the service notes",
-        "postgresql://a:p%40ss@one,two:6432/notes": "one,two:6432/notes",
-        "postgresql://a:p%40ss@/notes?host=/tmp/x,db2&port=1,2": "a local socket:1,db2:2/notes",
-        "host=db1,db2 port=7000 dbname=notes password=p@ss": "db1:7000,db2:7000/notes",
+        "service=notes": "notes",
+        "postgresql://a:p%40ss@one,two:6432/notes": "one,two/notes",
+        "host=db1,db2 port=7000 dbname=notes password=p@ss": "db1,db2:7000/notes",
     }
     assert {url: public_address(url) for url in public} == public
 
@@ -215,12 +214,11 @@ def test_only_migrate_prepares_an_empty_database(postgres: TestServer) -> None:
         with closing(Engine(url)) as engine:
             with pytest.raises(
                 EngineError,
-                match="has no thumbindex tables: create them with `thumbindex engine migrate "
-                "--engine URL`",
+                match="has no tables: run `thumbindex engine migrate --engine URL`, then publish",
             ):
                 engine.check()
             failed = [name for name, (is_ok, _) in diagnose(engine).items() if not is_ok]
-            assert failed == ["extension", "schema"]
+            assert failed == ["extension", "database"]
         assert (
             run("engine", "migrate", "--engine", url).output
             == f"Created the tables of schema {VERSION}.\n"
@@ -237,7 +235,7 @@ def test_newer_schema_is_left_alone(engine: Engine) -> None:
         with pytest.raises(IndexTooNewError, match="upgrade thumbindex on this machine"):
             method()
     assert engine.version() == VERSION + 1
-    assert diagnose(engine)["schema"][0] is False
+    assert diagnose(engine)["database"][0] is False
 
 
 def test_only_migrate_replaces_an_older_schema_and_publish_refills_it(
@@ -269,21 +267,18 @@ def test_read_only_role_cannot_publish(
     engine: Engine, reading_engine: Engine, reader_url: str, tmp_path: Path
 ) -> None:
     result = run("engine", "publish", *write_notes(tmp_path), "--engine", reader_url, obj=open_it)
-    assert (result.exit_code, "lacks a privilege (permission denied" in result.output) == (3, True)
+    assert (result.exit_code, "permission denied" in result.output) == (3, True)
     assert list_published(reading_engine) == list_published(engine) == ()
     with (
         reading_engine.read_transaction() as session,
-        pytest.raises(EngineError, match="accepts no changes"),
+        pytest.raises(EngineError, match="cannot execute DELETE in a read-only transaction"),
     ):
         session.execute("DELETE FROM folders")
 
 
 def test_queries_run_in_a_read_only_transaction(engine: Engine) -> None:
     with (
-        pytest.raises(
-            EngineError,
-            match=r"accepts no changes .cannot execute DELETE in a read-only transaction",
-        ),
+        pytest.raises(EngineError, match="cannot execute DELETE in a read-only transaction"),
         engine.read_transaction() as session,
     ):
         session.execute("DELETE FROM folders")
@@ -295,12 +290,10 @@ def test_queries_run_in_a_read_only_transaction(engine: Engine) -> None:
 def test_diagnosis_of_a_published_folder_passes(
     builder: PublishJob, engine: Engine, reading_engine: Engine
 ) -> None:
-    checks = diagnose(engine)
-    assert {name: check for name, check in checks.items() if not check[0]} == {}
-    assert checks["rights"][1] == "this role can read and publish"
-    assert checks["vectors of garden"][0]
-    is_ok, sentence = diagnose(reading_engine)["rights"]
-    assert (is_ok, "to publish, it must own the tables" in sentence) == (True, True)
+    for checked in (engine, reading_engine):
+        names = [name for name, (is_ok, _) in diagnose(checked).items() if is_ok]
+        checks = ["connection", "server", "extension", "schema", "folder garden", "folder shed"]
+        assert names == checks
 
 
 # ------------------------------------------------------------------ commands

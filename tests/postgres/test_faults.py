@@ -198,7 +198,7 @@ def test_full_database_disk_changes_nothing_and_publishing_recovers(
                 f"# New {number}\n\n" + f"Apples {number} and pears. " * 4000, encoding="utf-8"
             )
         disk.index()
-        with pytest.raises(EngineError, match=r"The disk of .* is full: free some space there"):
+        with pytest.raises(EngineError, match="No space left on device"):
             builder.publish_changes()
         assert answers(served, QUESTIONS[:5]) == before
         ballast.unlink()

@@ -75,7 +75,7 @@ def test_statement_that_timed_out_is_not_retried(postgres: TestServer, database:
         folders.session.execute("SET LOCAL statement_timeout = '50ms'")
         return folders.session.fetch("SELECT pg_sleep(5)")
 
-    with closing(folders), pytest.raises(EngineError, match="took more than 30 s"):
+    with closing(folders), pytest.raises(EngineError, match="statement timeout"):
         folders.in_one_snapshot(ask)
     assert len(calls) == 1
 
@@ -180,14 +180,9 @@ def test_servers_prefer_the_standby_and_answer_like_the_primary(site: Site) -> N
         in_database(site.url(first, second), site.folder) as standby,
         in_database(site.url(first), site.folder) as primary,
     ):
-        status, primary_status = standby.database.status(), primary.database.status()
-        assert status is not None
-        assert primary_status is not None
-        assert (status.server, status.standby) == (f"127.0.0.1:{second.port}", True)
-        assert (primary_status.server, primary_status.standby) == (
-            f"127.0.0.1:{first.port}",
-            False,
-        )
+        for library, node in ((standby, second), (primary, first)):
+            with library.database.pinned():
+                assert library.database.session.server == f"127.0.0.1:{node.port}"
         assert answers(standby, SOME) == answers(primary, SOME) == answers(site.disk, SOME)
         assert standby.outline() == primary.outline()
     with (
@@ -197,7 +192,7 @@ def test_servers_prefer_the_standby_and_answer_like_the_primary(site: Site) -> N
         engine.check()
     with (
         closing(Engine(site.url(second))) as engine,
-        pytest.raises(EngineError, match="accepts no changes"),
+        pytest.raises(EngineError, match="read-only transaction"),
         engine.write_transaction() as session,
     ):
         session.execute("DELETE FROM folders")

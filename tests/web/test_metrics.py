@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from thumbindex.model import DatabaseStatus, IndexState
+from thumbindex.model import IndexState
 from thumbindex.web.metrics import Metrics
 
 
@@ -31,23 +31,6 @@ def test_metrics_include_calls_folders_and_streams() -> None:
     assert samples["thumbindex_tool_seconds_sum", "ok", "query"] == pytest.approx(99.036)
     assert samples["thumbindex_index_chunks", 'a "b"\\\n'] == 7
     assert samples["thumbindex_streams",] == 3
-
-
-def test_metrics_include_the_database() -> None:
-    status = DatabaseStatus("place", "host:1", False, 0.5, 3, 4, 0)
-    samples = {
-        (name.removeprefix("thumbindex_engine_"), *labels): value
-        for (name, *labels), value in read(Metrics().text({}, 0, status).decode()).items()
-        if name.startswith("thumbindex_engine_")
-    }
-    assert samples == {
-        ("up",): 1,
-        ("standby",): 0,
-        ("lag_seconds",): 0.5,
-        ("pool_connections", "used"): 3,
-        ("pool_connections", "idle"): 4,
-        ("pool_waiting",): 0,
-    }
 
 
 def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:

@@ -43,7 +43,6 @@ from thumbindex.present.sentences import (
     FEW_PROBLEMS,
     NO_MARKDOWN,
     PROBLEMS_HINT,
-    database_sentence,
     filter_lines,
     folder_state_sentence,
     folder_warning_lines,
@@ -269,10 +268,6 @@ def print_status(folders: Sequence[FolderStatus], *, problems: bool = False) -> 
         _print_ingestion(status.ingestion)
         for warning in folder_warning_lines(status, None if problems else FEW_PROBLEMS):
             print_line(f"  {warning}", WARNING)
-    for sentence in dict.fromkeys(
-        database_sentence(status.database) for status in folders if status.database
-    ):
-        print_line(sentence, "dim")
 
 
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:

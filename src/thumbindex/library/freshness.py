@@ -215,12 +215,10 @@ def wait_until_fresh(
     without_indexer = [
         wait.name for wait in behind if not (indexer_starting() or wait.has_indexer())
     ]
-    lags = (reader.database.lag() for reader in readers if reader.database and behind)
     return Freshness(
         tuple(wait.name for wait in behind),
         tuple(wait.name for wait in waits if wait.is_missing),
         tuple(without_indexer),
-        max(lags, default=0.0),
     )
 
 
@@ -273,11 +271,8 @@ class _PublicationWait:
         )
 
     def has_indexer(self) -> bool:
-        """Return whether the publisher has confirmed the folder within `PUBLISHER_TIMEOUT_SECONDS`.
-
-        If the database is a standby, its lag is added to the timeout.
-        """
-        return self._now - self._confirmed_at < PUBLISHER_TIMEOUT_SECONDS + self._database.lag()
+        """Return whether the publisher has confirmed the folder lately."""
+        return self._now - self._confirmed_at < PUBLISHER_TIMEOUT_SECONDS
 
 
 class _WordsWait:

@@ -834,12 +834,7 @@ class Library:
     @consistent_read
     def status(self) -> tuple[FolderStatus, ...]:
         """Return each folder's index status."""
-        statuses = [(reader, status_of(reader)) for reader in self._readers]
-        database = self.database.status() if self.database else None
-        return tuple(
-            replace(status, database=database) if reader.is_published else status
-            for reader, status in statuses
-        )
+        return tuple(map(status_of, self._readers))
 
     @consistent_read
     def index_states(self) -> Mapping[str, IndexState]:

@@ -61,7 +61,7 @@ def _without_local_paths(status: FolderStatus) -> FolderStatus:
         for problem in status.skipped
         if problem not in safe
     )
-    return replace(status, root="", location="", skipped=(*safe, *masked), database=None)
+    return replace(status, root="", location="", skipped=(*safe, *masked))
 
 
 def _is_absolute(path: str) -> bool:

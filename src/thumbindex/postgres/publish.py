@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b, md5
 from platform import node
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,6 @@ STORE_ID = "store_id"
 
 CONFIRM_SECONDS = 1.0
 """Interval at which a builder confirms that its publication is up to date."""
-
-DROP_MILLISECONDS = 200
-"""Maximum wait of DROP TABLE for a lock.
-
-A waiting DROP TABLE blocks queries on all partitions of the table.
-"""
 
 ORIGIN = "origin"
 """Key, in a folder's facts, of a digest of the machine and path that the index comes from."""
@@ -96,11 +90,6 @@ class _PublishedRows:
     duplicates: str = ""  # digest
 
 
-def new_store_id() -> str:
-    """Return a random id."""
-    return secrets.token_hex(8)
-
-
 def lock_key(name: str) -> int:
     """Return the second half of a folder's advisory lock key."""
     return int.from_bytes(
@@ -124,7 +113,8 @@ class IndexPublisher:
             source,
             on_progress,
         )
-        self._folder, self._facts_digest = 0, ""  # of the last publication
+        self._publication = ""  # id of the last publication
+        self._epoch = token_hex(4)
 
     def publish(
         self, opened: OpenIndex, store: Store, extra: Mapping[str, Any] | None = None
@@ -140,36 +130,38 @@ class IndexPublisher:
         with self._engine.write_transaction(lock_key(self._name)) as session:
             session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             state, is_same_store = self._state(session, store_id)
-            folder, epoch = state.folder, state.epoch
             self._check_origin(state.facts, facts.get(ORIGIN))
-            new_facts = json.loads(json.dumps({**facts, EPOCH: epoch}))
+            new_facts = json.loads(json.dumps({**facts, EPOCH: state.epoch}))
             if is_same_store and (state.generation, state.facts) == (generation, new_facts):
-                session.execute("UPDATE folders SET published = now() WHERE folder = %s", (folder,))
-                publication = None
-            else:
-                is_continued = is_same_store and state.facts["fingerprint"] == opened.fingerprint
-                previous = _read_published(session, state, opened, store) if is_continued else None
-                if previous is None:
-                    _delete_rows(session, folder)
-                if previous is None or self._facts_digest != state.facts_digest:
-                    epoch = secrets.token_hex(4)
-                writer = _ChangeWriter(
-                    session, folder, previous or _PublishedRows(), opened, store, self._source
-                )
-                report = self._report if previous is None else _no_listener
-                added, removed = writer.run(duplicates, report)
                 session.execute(
-                    "UPDATE folders SET store_id = %s, generation = %s, published = now(), "
-                    "facts = %s WHERE folder = %s",
-                    (store_id, generation, json.dumps({**facts, EPOCH: epoch}), folder),
+                    "UPDATE folders SET published = now() WHERE folder = %s", (state.folder,)
                 )
-                catalog = opened.catalog
-                publication = Publication(
-                    self._name, generation, len(catalog.paths), len(catalog), added, removed
-                )
-            facts_digest = _read_facts_digest(session, folder)
-        self._folder, self._facts_digest = folder, facts_digest
-        return publication
+                self._publication = state.publication
+                return None
+            is_continued = is_same_store and state.facts["fingerprint"] == opened.fingerprint
+            previous = _read_published(session, state, opened, store) if is_continued else None
+            if previous is None:
+                _delete_rows(session, state.folder)
+                self._epoch = token_hex(4)
+            writer = _ChangeWriter(
+                session, state.folder, previous or _PublishedRows(), opened, store, self._source
+            )
+            report = self._report if previous is None else _no_listener
+            added, removed = writer.run(duplicates, report)
+            publication = token_hex(8)
+            session.execute(
+                "UPDATE folders SET store_id = %s, publication = %s, generation = %s,"
+                " published = now(), facts = %s WHERE folder = %s",
+                (
+                    store_id,
+                    publication,
+                    generation,
+                    json.dumps({**facts, EPOCH: self._epoch}),
+                    state.folder,
+                ),
+            )
+        self._publication, catalog = publication, opened.catalog
+        return Publication(self._name, generation, len(catalog.paths), len(catalog), added, removed)
 
     def confirm(self) -> bool:
         """Record that the last publication has just been confirmed to be up to date.
@@ -177,16 +169,12 @@ class IndexPublisher:
         Returns False if the database no longer has this publication. Another user may have deleted
         the folder, or a standby that lacks the last publications may have become the primary.
         """
-        sql = "UPDATE folders SET published = now() WHERE folder = %s AND md5(facts) = %s"
+        sql = "UPDATE folders SET published = now() WHERE publication = %s"
         with self._engine.write_transaction() as session:
-            return session.execute(sql, (self._folder, self._facts_digest)) > 0
+            return session.execute(sql, (self._publication,)) > 0
 
     def _report(self, phase: str, done: int, total: int) -> None:
         self._on_progress(Progress(self._name, phase, done, total))
-
-    def force_new_epoch(self) -> None:
-        """Make the next publication start a new epoch."""
-        self._facts_digest = ""
 
     def _state(self, session: DatabaseSession, store_id: str) -> tuple[FolderState, bool]:
         """Return the folder's state, and whether the store `store_id` published the state.
@@ -194,20 +182,20 @@ class IndexPublisher:
         Registers a new folder.
         """
         rows = session.fetch(
-            "SELECT folder, store_id, generation, facts, md5(facts) FROM folders WHERE name = %s",
+            "SELECT folder, store_id, publication, generation, facts FROM folders WHERE name = %s",
             (self._name,),
         )
         if rows:
-            ((folder, published_id, generation, facts, digest),) = rows
-            state = FolderState(folder, self._name, generation, 0.0, json.loads(facts), digest)
+            ((folder, published_id, publication, generation, facts),) = rows
+            state = FolderState(folder, self._name, publication, generation, 0.0, json.loads(facts))
             return state, published_id == store_id
         ((folder,),) = session.fetch(
-            "INSERT INTO folders (name, store_id, generation, published, facts)"
-            " VALUES (%s, %s, -1, now(), '{}') RETURNING folder",
+            "INSERT INTO folders (name, store_id, publication, generation, published, facts)"
+            " VALUES (%s, %s, '', -1, now(), '{}') RETURNING folder",
             (self._name, store_id),
         )
         _make_partitions(session, folder)
-        return FolderState(folder, self._name, -1, 0.0), False
+        return FolderState(folder, self._name, "", -1, 0.0), False
 
     def _check_origin(self, facts: Mapping[str, Any], origin: str | None) -> None:
         """Raise EngineError if the folder was published from another path or machine."""
@@ -221,11 +209,6 @@ class IndexPublisher:
 
 def _no_listener(phase: str, done: int, total: int) -> None:
     """Report nothing, since a publication of changes is short."""
-
-
-def _read_facts_digest(session: DatabaseSession, folder: int) -> str:
-    ((digest,),) = session.fetch("SELECT md5(facts) FROM folders WHERE folder = %s", (folder,))
-    return str(digest)
 
 
 def _read_published(
@@ -272,7 +255,7 @@ def _delete_rows(session: DatabaseSession, folder: int) -> None:
 
 
 def forget_published(engine: Engine, name: str) -> bool:
-    """Delete a published folder, and return whether it existed.
+    """Delete a published folder, and return whether it existed. Its empty partitions remain.
 
     Raises IndexBusyError if a builder is publishing the folder.
     """
@@ -280,12 +263,6 @@ def forget_published(engine: Engine, name: str) -> bool:
         rows = session.fetch("DELETE FROM folders WHERE name = %s RETURNING folder", (name,))
         for (folder,) in rows:
             _delete_rows(session, folder)
-    for (folder,) in rows:
-        for table in TABLES:
-            # a partition that is in use remains, but it is empty
-            with suppress(IndexBusyError), engine.write_transaction() as session:
-                session.execute(f"SET LOCAL lock_timeout = '{DROP_MILLISECONDS}ms'")
-                session.execute(f"DROP TABLE IF EXISTS {table}_{folder}")
     return bool(rows)
 
 
@@ -308,8 +285,6 @@ def create_vector_indexes(engine: Engine, above: int = MAX_EXACT_VECTORS) -> lis
         if vectors <= above or vectors < 0.9 * facts["chunks"]:
             continue
         with engine.write_transaction() as session:
-            # otherwise, if the builder is killed, the server still finishes the index
-            session.execute("SET LOCAL client_connection_check_interval = '10s'")
             session.execute(
                 f"CREATE INDEX vectors_{folder}_hnsw ON vectors_{folder}"
                 f" USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WITH (m = 16, "
@@ -582,7 +557,7 @@ class _FolderPublisher:
     """Publishes one folder from its index on disk."""
 
     def __init__(self, folder: Folder, engine: Engine, on_progress: ProgressListener) -> None:
-        self._folder = folder
+        self._folder, self._engine, self._on_progress = folder, engine, on_progress
         self._publisher = IndexPublisher(engine, folder.name, self._text, on_progress)
         self._store: Store | None = None
         self._opened: OpenIndex | None = None
@@ -602,7 +577,7 @@ class _FolderPublisher:
         if not store.meta(STORE_ID):
             with Writer.open(self._folder.index_paths.folder) as writer:
                 if not writer.store.meta(STORE_ID):
-                    writer.set_meta(STORE_ID, new_store_id())
+                    writer.set_meta(STORE_ID, token_hex(8))
         try:
             return self._publish(store, index_paths)
         except BaseException:
@@ -632,12 +607,12 @@ class _FolderPublisher:
         if self._store is None or identity != self._identity:
             if self._store is not None:
                 self._store.close()
-            self._store, self._identity, self._opened = (
-                Store(index_paths.store, read_only=True),
-                identity,
-                None,
+            self._store = Store(index_paths.store, read_only=True)
+            self._identity, self._opened = identity, None
+            # a backup may have been restored: a new publisher starts a new epoch
+            self._publisher = IndexPublisher(
+                self._engine, self._folder.name, self._text, self._on_progress
             )
-            self._publisher.force_new_epoch()  # a backup may have been restored
         return self._store
 
     def _facts(self) -> Mapping[str, Any]:

@@ -14,28 +14,18 @@ from thumbindex.config import NO_ROOT
 from thumbindex.errors import EngineConnectionError, EngineError, StorageError, UnknownFolderError
 from thumbindex.index.files import IndexPaths
 from thumbindex.library.indexed_folders import Folder
-from thumbindex.model import DatabaseStatus
-from thumbindex.postgres.database import LAG_QUERY, TABLES, VERSION, DatabaseSession, Engine
+from thumbindex.postgres.database import VERSION, DatabaseSession, Engine
 from thumbindex.postgres.published_index import PublishedIndex, open_published, read_folders
 from thumbindex.postgres.published_store import FolderState, PublishedStore
 from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS
 from thumbindex.settings import Config
 from thumbindex.text import plural
 
-MIN_REPORTED_LAG = 5.0
-"""Minimum replication lag, in seconds, that an answer mentions."""
-
-LAG_VALID_SECONDS = 30.0
-"""Age in seconds above which a measured replication lag is ignored."""
-
 OLDEST_SERVER = 15
 """Oldest supported PostgreSQL version."""
 
 OLDEST_EXTENSION = (0, 8)
 """Oldest supported pgvector version: the first that has iterative index scans."""
-
-LONGEST_LAG_SECONDS = 60.0
-"""Replication lag in seconds above which `diagnose_database` reports a problem."""
 
 _T = TypeVar("_T")
 
@@ -92,21 +82,6 @@ class PublishedFolders:
         except EngineConnectionError:
             with self.pinned():
                 return ask()
-
-    def status(self) -> DatabaseStatus:
-        """Return the state of the connection pool, and that of the server if it is reachable."""
-        if getattr(self._thread, "session", None) is not None:
-            return self.engine.status(self.session)
-        try:
-            with self.pinned():
-                return self.engine.status(self.session)
-        except EngineError:
-            return self.engine.status()
-
-    def lag(self) -> float:
-        """Return the last measured replication lag in seconds, or 0 if it is small or outdated."""
-        seconds = self.engine.lag(within=LAG_VALID_SECONDS)
-        return seconds if seconds >= MIN_REPORTED_LAG else 0.0
 
     def is_published_now(self, name: str) -> bool:
         """Return whether, at the last read, the database was reachable and contained the folder."""
@@ -308,31 +283,24 @@ class FolderSummary:
     chunks: int
     vectors: int
     published: str  # last publication or confirmation: ISO 8601 in UTC
-    seconds: float  # since `published`
 
 
 def list_published(engine: Engine) -> tuple[FolderSummary, ...]:
     """List the published folders by name. Raises EngineError."""
     engine.check()
     with engine.read_transaction() as session:
-        return _summaries(session)
-
-
-def _summaries(session: DatabaseSession) -> tuple[FolderSummary, ...]:
-    ((now,),) = session.fetch("SELECT extract(epoch FROM now())::float8")
-    return tuple(
-        FolderSummary(
-            state.folder,
-            state.name,
-            state.generation,
-            int(state.facts["documents"]),
-            int(state.facts["chunks"]),
-            int(state.facts["vectors"]),
-            datetime.fromtimestamp(state.published, UTC).isoformat(timespec="seconds"),
-            max(now - state.published, 0.0),
+        return tuple(
+            FolderSummary(
+                state.folder,
+                state.name,
+                state.generation,
+                int(state.facts["documents"]),
+                int(state.facts["chunks"]),
+                int(state.facts["vectors"]),
+                datetime.fromtimestamp(state.published, UTC).isoformat(timespec="seconds"),
+            )
+            for state in read_folders(session)
         )
-        for state in sorted(read_folders(session), key=lambda state: state.name)
-    )
 
 
 # ------------------------------------------------------------------ diagnosis
@@ -352,156 +320,34 @@ def diagnose_database(engine: Engine) -> Iterator[DatabaseCheck]:
     try:
         with engine.read_transaction() as session:
             yield from _check_server(engine, session)
-            is_ours, schema = _check_schema(engine)
-            yield schema
-            if is_ours:
-                rights = _check_rights(session)
-                yield rights
-                if rights.is_ok:
-                    yield from _check_folders(session)
+        engine.check()
+        yield DatabaseCheck("schema", True, f"version {VERSION}")
+        folders = list_published(engine)
     except StorageError as error:
         yield DatabaseCheck("database", False, str(error))
+        return
+    if not folders:
+        sentence = "no folder is published yet: run `thumbindex engine publish --folder DIR`"
+        yield DatabaseCheck("folders", False, sentence)
+    for folder in folders:
+        size = f"{plural(folder.documents, 'document')}, {plural(folder.chunks, 'chunk')}"
+        sentence = f"generation {folder.generation:,}, {size}; confirmed {folder.published}"
+        yield DatabaseCheck(f"folder {folder.name}", True, sentence)
 
 
 def _check_server(engine: Engine, session: DatabaseSession) -> Iterator[DatabaseCheck]:
     sql = (
         "SELECT current_setting('server_version_num')::int, current_setting('server_version'), "
-        "current_user::text"
+        "current_user::text, pg_is_in_recovery()"
     )
-    number, version, role = session.fetch(sql)[0]
-    yield DatabaseCheck("connection", True, f"connected to {engine.location} as {role}")
+    number, version, role, is_standby = session.fetch(sql)[0]
+    place = f"{session.server}, {'a standby' if is_standby else 'the primary server'}"
+    yield DatabaseCheck("connection", True, f"connected to {place}, as {role}")
     is_new = number // 10_000 >= OLDEST_SERVER
-    yield DatabaseCheck(
-        "server",
-        is_new,
-        f"PostgreSQL {version.split()[0]}"
-        + ("" if is_new else f": upgrade to {OLDEST_SERVER} or later"),
-    )
-    yield _check_extension(session)
-    yield _check_standby(session)
-
-
-def _check_extension(session: DatabaseSession) -> DatabaseCheck:
+    remedy = "" if is_new else f": upgrade to {OLDEST_SERVER} or later"
+    yield DatabaseCheck("server", is_new, f"PostgreSQL {version.split()[0]}{remedy}")
     rows = session.fetch("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-    if rows:
-        version = str(rows[0][0])
-        is_new = tuple(int(part) for part in version.split(".")[:2]) >= OLDEST_EXTENSION
-        return DatabaseCheck(
-            "extension",
-            is_new,
-            f"pgvector {version}"
-            + (
-                "" if is_new else ": install 0.8 or later, then run `ALTER EXTENSION vector UPDATE`"
-            ),
-        )
-    if session.fetch("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-        return DatabaseCheck(
-            "extension",
-            False,
-            "pgvector is installed but not enabled in this database: run `CREATE EXTENSION "
-            "vector` as a superuser",
-        )
-    return DatabaseCheck(
-        "extension",
-        False,
-        "pgvector is missing: install version 0.8 or later on the database server",
-    )
-
-
-def _check_standby(session: DatabaseSession) -> DatabaseCheck:
-    lag, is_standby = session.fetch(LAG_QUERY)[0]
-    if not is_standby:
-        count, seconds = session.fetch(
-            "SELECT count(*), coalesce(extract(epoch FROM max(replay_lag)), 0)::float8 FROM "
-            "pg_stat_replication"
-        )[0]
-        return _check_lag(
-            seconds, f"the primary server, with {plural(count, 'standby')}", "the slowest is"
-        )
-    return _check_lag(lag, "a standby, which can serve queries", "it is")
-
-
-def _check_lag(seconds: float, role: str, subject: str) -> DatabaseCheck:
-    if seconds <= LONGEST_LAG_SECONDS:
-        return DatabaseCheck(
-            "replication", True, f"{role}; {subject} {seconds:.1f} s behind" if seconds else role
-        )
-    return DatabaseCheck(
-        "replication",
-        False,
-        f"{role}; {subject} {seconds:,.0f} s behind, so answers may be out of date: check the "
-        "replication",
-    )
-
-
-def _check_schema(engine: Engine) -> tuple[bool, DatabaseCheck]:
-    try:
-        engine.check()
-    except StorageError as error:
-        return False, DatabaseCheck("schema", False, str(error))
-    return True, DatabaseCheck("schema", True, f"version {VERSION}")
-
-
-def _check_rights(session: DatabaseSession) -> DatabaseCheck:
-    names = ["facts", "folders", *TABLES]
-    sql = (
-        "SELECT has_table_privilege(name, 'SELECT'), pg_has_role(relowner, 'USAGE') FROM "
-        "unnest(%s::text[]) AS name"
-        " JOIN pg_class ON pg_class.oid = to_regclass(name)"
-    )
-    rows = session.fetch(sql, (names,))
-    may_read, owns = all(reads for reads, _ in rows), all(owner for _, owner in rows)
-    (may_create,) = session.fetch("SELECT has_schema_privilege(current_schema(), 'CREATE')")[0]
-    if not may_read:
-        return DatabaseCheck(
-            "rights",
-            False,
-            "this role cannot read the tables: run `GRANT SELECT ON ALL TABLES IN SCHEMA public "
-            "TO ROLE`",
-        )
-    if owns and may_create:
-        return DatabaseCheck("rights", True, "this role can read and publish")
-    return DatabaseCheck(
-        "rights",
-        True,
-        "this role can read, which is enough for a server; to publish, it must own the tables",
-    )
-
-
-def _check_folders(session: DatabaseSession) -> Iterator[DatabaseCheck]:
-    summaries = _summaries(session)
-    if not summaries:
-        yield DatabaseCheck(
-            "folders",
-            False,
-            "no folder is published yet: run `thumbindex engine publish --folder DIR`",
-        )
-    for folder in summaries:
-        size = f"{plural(folder.documents, 'document')}, {plural(folder.chunks, 'chunk')}"
-        yield DatabaseCheck(
-            f"folder {folder.name}",
-            True,
-            f"generation {folder.generation:,}, {size}; confirmed {_format_age(folder.seconds)}",
-        )
-        yield _check_vectors(session, folder)
-
-
-def _format_age(seconds: float) -> str:
-    for length, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= length:
-            return f"{plural(int(seconds // length), noun)} ago"
-    return "a moment ago"
-
-
-def _check_vectors(session: DatabaseSession, folder: FolderSummary) -> DatabaseCheck:
-    name = f"vectors of {folder.name}"
-    if folder.vectors <= MAX_EXACT_VECTORS:
-        return DatabaseCheck(name, True, f"{folder.vectors:,}, searched exactly without an index")
-    sql = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
-    if not session.fetch(sql, (f"vectors_{folder.folder}_hnsw",)):
-        return DatabaseCheck(
-            name,
-            False,
-            f"{folder.vectors:,} without an index: the next `thumbindex engine publish` creates it",
-        )
-    return DatabaseCheck(name, True, f"{folder.vectors:,}, searched with an HNSW index")
+    version = str(rows[0][0]) if rows else "is missing"
+    is_new = bool(rows) and tuple(map(int, version.split(".")[:2])) >= OLDEST_EXTENSION
+    remedy = "" if is_new else ": install 0.8 or later, then run `CREATE EXTENSION vector` here"
+    yield DatabaseCheck("extension", is_new, f"pgvector {version}{remedy}")

@@ -105,20 +105,13 @@ def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> Du
 
 def read_folders(session: DatabaseSession, last: Collection[FolderState] = ()) -> list[FolderState]:
     """Return the published folders, sorted by name. Unchanged facts are taken from `last`."""
-    last_states = {(state.folder, state.facts_digest): state for state in last}
-    columns = "folder, name, generation, extract(epoch FROM published)::float8, md5(facts)"
-    rows = session.fetch(f"SELECT {columns} FROM folders ORDER BY name")
-    changed = [row[0] for row in rows if (row[0], row[4]) not in last_states]
-    new_facts: dict[int, str] = (
-        dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (changed,)))
-        if changed
-        else {}
+    facts = {state.publication: state.facts for state in last}
+    sql = (
+        "SELECT folder, name, publication, generation, extract(epoch FROM published)::float8,"
+        " CASE WHEN publication <> ALL(%s) THEN facts END FROM folders ORDER BY name"
     )
     states = []
-    for folder, name, generation, published, digest in rows:
-        if folder in new_facts:
-            facts = json.loads(new_facts[folder])
-        else:
-            facts = last_states[folder, digest].facts
-        states.append(FolderState(folder, name, generation, published, facts, digest))
+    for folder, name, publication, generation, published, new in session.fetch(sql, (list(facts),)):
+        known = facts[publication] if new is None else json.loads(new)
+        states.append(FolderState(folder, name, publication, generation, published, known))
     return states

@@ -44,15 +44,10 @@ class FolderState:
 
     folder: int
     name: str
+    publication: str  # random id
     generation: int
     published: float  # seconds since 1970
     facts: Mapping[str, Any] = field(default_factory=dict)
-    facts_digest: str = ""
-
-    @property
-    def publication(self) -> tuple[int, int, str]:
-        """A unique id of this publication."""
-        return self.folder, self.generation, self.facts_digest
 
     @property
     def epoch(self) -> str:

@@ -6,6 +6,7 @@ CREATE TABLE folders (
     folder int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,
     store_id text NOT NULL, -- of the builder's store; a rebuilt store has a new id, since its row ids are reassigned
+    publication text NOT NULL, -- random id of the last publication
     generation bigint NOT NULL, -- of the builder's store
     published timestamptz NOT NULL, -- last publication or confirmation
     facts text NOT NULL -- JSON: counts, model and other facts about the folder

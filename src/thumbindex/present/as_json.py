@@ -10,7 +10,6 @@ from thumbindex.model import (
     Answer,
     Cluster,
     ClusterMember,
-    DatabaseStatus,
     DuplicateReport,
     Excerpt,
     FolderStatus,
@@ -37,7 +36,7 @@ _JSON_NAMES: Mapping[type, Mapping[str, str]] = {TraceStep: {"size_in": "in", "s
 _OMITTED_FIELDS: Mapping[type, Collection[str]] = {
     Progress: ("pid",),
     TraceStep: ("moved",),
-    FolderStatus: ("is_missing", "database"),
+    FolderStatus: ("is_missing",),
     Cluster: ("pairs",),
     Passage: ("match", "flags", "marks", "cluster_size"),
     ClusterMember: ("folder", "owner"),
@@ -152,10 +151,7 @@ def freshness_payload(freshness: Freshness | None) -> dict[str, Any]:
     """Return whether an answer is up to date; empty if the caller did not ask for it."""
     if freshness is None:
         return {}
-    payload = {"fresh": freshness.fresh, **as_json(freshness)}
-    if not freshness.lag_seconds:
-        del payload["lag_seconds"]
-    return payload
+    return {"fresh": freshness.fresh, **as_json(freshness)}
 
 
 def report_payload(report: IndexReport) -> dict[str, Any]:
@@ -173,20 +169,4 @@ def duplicates_payload(report: DuplicateReport) -> dict[str, Any]:
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
     """Return the JSON of `status` and `forget`."""
-    return {"folders": [_folder(folder) for folder in folders]}
-
-
-def _folder(status: FolderStatus) -> dict[str, Any]:
-    database = {"database": _database(status.database)} if status.database else {}
-    return {**as_json(status), **database}
-
-
-def _database(status: DatabaseStatus) -> dict[str, Any]:
-    connections = {"used": status.used, "idle": status.idle, "waiting": status.waiting}
-    role = "standby" if status.standby else "primary"
-    return {
-        "server": status.server,
-        "role": role,
-        "lag_seconds": status.lag_seconds,
-        "connections": connections,
-    }
+    return {"folders": [as_json(folder) for folder in folders]}

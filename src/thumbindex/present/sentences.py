@@ -14,7 +14,6 @@ from thumbindex.model import (
     Answer,
     CitationCheck,
     CitationState,
-    DatabaseStatus,
     Edge,
     Excerpt,
     Explanation,
@@ -552,31 +551,8 @@ def freshness_sentence(freshness: Freshness | None) -> str:
             f"No process keeps {', '.join(freshness.without_indexer)} up to date: run `thumbindex "
             "index` now, or a server to keep it up to date."
         )
-    sentences += [lag_sentence(freshness.lag_seconds), missing_folders_sentence(freshness.missing)]
+    sentences.append(missing_folders_sentence(freshness.missing))
     return " ".join(sentence for sentence in sentences if sentence)
-
-
-def lag_sentence(seconds: float) -> str:
-    """Return a sentence about a standby's lag; empty if there is no lag."""
-    if not seconds:
-        return ""
-    return (
-        f"The database is read from a standby that is {seconds:,.0f} s behind its primary server."
-    )
-
-
-def database_sentence(status: DatabaseStatus) -> str:
-    """Return a sentence about a database's server, lag and connections."""
-    role = "the primary server"
-    if status.standby:
-        lag = status.lag_seconds or 0.0
-        role = (
-            f"a standby, {lag:,.1f} s behind"
-            if lag
-            else "a standby in sync with its primary server"
-        )
-    busy = f"{plural(status.used, 'connection')} in use, {status.waiting:,} waiting"
-    return f"database {status.place}: {status.server} answers, {role}; {busy}"
 
 
 def missing_folders_sentence(folders: Sequence[str]) -> str:

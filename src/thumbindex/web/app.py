@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
@@ -44,7 +44,7 @@ from thumbindex.background.host import LibraryHost, StartCommandServer
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.mcp.server import build_server
 from thumbindex.mcp.stdio import claim_output
-from thumbindex.model import DatabaseStatus, IndexState
+from thumbindex.model import IndexState
 from thumbindex.opening import (
     NameableDirectories,
     OpenOptions,
@@ -60,7 +60,6 @@ from thumbindex.page.session import (
     open_in_browser,
 )
 from thumbindex.present.exit_codes import print_error
-from thumbindex.present.sentences import lag_sentence
 from thumbindex.process import (
     limit_numeric_threads,
     raise_file_limit,
@@ -90,7 +89,7 @@ from thumbindex.web.metrics import CONTENT_TYPE, Metrics, MetricsMiddleware
 from thumbindex.web.token_file import default_token_file
 
 if TYPE_CHECKING:
-    from thumbindex.library import Library
+    pass
 
 
 _OTHER_FILES = 2_000
@@ -419,12 +418,8 @@ class HttpApp:
         if not self._library_host.is_ready:
             await self._index_counts()  # queries the database, which may be reachable again
         is_ready = self._library_host.is_ready
-        library = self._library_host.opened_library()
-        database = library.database if library is not None and is_ready else None
-        note = lag_sentence(database.lag()) if database else ""
         return JSONResponse(
-            {"status": "ready" if is_ready else "starting", **({"note": note} if note else {})},
-            status_code=200 if is_ready else 503,
+            {"status": "ready" if is_ready else "starting"}, status_code=200 if is_ready else 503
         )
 
     async def _metrics(self, request: Request) -> Response:
@@ -438,31 +433,20 @@ class HttpApp:
                 "This token may not read metrics. The server's administrator can add it to "
                 "`serve.http.metrics`.",
             )
-        folders, database = await self._index_counts()
-        return Response(self.metrics.text(folders, self.streams, database), media_type=CONTENT_TYPE)
+        folders = await self._index_counts()
+        return Response(self.metrics.text(folders, self.streams), media_type=CONTENT_TYPE)
 
-    async def _index_counts(self) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
-        """Return the indexes' counts and the database's state. After a timeout, omit the counts."""
+    async def _index_counts(self) -> Mapping[str, IndexState]:
+        """Return the indexes' counts by folder; empty if a database does not answer in time."""
         library = self._library_host.opened_library()
-        if library is None:
-            return {}, None
-        with anyio.move_on_after(_DATABASE_SECONDS):
-            return await run_sync(_read_counts, library, abandon_on_cancel=True)
-        return {}, library.database.engine.status() if library.database else None
+        if library is not None:
+            with anyio.move_on_after(_DATABASE_SECONDS), suppress(StorageError):
+                return await run_sync(library.index_states, abandon_on_cancel=True)
+        return {}
 
 
 _DATABASE_SECONDS = 2.0
 """Maximum seconds that `/ready` and `/metrics` wait for a database."""
-
-
-def _read_counts(library: Library) -> tuple[Mapping[str, IndexState], DatabaseStatus | None]:
-    database = library.database.status() if library.database else None
-    if database is not None and not database.server:
-        return {}, database
-    try:
-        return library.index_states(), database
-    except StorageError:
-        return {}, database
 
 
 def connection_hint(address: str, *, requires_token: bool, has_page: bool = False) -> str:

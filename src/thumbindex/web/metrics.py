@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 
 import prometheus_client as prometheus
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thumbindex.mcp.tools import TOOLS
-from thumbindex.model import DatabaseStatus, IndexState
+from thumbindex.model import IndexState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -57,8 +55,6 @@ class Metrics:
             )
             for part in ("documents", "chunks", "vectors")
         }
-        self._engine = _DatabaseMetrics()
-        registry.register(self._engine)
 
     def count_call(self, tool: str, outcome: str, seconds: float) -> None:
         """Count a tool call and its duration."""
@@ -69,49 +65,14 @@ class Metrics:
         """Count an HTTP response."""
         self._responses.labels(status).inc()
 
-    def text(
-        self,
-        folders: Mapping[str, IndexState],
-        streams: int,
-        database: DatabaseStatus | None = None,
-    ) -> bytes:
+    def text(self, folders: Mapping[str, IndexState], streams: int) -> bytes:
         """Return all metrics in the Prometheus text format, version 0.0.4."""
         self._streams.set(streams)
-        self._engine.status = database
         for part, gauge in self._indexes.items():
             gauge.clear()
             for name, state in sorted(folders.items()):
                 gauge.labels(name).set(getattr(state, part))
         return prometheus.generate_latest(self._registry)
-
-
-class _DatabaseMetrics(Collector):
-    """The state of the database that holds the indexes."""
-
-    status: DatabaseStatus | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics, or none if there is no database."""
-        status, name = self.status, "thumbindex_engine"
-        if status is None:
-            return
-        gauges: list[tuple[str, str, float]] = [
-            ("up", "Whether a database server responds.", bool(status.server))
-        ]
-        if status.lag_seconds is not None:
-            gauges += [
-                ("standby", "Whether that server is a standby.", status.standby),
-                ("lag_seconds", "Maximum lag behind the primary.", status.lag_seconds),
-            ]
-        gauges += [("pool_waiting", "Queries waiting for a connection.", status.waiting)]
-        for part, description, value in gauges:
-            yield GaugeMetricFamily(f"{name}_{part}", description, value)
-        pool = GaugeMetricFamily(
-            f"{name}_pool_connections", "Connections to the database by state.", labels=["state"]
-        )
-        pool.add_metric(["used"], status.used)
-        pool.add_metric(["idle"], status.idle)
-        yield pool
 
 
 class MetricsMiddleware:
