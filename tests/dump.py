@@ -67,16 +67,11 @@ def postings(store: Store) -> list[tuple[int, str, str, float]]:
     for segment, deleted in open_segments(store.segments_folder, store.segments()):
         deleted_rows = set(deleted.tolist())
         for name in FIELDS:
-            for texts, columns in segment.field(name).posting_columns():
-                every = zip(
-                    columns.terms.tolist(),
-                    columns.doc_ids.tolist(),
-                    columns.counts.tolist(),
-                    strict=True,
-                )
+            field = segment.field(name)
+            for term in field.terms():
                 rows += [
-                    (int(segment.row_ids[row]), name, texts[term], float(count))
-                    for term, row, count in every
+                    (int(segment.row_ids[row]), name, term, float(count))
+                    for row, count in zip(*(c.tolist() for c in field.postings(term)), strict=True)
                     if row not in deleted_rows
                 ]
     return rows

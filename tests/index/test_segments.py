@@ -5,63 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thumbindex.index.analysis import AnalyzedFields
-from thumbindex.index.segments import (
-    Segment,
-    SegmentWriter,
-    decode_postings,
-    encode_postings,
-    sort_postings,
-)
-
-LARGE = 2**32 - 1
-POSITIONS = st.lists(st.integers(0, LARGE), min_size=1, max_size=5).map(sorted)
-FIELD = st.lists(
-    st.dictionaries(st.integers(0, LARGE), POSITIONS, min_size=1, max_size=8), max_size=8
-)
-"""For each term, its positions by row."""
+from thumbindex.index.segments import Segment, SegmentWriter
 
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=8), min_size=1, max_size=6)
-
-
-def columns(field, with_positions=True):
-    """Collect a field's occurrences by row, as a writer does, and sort them."""
-    occurrences = sorted(
-        (number, term, position)
-        for term, rows in enumerate(field)
-        for number, positions in rows.items()
-        for position in positions
-    )
-    rows, terms, positions = (
-        np.array([occurrence[n] for occurrence in occurrences], dtype=np.uint32) for n in range(3)
-    )
-    return sort_postings(terms, rows, positions if with_positions else None)
-
-
-def values(postings):
-    """Return columns as lists."""
-    return [
-        None if column is None else column.tolist()
-        for column in (postings.terms, postings.doc_ids, postings.counts, postings.positions)
-    ]
-
-
-@settings(max_examples=40)
-@given(FIELD)
-def test_decoding_inverts_encoding(field):
-    expected = [
-        (term, number, sorted(positions))
-        for term, rows in enumerate(field)
-        for number, positions in sorted(rows.items())
-    ]
-    postings = columns(field)
-    assert values(decode_postings(encode_postings(postings))) == values(postings)
-    assert values(postings)[:3] == [
-        list(column)
-        for column in zip(*((t, n, len(positions)) for t, n, positions in expected), strict=True)
-    ] or [[], [], []]
-    assert values(postings)[3] == [
-        position for _, _, positions in expected for position in positions
-    ]
 
 
 def write(folder, *texts, merged=()):
@@ -86,18 +32,15 @@ def postings(segment):
     """Return rows, frequencies and positions by field and term."""
     by_term = {}
     for name in ("body", "code"):
-        for texts, batch in segment.field(name).posting_columns():
-            positions = iter([] if batch.positions is None else batch.positions.tolist())
-            for term, row, count in zip(
-                batch.terms.tolist(), batch.doc_ids.tolist(), batch.counts.tolist(), strict=True
-            ):
-                by_term.setdefault((name, texts[term]), []).append(
-                    (
-                        row,
-                        count,
-                        [position for _, position in zip(range(count), positions, strict=False)],
-                    )
-                )
+        field = segment.field(name)
+        numbers, rows, positions = field.columns()
+        for number, term in enumerate(field.terms()):
+            by_term[name, term] = [
+                (row, count, positions[(numbers == number) & (rows == row)].tolist())
+                if name == "body"
+                else (row, count, [])
+                for row, count in zip(*(c.tolist() for c in field.postings(term)), strict=True)
+            ]
     return by_term
 
 
@@ -150,11 +93,12 @@ def test_no_segment_is_written_if_all_rows_are_deleted(tmp_path):
     assert writer.write(tmp_path) == []
 
 
-def test_fields_larger_than_a_batch_are_complete(tmp_path):
-    segment = write(
-        tmp_path,
-        *(" ".join(f"word{n % 997}" for n in range(start, start + 100_000)) for start in range(4)),
-    )
-    assert postings(segment)["body", "word5"][1] == (1, 101, list(range(4, 100_000, 997)))
-    assert phrase(segment, "word996 word0") == [0, 1, 2, 3]
-    assert postings(write(tmp_path, merged=[(segment, [])])) == postings(segment)
+def test_segment_with_many_rows_is_merged_completely(tmp_path):
+    """Row numbers above 65,535 take four bytes."""
+    segment = write(tmp_path, *(f"word{n % 997} common" for n in range(70_000)))
+    rows, counts = segment.field("body").postings("word5")
+    assert rows.tolist() == list(range(5, 70_000, 997))
+    assert set(counts.tolist()) == {1}
+    merged = write(tmp_path, "new", merged=[(segment, [5])])
+    assert merged.field("body").postings("word5")[0].tolist() == list(range(1002, 70_000, 997))
+    assert len(phrase(merged, "word996 common")) == 70

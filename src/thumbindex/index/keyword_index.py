@@ -360,9 +360,9 @@ class SegmentKeywordIndex:
 
 
 def word_counts(segments: Iterable[Segment]) -> Mapping[str, int]:
-    """Return the number of chunks that contain each unstemmed word.
+    """Return the number of occurrences of each unstemmed word.
 
-    Deleted chunks count until their segment is merged.
+    Those in deleted chunks count until their segment is merged.
     """
     counted: Counter[str] = Counter()
     for segment in segments:

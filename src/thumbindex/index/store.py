@@ -86,7 +86,7 @@ class Store(SqliteFile):
     """One folder's SQLite file. Also opens the file of vectors, which all folders share."""
 
     schema = "schema.sql"
-    version = 24
+    version = 25
     """Version of the schema, text analysis and segment format."""
 
     def __init__(

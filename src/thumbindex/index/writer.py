@@ -258,7 +258,7 @@ class Writer:
                     self.store.set_meta(name, new)
 
     def word_counts(self) -> Mapping[str, int]:
-        """Return the number of chunks that contain each unstemmed word."""
+        """Return the number of occurrences of each unstemmed word."""
         return word_counts(
             segment
             for segment, _ in open_segments(self.store.segments_folder, self.store.segments())

@@ -93,7 +93,7 @@ def read_segments(
     parts: dict[str, dict[str, Any]] = {name: {} for name in deleted if name not in opened}
     sql = (
         "SELECT segment, name, length(data),"
-        " CASE WHEN name !~ '[.](postings|positions)$' THEN data END"
+        " CASE WHEN name !~ '[.](rows|positions)$' THEN data END"
         " FROM parts WHERE folder = %s AND segment = ANY(%s)"
     )
     for segment, name, size, data in store.fetch(sql, list(parts)) if parts else ():
