@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -176,13 +176,8 @@ class MemoryCatalog:
         return Counter(document.language for document in self.documents)
 
     def document_at(self, path: str) -> DocumentId | None:
-        return next((n for n, document_path in self.every_path() if document_path == path), None)
-
-    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        return ((n, document.path) for n, document in self.every_document())
-
-    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        return ((DocumentId(n), document) for n, document in enumerate(self.documents))
+        paths = [document.path for document in self.documents]
+        return DocumentId(paths.index(path)) if path in paths else None
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         return self._all[chunk][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -347,19 +347,6 @@ class Catalog(Protocol):
         """Count the undated documents with a chunk in `within`, or in the catalog if None."""
 
 
-class FolderCatalog(Catalog, Protocol):
-    """The catalog of one folder, which also finds documents by path."""
-
-    def document_at(self, path: str) -> DocumentId | None:
-        """Return the document at a path, or None."""
-
-    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        """Yield the id and path of every document, in the order of ids. Too slow for queries."""
-
-    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        """Yield every document with its id, in the order of ids. Too slow for queries."""
-
-
 Salience = npt.NDArray[np.float64]
 """One value per chunk, shape (chunks,), from 0 to 1. Includes the boost for repeats."""
 
@@ -401,27 +388,3 @@ class Snapshot:
     graph: LinkGraph
     vocabulary: tuple[tuple[str, ...], Matrix] | None  # terms and their vectors, for `expand`
     duplicates: Duplicates
-
-
-class FolderSnapshot(Protocol):
-    """The snapshot of a folder's index, with its model and counts."""
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The snapshot that the pipeline searches."""
-
-    @property
-    def catalog(self) -> FolderCatalog:
-        """The catalog of the snapshot."""
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of the model that made the vectors; empty if there are none."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model that made the vectors."""
-
-    @property
-    def documents(self) -> int:
-        """The number of documents."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -124,12 +124,6 @@ class StoreCatalog(CatalogLayout):
     def document_at(self, path: str) -> DocumentId | None:
         at = bisect_left(self.paths, path)
         return DocumentId(at) if at < len(self.paths) and self.paths[at] == path else None
-
-    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
-        return ((DocumentId(n), path) for n, path in enumerate(self.paths))
-
-    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
-        return ((DocumentId(n), document) for n, document in enumerate(self.documents))
 
     def chunks_of_rows(self, rows: IntArray) -> IntArray:
         """Return the chunk id of each row id, or -1 if there is no such chunk."""

@@ -20,24 +20,30 @@ from thumbindex.text import text_key
 
 
 @dataclass(frozen=True, slots=True)
-class OpenIndex:
-    """A snapshot, and the parts that the next one can reuse."""
+class FolderSnapshot:
+    """The snapshot of one folder, and the parts that the next one can reuse."""
 
     snapshot: Snapshot
     catalog: StoreCatalog
     keyword: SegmentKeywordIndex
     graph: NetworkxLinkGraph
-    vectors: FaissVectors
     duplicates: StoreDuplicates
-    words: str  # generation of the last change to documents or their words
-    fingerprint: str
+    fingerprint: str  # of the embedding model; empty if there are no vectors
     model: str
-    stored_vectors: int  # by all folders
 
     @property
     def documents(self) -> int:
         """The number of documents."""
         return len(self.catalog.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIndex(FolderSnapshot):
+    """The snapshot of an index on disk."""
+
+    vectors: FaissVectors
+    words: str  # generation of the last change to documents or their words
+    stored_vectors: int  # by all folders
 
     def is_current(self, store: Store) -> bool:
         """Return whether `store` is the opened store and has not changed.
@@ -91,7 +97,7 @@ def _open(store: Store, folder: str, expand: bool, last: OpenIndex | None) -> Op
     )
     model = store.meta("model")
     return OpenIndex(
-        snapshot, catalog, keyword, graph, vectors, duplicates, words, fingerprint, model, count
+        snapshot, catalog, keyword, graph, duplicates, fingerprint, model, vectors, words, count
     )
 
 

@@ -10,6 +10,7 @@ from datetime import date
 import numpy as np
 
 from thumbindex.index.analysis import highlight_spans
+from thumbindex.index.snapshot import FolderSnapshot
 from thumbindex.index.union import unite
 from thumbindex.library.reader import Reader
 from thumbindex.library.refining import count_refined, with_exact_candidates
@@ -17,7 +18,6 @@ from thumbindex.library.visibility import PrivacyFilter
 from thumbindex.model import Answer, ChunkId, IndexState, Query, Term
 from thumbindex.ports import (
     Embedder,
-    FolderSnapshot,
     Matrix,
     Reranker,
     Selection,

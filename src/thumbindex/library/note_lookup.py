@@ -20,6 +20,7 @@ from thumbindex.corpus.private import is_private
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.filters import by_form, nearest
 from thumbindex.index.names import names_of
+from thumbindex.index.snapshot import FolderSnapshot
 from thumbindex.library.places import HEADING_SEPARATOR
 from thumbindex.library.reader import Reader
 from thumbindex.library.visibility import (
@@ -37,7 +38,7 @@ from thumbindex.model import (
     TypedFilter,
     day_of,
 )
-from thumbindex.ports import FolderSnapshot, Snapshot
+from thumbindex.ports import Snapshot
 from thumbindex.query.match_names import find_by_reference
 from thumbindex.text import (
     Lines,

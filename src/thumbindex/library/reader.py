@@ -9,10 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from thumbindex.errors import IndexMissingError, StorageError
-from thumbindex.index.snapshot import OpenIndex, open_snapshot
+from thumbindex.index.snapshot import FolderSnapshot, OpenIndex, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.library.indexed_folders import Folder, with_current_privacy
-from thumbindex.ports import FolderSnapshot
 
 if TYPE_CHECKING:
     from thumbindex import postgres

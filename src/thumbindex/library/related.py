@@ -276,7 +276,7 @@ def _similar_pairs(reader: Reader) -> tuple[UnlinkedPair, ...]:
     """Return the similar pairs without a link, with copies and hidden notes."""
     folder_snapshot = reader.folder_snapshot()
     snapshot = folder_snapshot.snapshot
-    ids = {path: n for n, path in folder_snapshot.catalog.every_path()}
+    ids = {path: DocumentId(n) for n, path in enumerate(folder_snapshot.catalog.paths)}
     documents: list[Document] = []
     means = []
     for document in _newest(list(all_documents([reader]))):

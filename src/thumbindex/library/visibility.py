@@ -23,6 +23,7 @@ from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import content_digest, read_bytes
 from thumbindex.corpus.walk import file_state, stat_signature, walk_with_private
 from thumbindex.errors import StorageError
+from thumbindex.index.snapshot import FolderSnapshot
 from thumbindex.index.store import Store
 from thumbindex.language import FUNCTION_WORDS
 from thumbindex.library.comparison import current_parser_key, is_empty_folder
@@ -44,7 +45,7 @@ from thumbindex.model import (
     UnmetFilter,
     WhyReport,
 )
-from thumbindex.ports import FolderSnapshot, Selection
+from thumbindex.ports import Selection
 from thumbindex.query.expansion import corrected_query
 from thumbindex.query.in_force import mark_retired, reached_successors
 from thumbindex.query.operators import unmet_filters
@@ -224,7 +225,7 @@ def all_documents(readers: Sequence[Reader]) -> Iterator[Document]:
         document
         for reader in readers
         if reader.indexed
-        for _, document in reader.folder_snapshot().catalog.every_document()
+        for document in reader.folder_snapshot().catalog.documents
     )
 
 

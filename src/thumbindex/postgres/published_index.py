@@ -13,8 +13,7 @@ import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicate_clusters import DuplicateRecords, StoreDuplicates, pairs_of_rows
-from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.snapshot import build_link_graph
+from thumbindex.index.snapshot import FolderSnapshot, build_link_graph
 from thumbindex.ports import Snapshot
 from thumbindex.postgres.database import DatabaseSession
 from thumbindex.postgres.published_keyword_index import (
@@ -27,30 +26,11 @@ from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS, PostgresVec
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedIndex:
-    """A snapshot of a published folder, and the parts that the next snapshot may reuse."""
+class PublishedIndex(FolderSnapshot):
+    """The snapshot of a published folder."""
 
-    snapshot: Snapshot
-    catalog: StoreCatalog
-    keyword: PublishedKeywordIndex
-    graph: NetworkxLinkGraph
-    duplicates: StoreDuplicates
     postings: PostingsCache
     state: FolderState
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the embedding model."""
-        return str(self.state.facts["fingerprint"])
-
-    @property
-    def model(self) -> str:
-        """Name of the embedding model."""
-        return str(self.state.facts["model"])
-
-    @property
-    def documents(self) -> int:
-        return len(self.catalog.paths)
 
 
 def open_published(
@@ -79,7 +59,10 @@ def open_published(
         None,
         duplicates,
     )
-    return PublishedIndex(snapshot, catalog, keyword, graph, duplicates, postings, state)
+    fingerprint, model = store.meta("fingerprint"), store.meta("model")
+    return PublishedIndex(
+        snapshot, catalog, keyword, graph, duplicates, fingerprint, model, postings, state
+    )
 
 
 def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> DuplicateRecords:
