@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import json
-import os
 import re
-import subprocess
-import sys
 import threading
-import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,26 +16,6 @@ from typing import Any
 from thumbindex.errors import ModelError, install_hint
 from thumbindex.process import disable_telemetry
 from thumbindex.settings import AUTO_MODEL
-
-
-def run_child(module: str, *arguments: str) -> str | None:
-    """Run a module as a program. Return None on success, or the last line of its error output."""
-    # -P: the current folder may be a vault, and a `token.py` in it must not be imported
-    command = [sys.executable, "-P", "-m", module, *arguments]
-    try:
-        result = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    except OSError as error:
-        return f"cannot start {sys.executable}: {error}"
-    if result.returncode == 0:
-        return None
-    errors = result.stderr.decode(errors="replace").strip().splitlines()
-    return errors[-1] if errors else f"exit code {result.returncode}"
 
 
 def file_digest(path: Path) -> str:
@@ -185,40 +161,28 @@ def _shipped_graph(folder: Path) -> Path | None:
     return next((folder / name for name in _GRAPHS if (folder / name).is_file()), None)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, kind: type = dict) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{path.parent} is not a complete model: {path.name} cannot be read ({error}). "
-            "Fetch the model again."
-        ) from error
-    if not isinstance(content, dict):
-        raise ModelError(
-            f"{path.parent} is not a complete model: {path.name} is not a JSON object. Fetch "
-            "the model again."
-        )
+        raise _incomplete(path.parent, f"{path.name} cannot be read ({error})") from error
+    if not isinstance(content, kind):
+        raise _incomplete(path.parent, f"{path.name} is not a JSON {kind.__name__}")
     return content
 
 
+def _incomplete(folder: Path, problem: str) -> ModelError:
+    return ModelError(f"{folder} is not a complete model: {problem}. Fetch the model again.")
+
+
 def _read_optional(path: Path) -> dict[str, Any]:
-    return _read_json(path) if path.is_file() else {}
+    return dict(_read_json(path)) if path.is_file() else {}
 
 
 def _read_modules(folder: Path) -> list[tuple[str, dict[str, str]]]:
     """Return (class name, module) for each module of sentence-transformers, in order."""
     path = folder / "modules.json"
-    try:
-        modules = (
-            [dict(module) for module in json.loads(path.read_text(encoding="utf-8"))]
-            if path.is_file()
-            else []
-        )
-    except (OSError, ValueError, TypeError) as error:
-        raise ModelError(
-            f"{folder} is not a complete model: modules.json cannot be read ({error}). Fetch "
-            "the model again."
-        ) from error
+    modules = _read_json(path, list) if path.is_file() else []
     return [(module.get("type", "").rpartition(".")[2], module) for module in modules]
 
 
@@ -262,10 +226,7 @@ def _prefixes(folder: Path, name: str) -> tuple[str, str]:
 def _weights(folder: Path, graph: Path | None) -> str:
     files = _torch_weights(folder) if graph is None else [graph, *_weight_files(graph)]
     if not files:
-        raise ModelError(
-            f"{folder} is not a complete model: it has no weights (onnx/model.onnx or "
-            "*.safetensors). Fetch the model again."
-        )
+        raise _incomplete(folder, "it has no weights (onnx/model.onnx or *.safetensors)")
     tokenizers = [
         folder / file
         for file in ("tokenizer.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model")
@@ -315,7 +276,7 @@ def require_extra(subject: str) -> None:
         )
 
 
-def fetch(repository: str, *, torch: bool) -> None:
+def _fetch(repository: str, *, torch: bool) -> None:
     """Download a model: an ONNX graph if the repository has one, or else torch weights.
 
     With `torch`, torch weights are preferred. Raises ModelError if torch weights are needed
@@ -323,21 +284,21 @@ def fetch(repository: str, *, torch: bool) -> None:
     """
     from huggingface_hub import hf_hub_download, list_repo_files
     from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
+    disable_progress_bars()
     files = set(list_repo_files(repository))
     torch_names = sorted(name for name in files if name.partition("/")[0] not in _OTHER_RUNTIMES)
     weights = [name for name in torch_names if name.endswith(".safetensors")] or [
         name for name in torch_names if name.endswith(".bin")
     ]
     graph = next((name for name in _GRAPHS if name in files), None)
-    if torch and (weights or graph is None):
-        require_extra(f"The torch version of the model {repository}")
-    elif graph is None:
-        require_extra(f"The model {repository}, which ships no ONNX file,")
+    if graph is None or (torch and weights):
+        require_extra(f"The model {repository} in torch")
     else:
         weights = [name for end in _GRAPH_WEIGHTS if (name := graph + end) in files] + [graph]
     # plain checkpoints have no such file: the request makes the cache record its absence
-    with contextlib.suppress(EntryNotFoundError):
+    with suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
     metadata = [name for name in torch_names if name.endswith((".json", ".txt", ".model"))]
     for name in (*metadata, *weights):  # weights last: a model with weights is complete
@@ -406,12 +367,18 @@ def locate_model(
             f"The model {repository} is not on this machine and HF_HUB_OFFLINE forbids "
             f"fetching it. Go online once, or {remedy}."
         )
-    error = run_child("thumbindex.encode.models", repository, *(["torch"] if torch else []))
+    disable_telemetry()
+    reason = "it has no weights"
+    try:
+        _fetch(repository, torch=torch)
+    except ModelError:
+        raise
+    except Exception as error:  # huggingface_hub's errors have no common base
+        reason = str(error).strip().partition("\n")[0]
     cached = cached_model(repository, proof, torch=torch)
     if not cached:
         raise ModelError(
-            f"The model {repository} could not be fetched "
-            f"({error or 'it has no weights'}). Check its name, or {remedy}."
+            f"The model {repository} could not be fetched ({reason}). Check its name, or {remedy}."
         )
     return cached
 
@@ -474,7 +441,7 @@ class CrossEncoderReranker:
     """Scores passages with a CrossEncoder that has one output, passed through a sigmoid."""
 
     def __init__(self, model: str, *, offline: bool) -> None:
-        if model in {"", "late-interaction"}:  # an earlier default, without a model
+        if not model:
             raise ModelError(
                 "The stage `rerank` needs a model: set `encode.rerank.model` to a CrossEncoder, "
                 f"or {_SKIP_RERANK}."
@@ -507,13 +474,3 @@ class CrossEncoderReranker:
         with self._lock:
             scores = self._model.predict(pairs, activation_fn=Sigmoid(), show_progress_bar=False)
         return [float(score) for score in scores]
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    disable_telemetry()
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    try:
-        fetch(sys.argv[1], torch=sys.argv[2:] == ["torch"])
-    except ModelError as error:
-        raise SystemExit(str(error)) from error
