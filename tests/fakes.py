@@ -235,7 +235,7 @@ class MemoryCatalog:
     def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         return [
             n
-            for n, document in self.every_document()
+            for n, document in enumerate(self.documents)
             if any(
                 name_key(name) == letters and (not name.isascii() or len(name) <= longest)
                 for name in names_of(document)

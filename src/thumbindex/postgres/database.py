@@ -54,36 +54,8 @@ network is detected after about 15 s.
 VERSION = 12
 """Version of our database schema. Only `thumbindex engine migrate` replaces an earlier schema."""
 
-TABLES = {
-    "documents": {
-        "id": "int8",
-        "path": "text",
-        "size": "int8",
-        "file_digest": "text",
-        "modified": "float8",
-        "edited": "float8",
-        "first_commit": "text",
-        "last_commit": "text",
-        "metadata": "text",
-        "salience": "bytea",
-        "flagged": "bool",
-        "links": "text",
-        "link_targets": "text[]",
-        "row_digest": "text",
-    },
-    "sections": {
-        "document": "int8",
-        "ordinal": "int4",
-        "start_line": "int4",
-        "end_line": "int4",
-        "text_digest": "text",
-        "text": "bytea",
-    },
-    "chunks": {"id": "int8", "document": "int8", "section": "int4", "record": "text"},
-    "parts": {"segment": "text", "name": "text", "data": "bytea"},
-    "vectors": {"id": "int8", "vector": "halfvec", "provisional": "bool"},
-}
-"""The tables that are partitioned by folder, and the types of their columns."""
+TABLES = ("documents", "sections", "chunks", "parts", "vectors")
+"""The tables that are partitioned by folder."""
 
 STATEMENT_SECONDS = 30
 """Seconds after which the server cancels an SQL statement of a read transaction."""
@@ -133,21 +105,19 @@ class DatabaseSession:
         with translating_errors(self._location):
             return self._connection.execute(sql.encode(), parameters).rowcount
 
-    def copy(
-        self,
-        table: str,
-        columns: Sequence[str],
-        types: Sequence[str],
-        rows: Iterable[Sequence[Any]],
-    ) -> None:
-        """Insert rows with COPY. `types` are the PostgreSQL types of `columns`."""
-        sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
+    def copy(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Insert rows with COPY. A row has a value for each column of the table."""
+        types = self.fetch(
+            "SELECT atttypid::bigint FROM pg_attribute WHERE attrelid = %s::regclass"
+            " AND attnum > 0 ORDER BY attnum",
+            (table,),
+        )
         with (
             translating_errors(self._location),
             self._connection.cursor() as cursor,
-            cursor.copy(sql.encode()) as copy,
+            cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)".encode()) as copy,
         ):
-            copy.set_types(types)
+            copy.set_types([oid for (oid,) in types])
             for row in rows:
                 copy.write_row(row)
 

@@ -341,13 +341,7 @@ class _ChangeWriter:
             self._session.execute(sql, (self._folder, list(values)))
 
     def _copy(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        columns = TABLES[table]
-        self._session.copy(
-            f"{table}_{self._folder}",
-            ("folder", *columns),
-            ("int4", *columns.values()),
-            ((self._folder, *row) for row in rows),
-        )
+        self._session.copy(f"{table}_{self._folder}", ((self._folder, *row) for row in rows))
 
     # -------------------------------------------------------------- documents
 
