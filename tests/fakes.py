@@ -112,9 +112,6 @@ class FakeEmbedder:
     def knows(self, word: str) -> bool:
         return word.casefold() in self.known
 
-    def count_truncated(self, texts: Sequence[str]) -> int:
-        return sum(len(words(text)) > self.window for text in texts)
-
     def _embed(self, text: str) -> Vector:
         tokens = self._tokens(text)
         if not len(tokens):

@@ -852,7 +852,6 @@ class IndexReport:
     chunks: int
     embedded: int  # texts embedded by this run
     reused: int  # vectors reused from earlier runs
-    truncated: int  # texts longer than the model's window
     seconds: float
     generation: int
     deferred: int = 0  # files left for the next run: large ones, or after an interruption

@@ -131,9 +131,6 @@ class Embedder(Protocol):
     def knows(self, word: str) -> bool:
         """Return whether a word is one token of the model's vocabulary."""
 
-    def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that exceed the window. The model embeds only the beginning of these."""
-
 
 class Reranker(Protocol):
     """Scores how well a passage answers a query, from 0 to 1. Higher is better."""

@@ -50,7 +50,7 @@ class Work:
     def index(self, *, folder: list[str], interrupted: Any, **_: object) -> IndexReport:
         changed = any(self.pending[job, folder[0]] for job in ("words", "large"))
         deferred = self._run_job(("words", "large"), folder[0], interrupted)
-        return IndexReport(int(changed), 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0, deferred)
+        return IndexReport(int(changed), 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0.0, 0, deferred)
 
     def embed(self, folder: list[str], *, interrupted: Any, **_: object) -> tuple[str, ...]:
         self._run_job(("vectors",), folder[0], interrupted)

@@ -61,14 +61,12 @@ def test_related_texts_are_closer_than_unrelated_ones(embedder):
 
 def test_no_texts_return_no_vectors(embedder):
     assert embedder.embed_passages([]).shape == (0, embedder.dimensions)
-    assert embedder.count_truncated([]) == 0
 
 
-def test_text_beyond_the_window_is_counted_and_not_embedded(embedder):
+def test_text_beyond_the_window_is_not_embedded(embedder):
     window = " ".join(["word"] * embedder.window)
     longer = f"{window} something else entirely"
     assert np.array_equal(*embedder.embed_passages([f"{window} word", longer]))
-    assert embedder.count_truncated(["word", longer, window[:50], longer]) == 2
 
 
 def test_known_words_are_single_tokens(embedder):

@@ -219,12 +219,6 @@ def print_report(report: IndexReport, broken: str) -> None:
             f"; vectors for search by meaning: {report.embedded:,} new, {report.reused:,} reused"
         )
     print_line(f"passages: {report.chunks:,} in all{vectors}")
-    if report.truncated:
-        are = "passage is" if report.truncated == 1 else "passages are"
-        print_line(
-            f"{report.truncated:,} {are} longer than the model reads: search by meaning covers "
-            "only their beginning"
-        )
     if not report.chunks and not report.skipped:
         print_line(NO_MARKDOWN, WARNING)
     problems = problem_lines(report.skipped)

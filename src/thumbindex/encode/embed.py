@@ -236,13 +236,6 @@ class OnnxEmbedder(_Embedder):
         """Return whether a word is one token of the vocabulary."""
         return _is_one_token(word, self._tokenizer.encode(word, add_special_tokens=False).tokens)
 
-    def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that exceed the window."""
-        encodings = self._tokenizer.encode_batch(
-            [self._card.passage_prefix + text for text in texts]
-        )
-        return sum(bool(encoding.overflowing) for encoding in encodings)
-
     def _embed(self, text: str) -> Vector:
         # a tokenizer without special tokens returns no ids for an empty text
         states = self._states(self._tokenizer.encode(text).ids or [0])
@@ -285,17 +278,6 @@ class TorchEmbedder(_Embedder):
         """Return whether a word is one token of the vocabulary."""
         with self._lock:
             return _is_one_token(word, self._model.tokenizer.tokenize(word))
-
-    def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that exceed the window."""
-        with self._lock:
-            token_ids = [
-                self._model.tokenizer(
-                    self._card.passage_prefix + text, truncation=False, verbose=False
-                )["input_ids"]
-                for text in texts
-            ]
-        return sum(len(ids) > self.window for ids in token_ids)
 
     def _embed(self, text: str) -> Vector:
         with self._lock:

@@ -48,7 +48,6 @@ class EmbeddingReport:
 
     embedded: int = 0  # new texts
     reused: int = 0  # chunks that already had a vector
-    truncated: int = 0
     is_complete: bool = True  # no text is left for the next call
 
 
@@ -155,7 +154,7 @@ def _embed_pending(
     """
     settings = folder.config.encode.embed
     threads = settings.workers or default_workers()
-    done = embedded = truncated = 0
+    done = embedded = 0
     while remaining := pending[done:]:
         batch = remaining[: settings.batch]
         texts_by_key = _texts_of(folder, batch)
@@ -167,7 +166,6 @@ def _embed_pending(
             count += len(part)
             texts = {key: texts_by_key[key] for key, _ in part if key in texts_by_key}
             vectors.update(zip(texts, embedder.embed_passages(list(texts.values())), strict=True))
-            truncated += embedder.count_truncated(list(texts.values()))
         is_last, is_cut = count == len(remaining), count < len(batch)
         with Writer.open(folder.index_paths.folder) as writer:
             writer.store_vectors(vectors, [row for _, row in batch])
@@ -176,8 +174,8 @@ def _embed_pending(
         done, embedded = done + count, embedded + len(vectors)
         on_progress(Progress(folder.name, "vectors", done, len(pending)))
         if is_cut or (not is_last and interrupted()):
-            return EmbeddingReport(embedded, reused, truncated, is_complete=False)
-    return EmbeddingReport(embedded + _embed_vocabulary(folder, embedder), reused, truncated)
+            return EmbeddingReport(embedded, reused, is_complete=False)
+    return EmbeddingReport(embedded + _embed_vocabulary(folder, embedder), reused)
 
 
 def _texts_of(folder: Folder, batch: Pending) -> Mapping[bytes, str]:

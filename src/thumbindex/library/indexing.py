@@ -99,7 +99,7 @@ class CommitResult:
     private: tuple[FileState, ...] = ()  # files that turned out to be private
 
 
-_EMPTY_REPORT = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0, 0.0, 0)
+_EMPTY_REPORT = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0.0, 0)
 
 
 def index_folders(
@@ -242,7 +242,6 @@ def update_vectors(
         report,
         embedded=done.embedded,
         reused=done.reused,
-        truncated=done.truncated,
         seconds=round(report.seconds + time.perf_counter() - started, 3),
         generation=generation,
     )
@@ -480,7 +479,6 @@ def _report(folder: Folder, changes: Changes, result: CommitResult, seconds: flo
             chunks=store.count_chunks(),
             embedded=0,
             reused=0,
-            truncated=0,
             seconds=round(seconds, 3),
             generation=store.generation,
             deferred=len(result.deferred) + result.conflicts,
