@@ -391,6 +391,14 @@ def test_emoji_and_filter_go_together(vault: Open) -> None:
     assert [passage.path for passage in answer.passages] == ["launch.md"]
 
 
+KEYS = {
+    "unsafe.md": "`renderer.unsafe`: whether to render raw markup. It is unsafe.\n",
+    "cache.md": "`useCacheWhen`: when the build uses the cache.\n",
+    "read.md": "To read, import `std::io::Read` from std.\n",
+    "io.md": "`io_read` is in the library that can read.\n",
+}
+
+
 @pytest.mark.parametrize(
     ("notes", "query", "marked"),
     [
@@ -401,6 +409,10 @@ def test_emoji_and_filter_go_together(vault: Open) -> None:
         (EMOJI, "🚀", ["🚀"]),
         (SIGNS, ">>=", [">>="]),
         (SIGNS, "?.", ["?."]),
+        (KEYS, "markup.goldmark.renderer.unsafe", ["renderer.unsafe"]),
+        (KEYS, "what does build.useCacheWhen do", ["useCacheWhen"]),
+        (KEYS, "std::io::Read", ["std::io::Read"]),
+        (KEYS, "lib/io_read", ["io_read"]),
     ],
 )
 def test_other_spellings_are_marked(

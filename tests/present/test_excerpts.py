@@ -105,6 +105,13 @@ Behind it."""
             32,
             "2. Switch to it.\n\nThe salt.",
         ),
+        # but not above an identifier
+        (
+            "# A\n\n1. Make a branch.\n2. Switch to it.\n\nThe bread.salt.",
+            ("bread.salt",),
+            38,
+            "The bread.salt.",
+        ),
         # words in the chunk that was found, without any of the query
         (ROWS, (), 30, "- Row 1 of a long list."),
     ],

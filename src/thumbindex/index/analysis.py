@@ -239,8 +239,15 @@ def highlight_spans(
 
     Words match by stem, but those of a phrase as they are written. The words of a phrase or form
     must be adjacent. A term with punctuation also matches literally, and a code without its
-    separators.
+    separators. Where a name such as `foo.bar.baz` stands, or its end, its parts are not matched.
     """
+    parts = {term.text for term in terms if term.weight < 1}
+    names = {term.text: end for term in terms if (end := _standing_end(term, parts, text))}
+    terms = [
+        term
+        for term in terms
+        if term.phrase or not any(term.text in name and term.text != name for name in names)
+    ]
     forms = [(words(form.text), term.phrase) for term in terms for form in (term, *term.forms)]
     initials = {word[0] for form, _ in forms for word in form}
     stemmed_forms = [
@@ -268,16 +275,36 @@ def highlight_spans(
                 for stemmed, (next_word, *_) in zip(form, following, strict=True)
             ):
                 matches.append((start, following[-1][2]))
-    literals = [
-        rf"(?<!\w){re.escape(t.text)}(?!\w)" if words(t.text) else re.escape(t.text)
-        for t in terms
-        if not t.phrase and not t.text.isalnum()
-    ]
+    written = {term.text for term in terms if not term.phrase and not term.text.isalnum()}
+    literals = [_literal_pattern(text) for text in sorted(written.union(names.values()))]
     if literals:
         matches += (match.span() for match in re.finditer("|".join(literals), text, re.IGNORECASE))
     texts = {form.text for term in terms for form in (term, *term.forms)}
     matches += ((code.start, code.end) for code in joined_codes(text) if code.joined in texts)
     return tuple(_joined(matches))
+
+
+_NAME_SEPARATOR = re.compile(r"(::|->|[./_])")
+
+
+def _standing_end(term: Term, parts: Collection[str], text: str) -> str:
+    """Return an identifier, or its longest end of several words, that stands in a text; or ""."""
+    if term.phrase or term.weight <= 1:
+        return ""
+    pieces = _NAME_SEPARATOR.split(term.text)
+    ends = {"".join(pieces[at:]): None for at in range(0, len(pieces), 2)}
+    return next(
+        (
+            end
+            for end in ends
+            if end and end not in parts and re.search(_literal_pattern(end), text, re.IGNORECASE)
+        ),
+        "",
+    )
+
+
+def _literal_pattern(text: str) -> str:
+    return rf"(?<!\w){re.escape(text)}(?!\w)" if words(text) else re.escape(text)
 
 
 def _joined(spans: Sequence[CharSpan]) -> Iterator[CharSpan]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Literal
 
 from thumbindex.model import Answer, Passage
@@ -60,6 +60,7 @@ _BLOCK_START = re.compile(
 )
 _BLOCK_END = re.compile(rf"{_HEADING.pattern}|\s*(?:[|<]|\w+://\S*$)|.*(?:[:：]|\s\s|\\)$")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]*_]*\s+(?=[^\sa-z])|[。！？]\s*")
+_NAME = re.compile(r"\w(?:::|->|[./_])\w|^[a-z]+[A-Z]")
 _COLON = re.compile(r"[:：][*_\s]*$")
 _DEFINITION = re.compile(r"\s*\n[ \t>]*:[ \t]")
 
@@ -211,7 +212,7 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     If the whole passage fits, it is returned without the headings above it. Otherwise, the result
     begins at the best sentence, list item or row, or at the line that introduces it, and ends with
     a sentence, item or row. It goes beyond the next heading only if there is much room, and begins
-    earlier if nothing is left below.
+    earlier if nothing is left below, except at an identifier.
     """
     whole = below_headings(passage)
     if size(whole) <= room:
@@ -238,7 +239,7 @@ def choose_lines(passage: Passage, room: int, size: Size) -> ShownLines:
     # the text below the next heading is shown, too, if there is much room
     end = next((n for n in ends if _CONTEXT_SHARE * size(shown(first, n)) > room), ends[-1])
     last = best + _largest_fitting(end - best, lambda n: size(shown(first, best + n)) <= room)
-    if last == end:  # nothing is left below
+    if last == end and not _has_name(passage, units[best]):  # nothing is left below
         begin = first
         first -= _largest_fitting(begin - top, lambda n: size(shown(begin - n, last)) <= room)
         items = [unit.indent for unit in units[first : begin + 1] if unit.kind == "item"]
@@ -508,6 +509,12 @@ def _best_unit(passage: Passage, units: Sequence[_Unit]) -> int:
     return max(with_word or with_text or range(len(units)), key=weight)
 
 
+def _has_name(passage: Passage, unit: _Unit) -> bool:
+    """Return whether a unit has an identifier of the query with several parts."""
+    marks = (passage.text[at:stop] for at, stop in passage.marks if unit.start <= at < unit.stop)
+    return any(map(_NAME.search, marks))
+
+
 def _part_of_unit(passage: Passage, unit: _Unit, fits: Callable[[ShownLines], bool]) -> ShownLines:
     """Return the part of a unit that fits and contains the most words of the query."""
 
@@ -557,7 +564,10 @@ def _visible_pieces(
         if shown:
             pieces.append((shown, False))
         at = begin
-        for mark_start, mark_stop in passage.marks:
+        first = max(0, bisect_left(passage.marks, (begin,)) - 1)
+        for mark_start, mark_stop in islice(passage.marks, first, None):
+            if mark_start >= end:
+                break
             low, high = max(at, mark_start), min(end, mark_stop)
             if low < high:
                 pieces += [(passage.text[at:low], False), (passage.text[low:high], True)]
