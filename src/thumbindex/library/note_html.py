@@ -249,7 +249,8 @@ def _cut(tokens: Sequence[Token], first: int, last: int) -> list[Token]:
         token = tokens[index]
         index += 1
         start, end = token.map or (0, 0)
-        overlaps = start < last and first < end
+        # the term of a definition list has an empty range of lines
+        overlaps = start < last and first < max(end, start + bool(token.map))
         if token.type == "tr_open":
             is_head = bool(result) and result[-1].type == "thead_open"
             stop = _close_of(tokens, index)

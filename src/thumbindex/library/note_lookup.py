@@ -40,6 +40,7 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Snapshot
 from thumbindex.query.match_names import find_by_reference
+from thumbindex.query.spellings import words_begun_by
 from thumbindex.text import (
     Lines,
     PassageAddress,
@@ -423,23 +424,40 @@ def complete_names(typed: str, documents: Iterable[Document]) -> list[Document]:
     """Return the documents that complete a typed name.
 
     Exact matches come first, then names that begin with `typed`, then names with another word that
-    begins with `typed`.
+    begins with `typed`, then names with all its words, in any order. If there are none, each word
+    may have a typo.
     """
     prefix = _fold_name(typed)
+    listed = [(document, _folded_names(document)) for document in documents]
 
-    def distance(document: Document) -> int:
-        names = [_fold_name(name) for name in (document.path, *names_of(document))]
+    def distance(names: Sequence[str]) -> int:
         if prefix in names:
             return 0
         if any(name.startswith(prefix) for name in names):
             return 1
-        return 2 if any(f" {prefix}" in name for name in names) else 3
+        if any(f" {prefix}" in name for name in names):
+            return 2
+        name_words = " " + " ".join(names)
+        return 3 if all(f" {word}" in name_words for word in prefix.split()) else 4
 
-    completions = [(at, document) for document in documents if (at := distance(document)) < 3]
+    completions = [(at, note) for note, names in listed if (at := distance(names)) < 4]
+    if not completions:
+        words_of = [(note, set(" ".join(names).split())) for note, names in listed]
+        vocabulary = set[str]().union(*(name_words for _, name_words in words_of))
+        meant = [words_begun_by(word, vocabulary) for word in prefix.split()]
+        completions = [
+            (4, note)
+            for note, name_words in words_of
+            if not any(name_words.isdisjoint(words) for words in meant)
+        ]
     completions.sort(
         key=lambda pair: (pair[0], pair[1].path.count("/"), pair[1].folder, pair[1].path)
     )
     return [document for _, document in completions]
+
+
+def _folded_names(document: Document) -> list[str]:
+    return [_fold_name(name) for name in (document.path, *names_of(document))]
 
 
 @lru_cache(maxsize=50_000)

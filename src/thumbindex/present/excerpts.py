@@ -60,7 +60,7 @@ _BLOCK_START = re.compile(
 )
 _BLOCK_END = re.compile(rf"{_HEADING.pattern}|\s*(?:[|<]|\w+://\S*$)|.*(?:[:：]|\s\s|\\)$")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]*_]*\s+(?=[^\sa-z])|[。！？]\s*")
-_NAME = re.compile(r"\w(?:::|->|[./_])\w|^[a-z]+[A-Z]")
+_NAME = re.compile(r"\w(?:::|->|[./_])\w|^[a-z]++[A-Z]")
 _COLON = re.compile(r"[:：][*_\s]*$")
 _DEFINITION = re.compile(r"\s*\n[ \t>]*:[ \t]")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import combinations, groupby, pairwise
 
 import numpy as np
@@ -22,6 +22,9 @@ _MAX_LETTERS_TWO_APOSTROPHES = 12
 """Longer words get at most one apostrophe, because the spellings to look up are too many."""
 
 _LETTER_BESIDE_DIGIT = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
+
+_MIN_TYPED_WITH_TYPO = 4
+"""A typed word with fewer letters must begin a word without a typo."""
 
 _MIN_LETTERS_SURE = 6
 """Shorter words are similar to many others, so their corrections need more support.
@@ -135,6 +138,22 @@ def closest_word(
     )
     *_, best = min(ranked, default=(False, False, 0, None))
     return best
+
+
+def words_begun_by(typed: str, vocabulary: Iterable[str]) -> frozenset[str]:
+    """Return the words that begin with the typed letters, or with one typo in at least four."""
+    from rapidfuzz.distance import OSA
+
+    lengths = range(len(typed) - 1, len(typed) + 2) if len(typed) >= _MIN_TYPED_WITH_TYPO else ()
+    return frozenset(
+        word
+        for word in vocabulary
+        if word[0] == typed[0]
+        and (
+            word.startswith(typed)
+            or any(OSA.distance(typed, word[:n], score_cutoff=1) <= 1 for n in lengths)
+        )
+    )
 
 
 # ------------------------------------------------------------------ apostrophes and separators
