@@ -128,4 +128,6 @@ def test_completion_lists_exact_names_first(library: Library) -> None:
     assert [note.path for note in library.suggest_notes("tea", 9)] == ["tea.md", "Ideas/tea.md"]
     assert [note.path for note in library.suggest_notes("co", 9)] == ["Ideas/tea.md"]
     assert [note.path for note in library.suggest_notes("ideas/mu", 9)] == ["Ideas/Müsli.md"]
+    assert [note.path for note in library.suggest_notes("tea ide", 9)] == ["Ideas/tea.md"]
+    assert [note.path for note in library.suggest_notes("musil ideas", 9)] == ["Ideas/Müsli.md"]
     assert len(library.suggest_notes("", 99)) == len(NOTES)

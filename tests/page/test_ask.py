@@ -87,7 +87,11 @@ def test_results_are_grouped_by_note_and_the_first_is_quoted(vault_copy, browse,
     page = browse(vault_copy(notes)).get("/?q=brew+tea&limit=5").text
     text = tags_of(page).text
     assert page.index("<blockquote") < page.index("3 more in this note") < page.index("A pot for")
-    assert ("<strong>" in page, "**" in text, "5 results in" in text) == (True, False, True)
+    assert ("<strong>" in page, "**" in text, "5 results from 2 notes in" in text) == (
+        True,
+        False,
+        True,
+    )
 
 
 def test_shown_cited_and_linked_lines_are_the_same_and_code_is_whole(vault_copy, browse, tags_of):
@@ -99,6 +103,21 @@ def test_shown_cited_and_linked_lines_are_the_same_and_code_is_whole(vault_copy,
     first, _, last = link.partition("?lines=")[2].partition("#")[0].partition("-")
     assert (f"(lines {first}-{last})" in citation, int(last) - int(first) >= 4) == (True, True)
     assert "make one\nmake zebra\nmake two" in tags.text
+
+
+def test_answer_offers_more_of_its_notes(vault_copy, browse, tags_of):
+    kinds = "green black white yellow herbal".split()
+    page = browse(vault_copy({f"{kind}.md": f"Tea: {kind} {kind[::-1]}.\n" for kind in kinds}))
+    answer = tags_of(page.get("/?q=tea&limit=2").text)
+    assert "2 results from 2 of 5 notes in" in answer.text
+    assert "/?q=tea&limit=20" in answer.links()
+    assert "Show more" not in tags_of(page.get("/?q=tea&limit=20").text).text
+
+
+def test_snippet_shows_code_and_no_emphasis(vault_copy, browse):
+    notes = {"a.md": "# Pot\n\nA pot.\n", "b.md": "Brew _green_ tea in `some_mug`, not a pot.\n"}
+    page = browse(vault_copy(notes)).get("/?q=pot&limit=2").text
+    assert "Brew green tea in <code>some_mug</code>" in page
 
 
 def test_start_shows_directories_example_questions_and_newest_notes(vault_copy, browse, tags_of):

@@ -54,6 +54,9 @@ from thumbindex.text import (
 MAX_NAMESAKES = 5
 """Maximum notes returned for one name."""
 
+_MAX_TYPED_WORDS = 4
+"""In a longer text, which is hardly a name, no typo is looked for."""
+
 _MAX_NAME_MARKS = 3
 """Maximum `#` or ` > ` marks in a text that are tried as the end of a note's name."""
 _QUOTES = "`\"'<>“”"
@@ -441,7 +444,7 @@ def complete_names(typed: str, documents: Iterable[Document]) -> list[Document]:
         return 3 if all(f" {word}" in name_words for word in prefix.split()) else 4
 
     completions = [(at, note) for note, names in listed if (at := distance(names)) < 4]
-    if not completions:
+    if not completions and len(prefix.split()) <= _MAX_TYPED_WORDS:
         words_of = [(note, set(" ".join(names).split())) for note, names in listed]
         vocabulary = set[str]().union(*(name_words for _, name_words in words_of))
         meant = [words_begun_by(word, vocabulary) for word in prefix.split()]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.model import (
+    MAX_PASSAGES,
     Answer,
     Disagreement,
     FilterArguments,
@@ -20,11 +22,11 @@ from thumbindex.model import (
 )
 from thumbindex.page.filters import filter_chips, offered_chips, typed_chips
 from thumbindex.page.judge import grades_of, judgments_of
-from thumbindex.page.start import Start, start_of
+from thumbindex.page.start import Start, newest_first, start_of
 from thumbindex.page.visit import Screen, Visit, heading_address, note_address, screen_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.editor_links import available_links
-from thumbindex.present.excerpts import MarkedText, ShownLines, below_headings, choose_lines
+from thumbindex.present.excerpts import ShownLines, below_headings, choose_lines
 from thumbindex.present.sentences import (
     answer_footer,
     confidence_sentence,
@@ -37,7 +39,6 @@ from thumbindex.present.sentences import (
     retired_line,
 )
 from thumbindex.settings import MAX_QUERY_CHARS
-from thumbindex.text import plural
 from thumbindex.visible_text import code_blocks
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ _QUOTED_ROWS, _QUOTED_ROWS_IF_LOW = 24, 8
 
 _SNIPPET_ROWS, _OPENED_CHARS = 2, 1_200
 """Maximum rows of another passage, and its approximate characters after it is opened."""
+
+_LIMITS = (20, 50, MAX_PASSAGES)
+"""Passages of an answer after each click on "Show more"."""
+
+_EMPHASIS = re.compile(r"(?<!\w)[*_]{1,3}(?=\w)|(?<=[\w.,!?)])[*_]{1,3}(?!\w)")
 
 _MAX_BLOCK_LINES = 20
 """A code block with more lines may be cut."""
@@ -166,6 +172,7 @@ def ask_screen(visit: Visit) -> Screen:
         lines += filter(None, [missing_vectors_sentence(answer.index)])
     parameters = address_values(query)
     documents = library.documents_at(answer.notes if answer.found else ())
+    groups = _by_note(_results(answer, visit, grades_of(judged)))
     answered = {
         "problems": [*visit.warnings(), *warnings],
         "answer": answer,
@@ -174,7 +181,6 @@ def ask_screen(visit: Visit) -> Screen:
         else notes_named_like(library, query.text)[:_MAX_NAMES_BESIDE_AN_ANSWER],
         "sure": _sureness(answer, query),
         "time": _time(sum(step.seconds for step in answer.trace)),
-        "weaker": _weaker_link(answer, query),
         "lines": lines,
         "chips": [
             *filter_chips("ask", query.filters, parameters),
@@ -182,7 +188,8 @@ def ask_screen(visit: Visit) -> Screen:
         ],
         "ranked": len(documents),
         "offered": offered_chips(documents, answer, query, parameters),
-        "groups": _by_note(_results(answer, visit, grades_of(judged))),
+        "groups": groups,
+        "more": _more_address(answer, query) if len(documents) > len(groups) else "",
         "here": screen_address("ask", **parameters),
         "as_typed": screen_address("ask", **address_values(replace(query, verbatim=True))),
         "foot": answer_footer(answer, progress),
@@ -224,9 +231,9 @@ def _note_payload(note: OutlineEntry) -> dict[str, Any]:
 
 
 def names_screen(visit: Visit) -> Screen:
-    """List the notes whose path, or any word of the name, starts with the typed text."""
-    text = visit.text("q", MAX_QUERY_CHARS)
-    notes = notes_named_like(visit.library, text)
+    """List the notes whose names complete the typed text. Without a text, the newest notes."""
+    text, library = visit.text("q", MAX_QUERY_CHARS), visit.library
+    notes = notes_named_like(library, text) if text else library.browse(newest_first, _MAX_NAMES)
     return Screen(
         "Notes by name",
         {"q": text, "names": notes, "several": len(visit.library.folders) > 1},
@@ -235,19 +242,17 @@ def names_screen(visit: Visit) -> Screen:
 
 
 def notes_named_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
-    """Return up to `_MAX_NAMES` notes whose path, or any word of the name, starts with `text`."""
+    """Return up to `_MAX_NAMES` notes whose names complete `text`."""
     if not text.strip() or not library.indexed:
         return ()
     return library.suggest_notes(text, _MAX_NAMES)
 
 
-def _weaker_link(answer: Answer, query: Query) -> tuple[str, str]:
-    """Return the address of the answer with its weaker passages, and how many there are."""
-    limit = len(answer.passages) + answer.weaker
-    return (
-        screen_address("ask", **address_values(query) | {"limit": limit}),
-        plural(answer.weaker, "weaker result") if answer.weaker else "",
-    )
+def _more_address(answer: Answer, query: Query) -> str:
+    """Return the address of the answer with more passages, or "" if there are none."""
+    shown = len(answer.passages)
+    limit = next((limit for limit in _LIMITS if limit > shown >= (query.limit or 0)), 0)
+    return screen_address("ask", **address_values(query) | {"limit": limit}) if limit else ""
 
 
 # ------------------------------------------------------------------ passages
@@ -326,15 +331,22 @@ def _opened(shown: ShownLines, visit: Visit) -> dict[str, Any]:
     """Return the shown lines as one text, and as HTML with the lines that follow."""
     passage = shown.passage
     end = passage.text.find("\n", shown.start + _OPENED_CHARS)
-    snippet: list[MarkedText] = []
-    for line in shown.lines:
-        if not line.is_decoration and line.text.strip():
-            snippet += [
-                (" ", False),
-                *((text.replace("`", ""), is_mark) for text, is_mark in line.pieces),
-            ]
     stop = len(passage.text) if end < 0 else end
-    return {"snippet": snippet, "html": _render(passage, shown.start, stop, visit)}
+    html = _render(passage, shown.start, stop, visit)
+    return {"snippet": list(_snippet(shown)), "html": html}
+
+
+def _snippet(shown: ShownLines) -> Iterator[tuple[str, bool, bool]]:
+    """Yield parts of the shown text, and whether each is marked, and code."""
+    for line in shown.lines:
+        if line.is_decoration:
+            continue
+        is_code = False
+        yield " ", False, False
+        for text, is_mark in line.pieces:
+            for at, part in enumerate(text.split("`")):
+                is_code ^= at > 0
+                yield part if is_code else _EMPHASIS.sub("", part), is_mark, is_code
 
 
 def _render(passage: Passage, start: int, stop: int, visit: Visit) -> str:
@@ -381,5 +393,5 @@ def _disagreement(path: str, other: Disagreement, several: bool) -> Mapping[str,
         "href": href,
         "place": place,
         "date": other.date,
-        "differs": f"{opening[0].upper()}{opening[1:]}: {other.differs}",
+        "differs": f"{opening[0].upper()}{opening[1:]}: {other.differs}".replace("`", ""),
     }

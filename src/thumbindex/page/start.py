@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
-from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,9 @@ _MAX_FOLDERS = 12
 _MAX_EXAMPLES, _EXAMPLE_WORDS = 3, range(3, 8)
 """Number of example questions, and the words of one."""
 
+_QUESTION = re.compile(r"(?:how|what|when|where|which|who|why|can|do|does|is|are|should)\b", re.I)
+"""Headings that begin so are preferred as example questions."""
+
 _NOTES_READ = 20
 """Newest notes whose headings are read to find example questions."""
 
@@ -46,7 +48,8 @@ def start_of(library: Library) -> Start:
     if not library.indexed:
         return Start()
     newest = _newest(library)
-    examples = islice(dict.fromkeys(_examples(library, newest)), _MAX_EXAMPLES)
+    found = dict.fromkeys(_examples(library, newest))
+    examples = sorted(found, key=lambda text: not _QUESTION.match(text))[:_MAX_EXAMPLES]
     return Start(tuple(_folders(library)), tuple(examples), newest[:_MAX_RECENT])
 
 
@@ -69,34 +72,41 @@ def _folders(library: Library) -> list[Chip]:
 
 def _newest(library: Library) -> tuple[ListedNote, ...]:
     """Return the newest notes. If no note has a date, those whose files changed last."""
-    days: dict[tuple[str, str], date] = {}
-
-    def newest_first(documents: Iterable[Document]) -> list[Document]:
-        listed = list(documents)
-        dated = [(day, document) for document in listed if (day := day_of(document))]
-        dated = dated or [(modified_on(document), document) for document in listed]
-        days.update(((document.folder, document.path), day) for day, document in dated)
-        return [document for _, document in sorted(dated, key=itemgetter(0), reverse=True)]
-
+    notes = library.browse(newest_first, _NOTES_READ)
     return tuple(
-        ListedNote(note.folder, note.path, note.heading, iso_day(days[note.folder, note.path]), ())
-        for note in library.browse(newest_first, _NOTES_READ)
+        ListedNote(
+            note.folder, note.path, note.title, iso_day(day_of(note) or modified_on(note)), ()
+        )
+        for note in library.documents_at((note.folder, note.path) for note in notes)
     )
 
 
+def newest_first(documents: Iterable[Document]) -> list[Document]:
+    """Return the documents with a date, newest first. If there are none, all by last change."""
+    listed = list(documents)
+    dated = [(day, document) for document in listed if (day := day_of(document))]
+    dated = dated or [(modified_on(document), document) for document in listed]
+    return [document for _, document in sorted(dated, key=itemgetter(0), reverse=True)]
+
+
 def _examples(library: Library, notes: Iterable[ListedNote]) -> Iterator[str]:
-    """Yield a question for each note that has a heading to ask for, with the note's title.
+    """Yield headings to ask for: the questions of a note, else one heading with its title.
 
     Titles and headings with digits are mostly days and versions: they make no question.
     """
     for note in notes:
+        plain = []
         title = set(words(note.title))
         with suppress(UnknownPathError):
             for entry in library.outline(note.path, folder=note.folder)[1:]:
                 is_part = bool(title & set(words(entry.heading)))
-                text = entry.heading if is_part else f"{note.title} {entry.heading}"
+                text = (
+                    entry.heading
+                    if is_part or _QUESTION.match(entry.heading)
+                    else f"{note.title} {entry.heading}"
+                )
                 text = text.strip(" :#")
                 is_plain = text.replace(" ", "").replace("-", "").replace("?", "").isalpha()
                 if entry.level > 1 and len(text.split()) in _EXAMPLE_WORDS and is_plain:
-                    yield text
-                    break
+                    plain.append(text)
+        yield from [text for text in plain if _QUESTION.match(text)] or plain[:1]

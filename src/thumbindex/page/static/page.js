@@ -190,9 +190,11 @@ shown(() => { for (const button of document.querySelectorAll("button[data-copy]"
 
 // ------------------------------------------------------------------ notes by name
 
-let unmatchedPrefixes = []; // no note's name starts with these; cleared when notes change
+const MAX_NEWEST = 5; // notes listed before anything is typed
+let unmatchedPrefixes = []; // no note's name begins with these; cleared when notes change
+const MIN_TYPO = 4; // letters of a word that may have a typo: a shorter one may match when it grows
 
-/** Return the notes whose names start with the text, or null if the server did not respond. */
+/** Return the notes whose names complete the text, or null if the server did not respond. */
 export async function notesNamed(typed) {
   const text = typed.normalize();
   if (unmatchedPrefixes.some((prefix) => text.startsWith(prefix))) return [];
@@ -200,7 +202,7 @@ export async function notesNamed(typed) {
     const response = await fetch(`/names.json?q=${encodeURIComponent(text)}`);
     if (!response.ok) return null;
     const notes = (await response.json()).entries;
-    if (!notes.length) unmatchedPrefixes.push(text);
+    if (!notes.length && text.split(" ").at(-1).length >= MIN_TYPO) unmatchedPrefixes.push(text);
     return notes;
   } catch {
     return null;
@@ -275,13 +277,12 @@ function palette() {
       [`Single-key shortcuts: ${keysAreOn() ? "on" : "off"} (switch)`, () => { storage.set("keys", keysAreOn() ? "off" : "on"); fill(); }],
       ...Object.keys(themes).map((name) => [`Colors: ${name}`, () => { storage.set("theme", themes[name]); paint(); }]),
     ].filter(([text]) => text.toLowerCase().includes(typed)).map(([text, act]) => setting(text, act));
-    if (!typed) return list.replaceChildren(...matching, ...settings);
-    const ask = entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`);
-    list.replaceChildren(...matching, ...settings, ask); // the notes follow
+    const ask = typed ? [entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`)] : [];
+    list.replaceChildren(...matching, ...settings, ...ask); // the notes follow
     const named = (await notesNamed(field.value.trim())) ?? []; // list the screens even if the server does not respond
     if (turn !== fills) return;
     const notes = named.map((note) => entry(note.heading || note.path, note.address, note.path));
-    list.replaceChildren(...matching, ...notes, ...settings, ask);
+    list.replaceChildren(...(typed ? [] : notes.slice(0, MAX_NEWEST)), ...matching, ...(typed ? notes : []), ...settings, ...ask);
     announce(`${list.children.length} entries`);
   };
   let filled = Promise.resolve();
