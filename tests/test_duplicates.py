@@ -50,15 +50,13 @@ def clusters(library: Library, *, grey: bool = True) -> dict[tuple[str, ...], Cl
     }
 
 
-def test_grey_clusters_are_listed_last_and_on_request(
-    library: Library,
-) -> None:
-    assert list(clusters(library)) == [("a.md", "b.md"), ("new/d.md", "old/c.md")]
+def test_contradictions_are_listed_first_and_grey_clusters_on_request(library: Library) -> None:
+    assert list(clusters(library)) == [("new/d.md", "old/c.md"), ("a.md", "b.md")]
     assert list(clusters(library, grey=False)) == [("a.md", "b.md")]
 
 
 def test_cluster_reports_rule_difference_places_and_dates(library: Library) -> None:
-    same, grey = clusters(library).values()
+    grey, same = clusters(library).values()
     assert (same.zone, same.rule, same.differs, same.verdict) == (
         "same",
         "identical except for markup",

@@ -50,7 +50,7 @@ def grey_id(run: Run) -> str:
 
 def test_duplicates_json_fits_its_schema(run: Run) -> None:
     report = listed(run)
-    assert [cluster["zone"] for cluster in report["clusters"]] == ["same", "grey"]
+    assert [cluster["zone"] for cluster in report["clusters"]] == ["grey", "same"]
     assert (report["merged"], report["flagged"], report["share"]) == (2, 2, 1.0)
 
 

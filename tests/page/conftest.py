@@ -173,3 +173,14 @@ def vault_copy(
     yield make
     for library in opened:
         library.close()
+
+
+@pytest.fixture
+def vault(vault_copy: Callable[[Mapping[str, str]], Library], request: Any) -> Library:
+    """Return a library of the test module's NOTES."""
+    return vault_copy(request.module.NOTES)
+
+
+@pytest.fixture
+def page(vault: Library, browse: Callable[..., Browser]) -> Browser:
+    return browse(vault)

@@ -16,16 +16,6 @@ NOTES = {
 }
 
 
-@pytest.fixture
-def vault(vault_copy):
-    return vault_copy(NOTES)
-
-
-@pytest.fixture
-def page(vault, browse):
-    return browse(vault)
-
-
 def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", **more):
     form = {
         "query": query,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,8 +177,6 @@ def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, limit: int, as_j
     if as_json:
         print_json(duplicates_payload(report))
     else:
-        undecided_first = sorted(report.clusters, key=lambda cluster: not _is_undecided(cluster))
-        report = replace(report, clusters=tuple(undecided_first))
         print_duplicates(report, roots, grey, limit)
     return FOUND if report.clusters else NOT_FOUND
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +22,15 @@ from thumbindex.ports import Duplicates, IntArray, Mask, Salience, Selection
 
 _LOG = logging.getLogger(__name__)
 
+_Member = TypeVar("_Member", int, str)
+
 _Apart = Mapping[int, frozenset[int]]
 """Maps a text's number to the numbers of all texts that the user marked as distinct from it."""
 
 
 def clusters(
-    pairs: Sequence[Sequence[int]], apart: _Apart, texts: Mapping[int, int]
-) -> dict[int, list[int]]:
+    pairs: Collection[Sequence[_Member]], apart: _Apart, texts: Mapping[_Member, int]
+) -> dict[_Member, list[_Member]]:
     """Merge pairs into clusters, and return the sorted cluster of each member.
 
     `pairs` are merged in the given order. A pair is skipped if the merged cluster would contain two

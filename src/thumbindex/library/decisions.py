@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import wraps
 from itertools import chain, combinations
 from operator import attrgetter
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from thumbindex.errors import UnknownFolderError, UsageError
@@ -57,12 +57,11 @@ Pair = tuple[str, str]
 """The sorted digests of two texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TextPair:
+class _TextPair(NamedTuple):
     """Two texts that are duplicates, may be duplicates (grey), or have a user's decision."""
 
     ends: Pair
-    rows: frozenset[int]
+    rows: Collection[int]
     cosine: float
     zone: str
     rule: str
@@ -179,7 +178,7 @@ def _rows_by_digest(members: Mapping[int, ClusterMember]) -> dict[str, set[int]]
 
 
 def read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
-    """Read a folder's sorted clusters, outdated decisions, and number of chunks."""
+    """Read a folder's clusters, outdated decisions, and number of chunks."""
     store = reader.store
     with store.read_transaction(), store.decoding():
         decisions = {(decision.first, decision.second): decision for decision in store.decisions()}
@@ -205,15 +204,7 @@ def read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
         )
         for key, added in changed.items()
     }
-    folder_clusters = sorted(
-        {**found.clusters, **decided_clusters}.values(),
-        key=lambda cluster: (
-            cluster.zone != "same",
-            cluster.texts[0].path,
-            cluster.texts[0].start_line,
-            cluster.id,
-        ),
-    )
+    folder_clusters = list({**found.clusters, **decided_clusters}.values())
     missing = unread - rows.keys()
     outdated = [decision for pair, decision in decisions.items() if missing & set(pair)]
     return folder_clusters, outdated, found.chunks
@@ -226,13 +217,14 @@ def _text_pairs(
     pairs = []
     for a, b, cosine, zone, rule, differs in found_pairs:
         if a in members and b in members:
-            low, high = sorted((members[a].digest, members[b].digest))
-            pairs.append(_TextPair((low, high), frozenset((a, b)), cosine, zone, rule, differs))
+            first, second = members[a].digest, members[b].digest
+            ends = (first, second) if first < second else (second, first)
+            pairs.append(_TextPair(ends, (a, b), cosine, zone, rule, differs))
     contradicted = Counter(
         digest for ends in {p.ends for p in pairs if p.differs} for digest in ends
     )
     return [
-        replace(pair, differs="")
+        pair._replace(differs="")
         if pair.differs and max(contradicted[digest] for digest in pair.ends) >= MIN_SERIES
         else pair
         for pair in pairs
@@ -241,11 +233,8 @@ def _text_pairs(
 
 def _first_copies(pairs: Sequence[_TextPair]) -> dict[str, str]:
     """Map the digest of each duplicated text to the first digest of its cluster."""
-    digests = sorted({digest for pair in pairs for digest in pair.ends})
-    number = {digest: n for n, digest in enumerate(digests)}
-    edges = {pair.ends for pair in pairs if pair.zone == "same"}
-    joined = clusters([[number[digest] for digest in ends] for ends in edges], {}, {})
-    return {digests[n]: digests[group[0]] for n, group in joined.items()}
+    joined = clusters({pair.ends for pair in pairs if pair.zone == "same"}, {}, {})
+    return {digest: group[0] for digest, group in joined.items()}
 
 
 def _build_cluster(
@@ -313,7 +302,10 @@ def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
 
 
 def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport:
-    """Return the folders' duplicates and outdated decisions; with `grey`, also undecided pairs."""
+    """Return the folders' duplicates and outdated decisions; with `grey`, also undecided pairs.
+
+    Those that most need a decision come first.
+    """
     all_clusters: list[Cluster] = []
     outdated: list[OutdatedDecision] = []
     chunks = 0
@@ -336,13 +328,26 @@ def list_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicateReport
     listed = [
         cluster for cluster in all_clusters if grey or cluster.zone == "same" or cluster.verdict
     ]
+    # a cluster with a single visible text has no duplicates
+    shown = [cluster for cluster in visible_clusters(listed, readers) if len(cluster.texts) > 1]
     return DuplicateReport(
-        # a cluster with a single visible text has no duplicates
-        tuple(cluster for cluster in visible_clusters(listed, readers) if len(cluster.texts) > 1),
+        tuple(sorted(shown, key=_priority)),
         tuple(outdated),
         chunks,
         len(merged),
         len(flagged - merged),
+    )
+
+
+def _priority(cluster: Cluster) -> tuple[bool, bool, bool, int, float, str]:
+    """Order clusters for review: undecided, contradictions, grey, large and similar ones first."""
+    return (
+        cluster.verdict is not None,
+        not cluster.differs,
+        cluster.zone == "same",
+        -len(cluster.texts),
+        -cluster.cosine,
+        cluster.id,
     )
 
 

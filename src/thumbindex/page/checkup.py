@@ -26,7 +26,7 @@ from thumbindex.model import (
 )
 from thumbindex.page.visit import FormResult, Screen, Visit, note_address, screen_address
 from thumbindex.present.as_json import as_json, duplicates_payload
-from thumbindex.present.clusters import by_priority, diff_texts, exceeds_diff_limit, needs_decision
+from thumbindex.present.clusters import diff_texts, exceeds_diff_limit, needs_decision
 from thumbindex.present.sentences import retired_note_sentence
 from thumbindex.text import line_range, plural
 from thumbindex.visible_text import strip_markup
@@ -87,7 +87,7 @@ def checkup_screen(visit: Visit) -> Screen:
         )
     groups = _by_target(links)
     outdated = report.outdated_decisions if visit.may_write else ()
-    clusters = by_priority(report.clusters)
+    clusters = report.clusters
     listed = [cluster for cluster in clusters if _is_in_list(cluster, kind)]
     counts = {
         name: sum(_is_in_list(cluster, name) for cluster in clusters) for name in _CLUSTER_LISTS

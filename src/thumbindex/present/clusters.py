@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from thumbindex.model import Cluster
@@ -43,20 +42,3 @@ def exceeds_diff_limit(text: str) -> bool:
 def needs_decision(cluster: Cluster) -> bool:
     """Return whether a cluster needs a decision by the user."""
     return cluster.verdict is None and (cluster.zone == "grey" or bool(cluster.differs))
-
-
-def by_priority(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """Return clusters in the order of review: contradictions, undecided clusters, merged clusters.
-
-    Within each group, larger clusters come first, then more similar ones.
-    """
-    return sorted(
-        clusters,
-        key=lambda cluster: (
-            not cluster.differs,
-            cluster.zone == "same",
-            -len(cluster.texts),
-            -cluster.cosine,
-            cluster.id,
-        ),
-    )
