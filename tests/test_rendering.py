@@ -22,7 +22,10 @@ ALLOWED = {
     "br": set(),
     "code": {"class"},
     "div": {"class", "tabindex", "id", "data-lines"},
+    "dd": set(),
     "details": {"class", "open"},
+    "dl": set(),
+    "dt": {"id", "class", "data-lines"},
     "em": set(),
     "hr": set(),
     "input": {"type", "disabled", "aria-label", "checked"},
@@ -324,6 +327,7 @@ def test_lines_of_a_passage_keep_the_blocks_around_them(line, expected):
             'makes">image: x.png</span></p>',
         ),
         ("a ^id-1", "<p>a</p>"),
+        ("a\n: b", "<dl><dt>a</dt><dd><div>b</div></dd></dl>"),
         (
             "> [!Warning]- *Hot*\n> water",
             '<div class="box kind-warning"><p class="box-title"><em>Hot</em></p><p>water</p></div>',

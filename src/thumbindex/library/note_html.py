@@ -351,7 +351,8 @@ def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Tok
 # ------------------------------------------------------------------ the renderer
 
 _TAGS = frozenset(
-    "h1 h2 h3 h4 h5 h6 p div blockquote ul ol li thead tbody tr th td hr em strong s br".split()
+    "h1 h2 h3 h4 h5 h6 p div blockquote ul ol li dl dt dd "
+    "thead tbody tr th td hr em strong s br".split()
 )
 """HTML tags that markdown-it may write; a token with another tag becomes text."""
 

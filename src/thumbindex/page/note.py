@@ -35,8 +35,11 @@ _RADIUS, _WIDTH, _HEIGHT = 118, 420, 320
 _MAX_LABEL_CHARS = 18
 """Maximum characters of a label on the map."""
 
-_CHAR_PIXELS = 6.2
-"""Approximate width of a character in pixels."""
+_CHAR_PIXELS, _LINE = 6.2, 12
+"""Approximate width and height of a character in pixels. A label that overlaps is left out."""
+
+_MAX_LABELS = 15
+"""Maximum nodes on the map if distant notes have labels, too."""
 
 
 def note_screen(visit: Visit) -> Screen:
@@ -191,8 +194,9 @@ def _local_map(note: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] | 
                 _WIDTH / 2 + radius * stretch * math.cos(angle),
                 _HEIGHT / 2 + radius * math.sin(angle),
             )
-    nodes = []
+    nodes, boxes = [], list[tuple[float, float, float]]()
     for n, path in enumerate(note.neighbors):
+        distance = 0 if n == 0 else 1 if n in direct else 2
         title = names[path]
         x, y = positions[n]
         anchor = "middle"
@@ -202,17 +206,28 @@ def _local_map(note: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] | 
             anchor = "end"
         room = {"start": _WIDTH - x - 7, "end": x - 7, "middle": 2 * min(x, _WIDTH - x)}[anchor]
         max_chars = max(4, min(_MAX_LABEL_CHARS, int(room / _CHAR_PIXELS)))
+        label = title if len(title) <= max_chars else f"{title[: max_chars - 1]}…"
+        dx, dy = {"start": 7, "end": -7, "middle": 0}[anchor], -8 if anchor == "middle" else 4
+        width = len(label) * _CHAR_PIXELS
+        left = x + dx - width * {"start": 0, "end": 1, "middle": 0.5}[anchor]
+        if (distance == 2 and len(note.neighbors) > _MAX_LABELS) or any(
+            left < other_right and other_left < left + width and abs(y + dy - other_y) < _LINE
+            for other_left, other_right, other_y in boxes
+        ):
+            label = ""
+        else:
+            boxes.append((left, left + width, y + dy))
         nodes.append(
             {
                 "x": round(x, 1),
                 "y": round(y, 1),
                 "href": note_address(note.folder, path),
                 "title": title,
-                "label": title if len(title) <= max_chars else f"{title[: max_chars - 1]}…",
-                "ring": 0 if n == 0 else 1 if n in direct else 2,
+                "label": label,
+                "ring": distance,
                 "anchor": anchor,
-                "dx": {"start": 7, "end": -7, "middle": 0}[anchor],
-                "dy": -8 if anchor == "middle" else 4,
+                "dx": dx,
+                "dy": dy,
             }
         )
     lines = [
