@@ -176,11 +176,6 @@ def vault_copy(
 
 
 @pytest.fixture
-def vault(vault_copy: Callable[[Mapping[str, str]], Library], request: Any) -> Library:
-    """Return a library of the test module's NOTES."""
-    return vault_copy(request.module.NOTES)
-
-
-@pytest.fixture
 def page(vault: Library, browse: Callable[..., Browser]) -> Browser:
+    """Return the page of a test module's own `vault`."""
     return browse(vault)

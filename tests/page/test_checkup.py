@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 from thumbindex.present.clusters import MAX_DIFF_TOKENS, diff_texts, exceeds_diff_limit
 
 LONG = (
@@ -15,6 +17,11 @@ NOTES = {
     "copy.md": f"# Copy\n\n{LONG.format(30)}\n",
     "other.md": "# Other\n\nGrind the beans, boil water, pour slowly.\n",
 }
+
+
+@pytest.fixture
+def vault(vault_copy):
+    return vault_copy(NOTES)
 
 
 def clusters(page) -> list:

@@ -16,6 +16,11 @@ NOTES = {
 }
 
 
+@pytest.fixture
+def vault(vault_copy):
+    return vault_copy(NOTES)
+
+
 def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", **more):
     form = {
         "query": query,

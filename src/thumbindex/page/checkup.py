@@ -70,33 +70,14 @@ def checkup_screen(visit: Visit) -> Screen:
     limits = {name: visit.number(name, _STEP, 1, 100_000) for name in ("copies", "links", "old")}
     address: dict[str, Any] = {"show": "" if kind == "open" else kind, "folder": folder}
     address |= {name: limit if limit != _STEP else "" for name, limit in limits.items()}
-
-    def more(name: str, count: int) -> str:
-        larger = {name: limits[name] + _STEP}
-        return screen_address("checkup", **address | larger) if count > limits[name] else ""
-
-    report, is_indexed = DuplicateReport((), (), 0, 0, 0), visit.library.indexed
-    links, retired = list[BrokenLink](), list[RetiredNote]()
-    if is_indexed:
-        report, broken, outdated_notes = visit.library.checkup(folder, for_owner=visit.is_owner)
-        links = list(broken.links)
-        # a written successor that is missing is a typing error, or a note that was renamed
-        retired = sorted(
-            (note for note in outdated_notes.notes if not note.successor),
-            key=lambda note: not note.missing,
-        )
+    report, links, retired = _findings(visit, folder)
     groups = _by_target(links)
-    outdated = report.outdated_decisions if visit.may_write else ()
-    clusters = report.clusters
-    listed = [cluster for cluster in clusters if _is_in_list(cluster, kind)]
+    listed = [cluster for cluster in report.clusters if _is_in_list(cluster, kind)]
+    lengths = {"copies": len(listed), "links": len(groups), "old": len(retired)}
     counts = {
-        name: sum(_is_in_list(cluster, name) for cluster in clusters) for name in _CLUSTER_LISTS
+        name: sum(_is_in_list(cluster, name) for cluster in report.clusters)
+        for name in _CLUSTER_LISTS
     }
-    by_id = {cluster.id: cluster for cluster in clusters}
-    opened, last = by_id.get(visit.text("at")), by_id.get(visit.text("last"))
-    shown = listed[: limits["copies"]]
-    if opened and opened not in shown:
-        shown.insert(0, opened)
     values: dict[str, Any] = {
         "kinds": [
             (title, counts[name], screen_address("checkup", **address | {"show": name}), name)
@@ -104,21 +85,19 @@ def checkup_screen(visit: Visit) -> Screen:
         ],
         "kind": kind,
         "counts": counts,
-        "items": [_item(cluster, address) for cluster in shown],
-        "opened": opened,
-        **(_comparison(visit, opened, listed, address) if opened else {}),
-        "last": last and (last, _decision_sentence(last)),
-        "outdated_decisions": outdated[:_MAX_PLACES],
+        **_copies(visit, report, listed[: limits["copies"]], listed, address),
         "links": [_link_item(visit, group) for group in groups[: limits["links"]]],
         "retired": [
             (note, note_address(note.folder, note.path), retired_note_sentence(note))
             for note in retired[: limits["old"]]
         ],
-        "link_count": len(groups),
-        "retired_count": len(retired),
-        "more_copies": more("copies", len(listed)),
-        "more_links": more("links", len(groups)),
-        "more_retired": more("old", len(retired)),
+        "lengths": lengths,
+        "more_href": {
+            name: screen_address("checkup", **address | {name: limit + _STEP})
+            if lengths[name] > limit
+            else ""
+            for name, limit in limits.items()
+        },
         "several": len(visit.library.folders) > 1,
         "kept": [
             (name, item)
@@ -126,25 +105,40 @@ def checkup_screen(visit: Visit) -> Screen:
             for item in (value if isinstance(value, tuple) else (value,))
             if item
         ],
-        "indexed": is_indexed,
+        "indexed": visit.library.indexed,
         "export": screen_address("checkup.json", show="all", folder=folder),
         "command": "\n".join(
             shlex.join(["thumbindex", *command, *visit.options(folder)])
             for command in (["duplicates", "--grey"], ["broken"], ["retired"])
         ),
     }
-    report = replace(report, clusters=tuple(listed), outdated_decisions=outdated)
     return Screen(
         "Health",
         values,
         lambda: {
             "show": kind,
             "kinds": counts,
-            **duplicates_payload(report),
+            **duplicates_payload(replace(report, clusters=tuple(listed))),
             "broken": as_json(tuple(link for group in groups for link in group)),
             "retired": as_json(tuple(retired)),
         },
     )
+
+
+def _findings(
+    visit: Visit, folder: Sequence[str]
+) -> tuple[DuplicateReport, Sequence[BrokenLink], list[RetiredNote]]:
+    """Return duplicates, broken links, and retired notes without a successor."""
+    if not visit.library.indexed:
+        return DuplicateReport((), (), 0, 0, 0), (), []
+    report, broken, retired = visit.library.checkup(folder, for_owner=visit.is_owner)
+    if not visit.may_write:
+        report = replace(report, outdated_decisions=())
+    # a written successor that is missing is a typing error, or a note that was renamed
+    not_replaced = sorted(
+        (note for note in retired.notes if not note.successor), key=lambda note: not note.missing
+    )
+    return report, broken.links, not_replaced
 
 
 # ------------------------------------------------------------------ duplicates
@@ -160,6 +154,27 @@ def _is_in_list(cluster: Cluster, kind: str) -> bool:
     if kind == "merged":
         return cluster.zone == "same" and cluster.verdict != "apart"
     return kind == "all" or cluster.zone == "grey"
+
+
+def _copies(
+    visit: Visit,
+    report: DuplicateReport,
+    shown: Sequence[Cluster],
+    listed: Sequence[Cluster],
+    address: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the shown clusters, the opened one, and the one decided last."""
+    by_id = {cluster.id: cluster for cluster in report.clusters}
+    opened, last = by_id.get(visit.text("at")), by_id.get(visit.text("last"))
+    if opened and opened not in shown:
+        shown = [opened, *shown]
+    return {
+        "items": [_item(cluster, address) for cluster in shown],
+        "opened": opened,
+        **(_comparison(visit, opened, listed, address) if opened else {}),
+        "last": last and (last, _decision_sentence(last)),
+        "outdated_decisions": report.outdated_decisions[:_MAX_PLACES],
+    }
 
 
 def _texts(cluster: Cluster) -> list[ClusterMember]:
