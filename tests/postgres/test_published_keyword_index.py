@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from fakes import document
 from postgres.server import TestServer, fresh_database
-from thumbindex.index.bm25f import MAX_DOCUMENTS
 from thumbindex.index.files import IndexPaths
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
@@ -182,45 +181,3 @@ def test_searches_words_and_phrases_match_the_disk(
                     within = selected and both.within(selected[0].__contains__, selected[1])
                     both.search(search_terms, field_weights, limit, within)
                 both.compare_words(searched_texts)
-
-
-# ------------------------------------------------------------------ equal scores and many documents
-
-BODY = KeywordWeights({"title": 3.0, "body": 1.0})
-
-
-def make_notes(count: int, text: Callable[[int], str]) -> list[ParsedDocument]:
-    return [document(f"{n:05}.md", f"# Note\n\n{text(n)}") for n in range(count)]
-
-
-def test_equal_scores_rank_in_document_order(tmp_path: Path, engine: Engine) -> None:
-    notes = make_notes(40, lambda n: "tree" if n % 3 else "tree tree moss")
-    with Both(tmp_path, engine).published(notes) as both:
-        for limit in (1, 5, 13, 14, 20, 40):
-            both.search([Term("tree")], BODY, limit)
-            both.search([Term("note")], KeywordWeights({"title": 1.0}), limit)
-
-
-def test_phrase_forms_are_scored_by_text_length(tmp_path: Path, engine: Engine) -> None:
-    notes = make_notes(9, lambda n: f"key bindings {'moss ' * n}" if n % 2 else "key moss bindings")
-    term = Term("keybindings", forms=(Term("key bindings", 0.5),))
-    with Both(tmp_path, engine).published(notes) as both:
-        both.search([term], BODY, 9)
-
-
-def test_results_beyond_max_documents_equal_the_disk(tmp_path: Path, engine: Engine) -> None:
-    texts = {5: "tree tree tree", 6: "tree", 20: "tree in zebra", 900: "zebra in zebra"}
-    notes = make_notes(
-        MAX_DOCUMENTS + 60,
-        lambda n: f"{texts.get(n, 'tree spring' if n % 2 else 'tree in spring')}\n\nmoss",
-    )
-    selections: Sequence[Callable[[int], bool]] = (
-        lambda n: n % 2 == 1,
-        lambda n: n in (3, 11, 12),
-        lambda n: n not in (2, 4, 6),
-    )
-    with Both(tmp_path, engine).published(notes) as both:
-        both.search([Term("tree")], BODY, 3)
-        both.search([Term("zebra"), Term("in zebra", phrase=True)], BODY, 3)
-        for is_selected, inverted in product(selections, (False, True)):
-            both.search([Term("tree")], BODY, 3, both.within(is_selected, inverted))
