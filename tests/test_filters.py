@@ -362,4 +362,4 @@ def test_mcp_answer_has_dates_of_passages(
 def test_why_names_the_typed_filter_that_excludes_a_note(library: Library) -> None:
     report = library.why("Tools/flags.md", "budget tag:project")
     assert (report.outcome, report.query) == ("filtered", "budget tag:project")
-    assert "the query requires tag 'project'" in report.reason
+    assert "the filter `tag:project`" in report.reason

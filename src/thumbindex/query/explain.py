@@ -25,10 +25,7 @@ from thumbindex.model import (
     Passage,
     RankedList,
     StageRank,
-    TypedFilter,
     WhyReport,
-    day_of,
-    property_texts,
 )
 from thumbindex.ports import Catalog, KeywordWeights, Vector
 from thumbindex.query.expansion import corrected_query
@@ -277,7 +274,7 @@ def outcome_of(
     `history` has the search after each stage. `answer` is the final search.
     """
     last = history[-1][1]
-    outcome, stage, reason, rank = _outcome(document, set(wanted), history, answer, tools)
+    outcome, stage, reason, rank = _outcome(set(wanted), history, answer, tools)
     without_vector = 0
     if wanted:
         without_vector = int(np.isnan(tools.snapshot.vector.vectors(wanted)[:, 0]).sum())
@@ -301,13 +298,11 @@ def outcome_of(
     )
 
 
-def _outcome(
-    document: Document, wanted: set[ChunkId], history: _History, answer: Search, tools: Tools
-) -> _Outcome:
+def _outcome(wanted: set[ChunkId], history: _History, answer: Search, tools: Tools) -> _Outcome:
     if not wanted:
         return "not_found", "", "it has no searchable text", None
     if not history[0][1].keep_searchable(list(wanted)):
-        return "filtered", "", _filter_reason(document, wanted, answer, tools), None
+        return "filtered", "", _filter_reason(wanted, answer, tools), None
     outcome = _outcome_in_answer(wanted, history, answer, tools) or _outcome_dropped(
         wanted, history, answer, tools
     )
@@ -317,49 +312,22 @@ def _outcome(
 # ------------------------------------------------------------------ not searched
 
 
-def _filter_reason(
-    document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools
-) -> str:
+def _filter_reason(wanted: Collection[ChunkId], answer: Search, tools: Tools) -> str:
     """Return why the chunks were not searched: because of a filter, or because they are copies."""
-    filters, tags = answer.query.filters, _tags_of(document)
-    path, day = (
-        f"the note's path: {document.path}",
-        f"the note's date: {day_of(document) or 'unknown'}",
-    )
+    filters, snapshot = answer.query.filters, tools.snapshot
     selections = [
-        (
-            tools.snapshot.catalog.select(replace(Filters(), **{name: value})),
-            f"the filter `{name}` requires {_join(value)}; {actual}",
-        )
-        for name, actual in (("path", path), ("tag", tags), ("since", day), ("until", day))
+        (f"`{name}`", snapshot.catalog.select(replace(Filters(), **{name: value})))
+        for name in ("path", "tag", "since", "until")
         if (value := getattr(filters, name))
     ]
     selections += [
-        (select_chunks([condition], tools.snapshot), _describe_condition(condition, document))
+        (f"`{condition.as_typed}`", select_chunks([condition], snapshot))
         for condition in (*filters.where, *answer.typed_filters)
     ]
-    for selection, reason in selections:
+    for name, selection in selections:
         if selection is not None and not selection.among(list(wanted)).any():
-            return reason
+            return f"the filter {name} excludes it"
     return "its text is also elsewhere, and only one copy is searched"
-
-
-def _join(value: object) -> str:
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _describe_condition(condition: TypedFilter, document: Document) -> str:
-    verb, actual = "excludes" if condition.excludes else "requires", ""
-    if condition.field == "property":
-        actual = ", ".join(property_texts(document, condition.key)) or "none"
-        return f"the query {verb} {condition.condition}; the note's {condition.key}: {actual}"
-    if condition.field == "tag":
-        actual = f"; {_tags_of(document)}"
-    return f"the query {verb} {condition.field} {condition.value!r}{actual}"
-
-
-def _tags_of(document: Document) -> str:
-    return f"the note's tags: {', '.join(document.tags) or 'none'}"
 
 
 # ------------------------------------------------------------------ in the answer
@@ -376,8 +344,7 @@ def _outcome_in_answer(
             if candidate.name_kind and candidate.id in wanted
         )
         named = next((f"; the query is its {kind}" for kind in kinds), "")
-        compared = _comparison(shown, answer.passages)
-        reason = f"passage {shown.rank} of {len(answer.passages)}{named}{compared}"
+        reason = f"passage {shown.rank} of {len(answer.passages)}{named}"
         return "shown", "", reason, shown.rank
     places = chunk_places(sorted(wanted), tools.snapshot.catalog)
     for passage in answer.passages:
@@ -391,17 +358,6 @@ def _outcome_in_answer(
             reason = f"passage {passage.rank}, {passage.citation}: {how}"
             return "copy", stage, reason, passage.rank
     return None
-
-
-def _comparison(shown: Passage, passages: Sequence[Passage]) -> str:
-    """Compare a passage's score with the best one's or, if it is the best, with the next note's."""
-    others = [p for p in passages if (p.folder, p.path) != (shown.folder, shown.path)]
-    if not others or min(shown.score, others[0].score) <= 0:
-        return ""
-    share = others[0].score / shown.score
-    if shown.rank == 1:
-        return f"; the next note has {share:.0%} of its score"
-    return f"; it has {1 / share:.0%} of the best note's score"
 
 
 # ------------------------------------------------------------------ found, then dropped
@@ -423,7 +379,7 @@ def _outcome_dropped(
             }
             return "dropped", name, reasons.get(candidates[0], "removed"), None
         if name == "fuse" and any(_best_hit(wanted, ranked) for ranked in before.lists.values()):
-            return "dropped", name, _fusion_reason(wanted, after, tools), None
+            return "dropped", name, _fusion_reason(wanted, after), None
     return None
 
 
@@ -438,16 +394,10 @@ def _limit_reason(wanted: AbstractSet[ChunkId], answer: Search, tools: Tools) ->
     )
 
 
-def _fusion_reason(wanted: Collection[ChunkId], after: Search, tools: Tools) -> str:
-    if not tools.settings.runs("fuse"):
-        return (
-            "`fuse` is off, so only chunks from the first retriever are kept, and none of them is "
-            "from this note"
-        )
+def _fusion_reason(wanted: Collection[ChunkId], after: Search) -> str:
     rank = next((n for n, chunk in enumerate(after.fused, 1) if chunk in wanted), None)
     if rank is None:
-        count = tools.settings.fuse.chunks
-        return f"the note has {count} better chunks, and no more are kept per note"
+        return "the note has better chunks, and no more are kept per note"
     return (
         f"its best chunk ranks {rank} of {len(after.fused)}, and only the first "
         f"{len(after.candidates)} are kept"
@@ -467,7 +417,7 @@ _RETRIEVER_NAMES = {
 def _retriever_reason(
     wanted: Collection[ChunkId], history: _History, answer: Search, tools: Tools
 ) -> str:
-    """Describe what each retriever found, and the rank of the note."""
+    """Describe the rank of the note in each retriever's list."""
     if answer.listed:
         notes = plural(answer.listed, "note")
         return f"the query has only filters, and {notes} match: a higher `limit` shows more"
@@ -476,16 +426,11 @@ def _retriever_reason(
     for name, search in history:
         if name in RETRIEVERS:
             ranked = search.lists.get(name, RankedList())
-            kept = plural(len(ranked.hits), "passage")
+            result = f"it is not among the first {plural(len(ranked.hits), 'passage')}"
             if name == "search_vector" and search.vector is None:
                 result = "nothing was searched: there is no model, or there are no vectors"
-            elif not ranked.hits:
-                result = "nothing was found"
-            elif document in ranked.documents:
-                scores, score = ranked.documents.values(), ranked.documents[document]
-                rank = 1 + sum(other > score for other in scores)
-                result = f"it ranks {rank} of {len(scores)}, beyond the first {kept}"
-            else:
-                result = f"it is not among the first {kept}"
+            elif score := ranked.documents.get(document):
+                rank = 1 + sum(other > score for other in ranked.documents.values())
+                result = f"it ranks {rank} of {len(ranked.documents)}"
             results.append(f"{_RETRIEVER_NAMES[name]} {result}")
     return "; ".join(results) or "no retriever is enabled"
