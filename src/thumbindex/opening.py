@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,6 @@ from thumbindex.config import (
     load_config,
     real_folder,
     resolve_folders,
-    with_folder_file,
 )
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.settings import Config
@@ -112,10 +111,6 @@ class OpenOptions:
         return "" if self.engine is None else self.engine or config.engine.url
 
 
-NameableDirectories = Mapping[Path, Callable[[str], bool]]
-"""For each folder, a function that returns whether a top-level directory's name may be shown."""
-
-
 def open_library(opening: OpenOptions) -> Library:
     """Open a library without waiting for its models."""
     config = opening.load()
@@ -199,19 +194,3 @@ def served_folders(
 def is_local_path(root: Path) -> bool:
     """Return whether a folder or note is on this machine, not in a database."""
     return NO_ROOT not in root.parents
-
-
-def nameable_directories(
-    opening: OpenOptions, folders: tuple[tuple[str, Path], ...]
-) -> NameableDirectories:
-    """Return filters that hide the names of private directories, or {} if no filter is needed."""
-    config, folders = (
-        opening.load(),
-        tuple(folder for folder in folders if is_local_path(folder[1])),
-    )
-    if not any(
-        folder.blocks_indexing or folder.corpus.private.globs
-        for folder in (with_folder_file(config, root) for _, root in folders)
-    ):
-        return {}
-    return library.directory_filters(folders, config)

@@ -18,8 +18,8 @@ from notes import write
 from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
 from thumbindex.mcp.resources import Subscribers
-from thumbindex.mcp.server import build_server, server_instructions
-from thumbindex.opening import OpenOptions, nameable_directories
+from thumbindex.mcp.server import build_server
+from thumbindex.opening import OpenOptions
 
 # older clients use resources/subscribe
 pytestmark = [
@@ -57,10 +57,8 @@ class Vault:
         self.server = self.serve()
 
     def serve(self) -> Server[Subscribers]:
-        """Return a new server, whose instructions name the folder's current contents."""
-        return build_server(
-            self.library_host, self.folders, nameable_directories(self.opening, self.folders)
-        )
+        """Return a new server."""
+        return build_server(self.library_host, self.folders)
 
     def write(self, path: str, text: str) -> None:
         write(self.root / path, text)
@@ -177,22 +175,3 @@ async def test_subscribers_hear_nothing_about_private_notes(
             while not heard:
                 await anyio.sleep(0.02)
     assert heard == ["thumbindex://vault/apples.md"]
-
-
-async def test_instructions_name_no_directory_if_privacy_is_unreadable(
-    vault: Vault,
-) -> None:
-    vault.write("diary/day.md", BY_GLOB)
-    vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
-    instructions = server_instructions(
-        vault.folders, nameable_directories(vault.opening, vault.folders)
-    )
-    assert instructions.splitlines()[-1] == "- vault"
-
-
-async def test_instructions_name_no_directory_with_a_private_glob(vault: Vault) -> None:
-    vault.write("diary/day.md", BY_GLOB)
-    vault.write("plans/week.md", "# Week\n")
-    async with Client(vault.serve(), mode="legacy") as client:
-        instructions = client.instructions or ""
-    assert instructions.splitlines()[-1] == "- vault: plans"

@@ -86,7 +86,7 @@ async def test_both_protocol_eras_list_six_read_only_tools_under_6000_bytes(
 
 async def test_instructions_name_the_folders(server: Server) -> None:
     async with Client(server, mode="legacy") as client:
-        assert "- vault: plugins" in (client.instructions or "")
+        assert "\n- vault" in (client.instructions or "")
 
 
 async def test_question_is_answered_with_citations(server: Server) -> None:

@@ -20,7 +20,7 @@ from program import app
 from thumbindex.config import load_config
 from thumbindex.errors import EngineError, IndexTooNewError
 from thumbindex.library import Library
-from thumbindex.opening import OpenOptions, nameable_directories, served_folders
+from thumbindex.opening import OpenOptions, served_folders
 from thumbindex.postgres import Engine, PublishJob, diagnose_database, list_published
 from thumbindex.postgres.database import VERSION, public_address
 
@@ -347,7 +347,6 @@ def test_server_without_folder_options_serves_the_published_folders(
     opening = OpenOptions(engine=reader_url)
     folders, about = served_folders(opening, opening.load())
     assert ([name for name, _ in folders], about) == (["notes"], {})
-    assert nameable_directories(opening, folders) == {}
 
 
 def test_json_output_matches_its_schema(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from thumbindex.library.status import ModelHealth as ModelHealth
     from thumbindex.library.status import examine_model as examine_model
     from thumbindex.library.status import is_intact as is_intact
-    from thumbindex.library.visibility import directory_filters as directory_filters
 
 __all__ = [
     "Folder",
@@ -32,7 +31,6 @@ __all__ = [
     "ModelHealth",
     "NoteText",
     "WatchLock",
-    "directory_filters",
     "examine_model",
     "find_folders",
     "index_paths_of",

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from thumbindex.config import with_folder_file
-from thumbindex.corpus.ignore import PathCache, is_private_by_glob
+from thumbindex.corpus.ignore import PathCache
 from thumbindex.corpus.private import is_private
 from thumbindex.corpus.read import content_digest, read_bytes
 from thumbindex.corpus.walk import file_state, stat_signature, walk_with_private
@@ -52,7 +49,6 @@ from thumbindex.query.operators import unmet_filters
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import parse_terms, tokens
-from thumbindex.settings import Config
 from thumbindex.text import fold, has_cjk, words
 
 if TYPE_CHECKING:
@@ -527,20 +523,3 @@ def _merge_adjacent(places: Sequence[Place]) -> list[Place]:
         else:
             merged.append(place)
     return merged
-
-
-# ------------------------------------------------------------------ directories
-
-
-def directory_filters(
-    folders: Sequence[tuple[str, Path]], config: Config
-) -> dict[Path, Callable[[str], bool]]:
-    """Map each folder to a function that says whether a top-level directory may be shown."""
-    return {
-        root: partial(_is_public_directory, os.path.realpath(root), with_folder_file(config, root))
-        for _, root in folders
-    }
-
-
-def _is_public_directory(root: str, config: Config, name: str) -> bool:
-    return not (config.blocks_indexing or is_private_by_glob(root, name, config.corpus, {}))

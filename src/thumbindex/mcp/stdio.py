@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from thumbindex.background.host import LibraryHost, StartCommandServer
-from thumbindex.opening import OpenOptions, nameable_directories, served_folders
+from thumbindex.opening import OpenOptions, served_folders
 from thumbindex.process import limit_numeric_threads, return_freed_memory, switch_threads_often
 from thumbindex.text import one_line
 
@@ -28,7 +28,6 @@ def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) 
     # A Python exception would not wake the thread that reads stdin: let signals end the process.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
-    may_name = nameable_directories(opening, folders)
     database = opening.database_in(config)
     library_host = LibraryHost(
         opening, start_command_server=None if database else start_command_server
@@ -37,7 +36,7 @@ def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) 
     # imported here: it takes half a second
     from thumbindex.mcp.server import serve_client
 
-    serve_client(library_host, folders, may_name, about, outgoing)
+    serve_client(library_host, folders, about, outgoing)
     sys.stderr.flush()
     # do not wait for threads that load a model or search
     os._exit(0)

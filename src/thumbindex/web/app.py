@@ -46,9 +46,7 @@ from thumbindex.mcp.server import build_server
 from thumbindex.mcp.stdio import claim_output
 from thumbindex.model import IndexState
 from thumbindex.opening import (
-    NameableDirectories,
     OpenOptions,
-    nameable_directories,
     named_folders,
     served_folders,
 )
@@ -261,12 +259,11 @@ class HttpApp:
         library_host: LibraryHost,
         folders: Folders,
         config: Config,
-        may_name: NameableDirectories | None = None,
         key: OneTimeKey | None = None,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
         """Build the application. If `key` is given, serve neither MCP nor metrics."""
-        self._library_host, self._folders, self._may_name = library_host, folders, may_name
+        self._library_host, self._folders = library_host, folders
         self._about = config.about
         self._settings = config.serve.http
         self._access = access_policy(config, folders)
@@ -297,7 +294,7 @@ class HttpApp:
             if len(folders) == len(self._folders)
             else self._library_host.only(names)
         )
-        server = build_server(library_host, folders, self._may_name, self._about, is_local=False)
+        server = build_server(library_host, folders, self._about, is_local=False)
         server.middleware.append(ProtocolTimeLimit(self.metrics, http.request_seconds))
         return StreamableHTTPSessionManager(server, max_sessions=http.connections)
 
@@ -494,7 +491,7 @@ def serve_http(
     library_host = LibraryHost(
         opening, start_command_server=None if database else start_command_server
     )
-    site = HttpApp(library_host, folders, config, nameable_directories(opening, folders))
+    site = HttpApp(library_host, folders, config)
     for warning in site.warnings():
         print_error(warning)
 
