@@ -1,4 +1,4 @@
-"""Conflict copies that a synchronization left beside a note are told as copies of that note."""
+"""Conflict copies that a synchronization left beside a note rank behind that note."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from folders import open_library, write_notes
 from thumbindex.model import Passage
-from thumbindex.present.sentences import copy_lines, disagreement_lines, place_name
+from thumbindex.present.sentences import retired_line
 
 TEXT = (
     "# Harbor plan\n\nThe harbor wall is rebuilt in {} by the town, with stone from the quarry.\n"
@@ -43,52 +43,24 @@ COPIES = [
 
 
 @pytest.mark.parametrize("copy", COPIES)
-def test_conflict_copy_stands_behind_its_note_with_what_differs(copy: str, tmp_path: Path) -> None:
+def test_conflict_copy_stands_behind_its_note_and_names_it(copy: str, tmp_path: Path) -> None:
     note, other = ask(tmp_path, {"d.md": TEXT.format("May"), copy: TEXT.format("June")})[:2]
     assert [note.path, other.path, other.updated, other.created] == ["d.md", copy, "", ""]
-    assert disagreement_lines(note) == [
-        f"a conflict copy differs: `may` vs. `june` in {copy} (line 3)"
-    ]
-    assert disagreement_lines(other) == [
-        "this is a conflict copy of d.md: `june` vs. `may` in d.md (line 3)"
-    ]
+    assert retired_line(other) == "not in force: a conflict copy, superseded by d.md"
 
 
 @pytest.mark.parametrize("copy", COPIES[::5])
 def test_equal_conflict_copy_is_told_as_a_copy(copy: str, tmp_path: Path) -> None:
     (note, *others) = ask(tmp_path, {"d.md": TEXT.format("May"), copy: TEXT.format("May")})
     assert [note.path, [place.path for place in note.also_in]] == ["d.md", [copy]]
-    assert copy_lines(note, place_name) == [f"also in: {copy} (line 3), a conflict copy"]
     assert copy not in [passage.path for passage in others]
-
-
-def test_all_conflict_copies_of_a_note_follow_it(tmp_path: Path) -> None:
-    months = ("May", "June", "July", "August", "October", "March")
-    copies = [f"x/d (conflicted copy 2024-05-0{n}).md" for n in range(1, len(months))]
-    notes = dict(zip(["x/d.md", *copies], map(TEXT.format, months), strict=True))
-    first, *others = ask(tmp_path, notes)
-    assert (first.path, len(first.disagrees)) == ("x/d.md", 5)
-    assert {passage.path for passage in others} <= {*copies, "zoo.md"}
 
 
 def test_words_that_only_the_copy_has_are_found(tmp_path: Path) -> None:
     copy = COPIES[0]
     notes = {"d.md": TEXT.format("May"), copy: TEXT.format("May") + "\nZebras watch the work.\n"}
     for query in ("zebras watch", '"zebras watch"', "harbor wall zebras"):
-        assert ask(tmp_path / query[1:7], notes, query)[0].path == copy
-    assert [passage.path for passage in ask(tmp_path / "plain", notes)][:2] == ["d.md", copy]
-
-
-def test_short_conflict_copies_are_compared(tmp_path: Path) -> None:
-    note, other = ask(
-        tmp_path,
-        {
-            "bins.md": "Bins: Monday\n",
-            "bins.sync-conflict-20240501-101112-ABCDEFG.md": "Bins: Friday\n",
-        },
-        "bins",
-    )[:2]
-    assert (note.path, len(note.disagrees), len(other.disagrees)) == ("bins.md", 1, 1)
+        assert copy in [p.path for p in ask(tmp_path / query[1:7], notes, query)[:2]]
 
 
 @pytest.mark.parametrize(
@@ -108,11 +80,7 @@ def test_short_conflict_copies_are_compared(tmp_path: Path) -> None:
 def test_other_names_are_no_conflict_copies(first: str, second: str, tmp_path: Path) -> None:
     passages = ask(tmp_path, {first: TEXT.format("May"), second: TEXT.format("June")})
     assert {first, second} <= {passage.path for passage in passages}
-    assert not any(
-        "conflict copy" in line
-        for p in passages
-        for line in (*copy_lines(p, place_name), *disagreement_lines(p))
-    )
+    assert all(passage.in_force for passage in passages)
 
 
 def test_day_in_the_mark_is_not_the_day_of_the_note(tmp_path: Path) -> None:

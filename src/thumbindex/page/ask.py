@@ -30,7 +30,6 @@ from thumbindex.present.excerpts import ShownLines, below_headings, choose_lines
 from thumbindex.present.sentences import (
     answer_footer,
     confidence_sentence,
-    disagreement_opening,
     filter_lines,
     indexing_sentence,
     missing_vectors_sentence,
@@ -374,7 +373,7 @@ def _result(shown: ShownLines, visit: Visit) -> dict[str, Any]:
         "successor": passage.successor and note_address(passage.folder, passage.successor),
         "copies": [_place(copy, several) for copy in passage.also_in[:_MAX_COPIES]],
         "copies_left": max(0, len(passage.also_in) - _MAX_COPIES),
-        "disagrees": [_disagreement(passage.path, other, several) for other in passage.disagrees],
+        "disagrees": [_disagreement(other, several) for other in passage.disagrees],
         "opens": available_links(root / passage.path, passage.heading, passage.match_start_line)
         if visit.is_local
         else (),
@@ -386,12 +385,11 @@ def _place(place: Place, several: bool) -> tuple[str, str]:
     return note_address(place.folder, place.path, lines), place_name(place, several)
 
 
-def _disagreement(path: str, other: Disagreement, several: bool) -> Mapping[str, str]:
+def _disagreement(other: Disagreement, several: bool) -> Mapping[str, str]:
     href, place = _place(other, several)
-    opening = disagreement_opening(path, other.path)
     return {
         "href": href,
         "place": place,
         "date": other.date,
-        "differs": f"{opening[0].upper()}{opening[1:]}: {other.differs}".replace("`", ""),
+        "differs": f"These two disagree: {other.differs}".replace("`", ""),
     }

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
-from thumbindex.conflict_copies import conflict_original
 from thumbindex.model import (
     Answer,
     CitationCheck,
@@ -451,10 +450,7 @@ def copy_lines(
 
     The line has at least one location, and as many more as it `fits`. No copies, no line.
     """
-    names = [
-        f"{name(place)}{', a conflict copy' if conflict_original(place.path) else ''}"
-        for place in passage.also_in
-    ]
+    names = [name(place) for place in passage.also_in]
     lines = list[str]()
     for shown in range(1, min(len(names), MAX_COPIES) + 1):
         more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
@@ -469,19 +465,8 @@ def disagreement_lines(passage: Passage) -> list[str]:
         place = line_range(other.start_line, other.end_line)
         if other.date:
             place = f"{place}, {other.date}"
-        opening = disagreement_opening(passage.path, other.path)
-        sentences.append(f"{opening}: {other.differs} in {other.path} ({place})")
+        sentences.append(f"these two disagree: {other.differs} in {other.path} ({place})")
     return sentences
-
-
-def disagreement_opening(path: str, other: str) -> str:
-    """Return how two passages relate that differ: they disagree, or one is a conflict copy."""
-    if conflict_original(other) == path:
-        return "a conflict copy differs"
-    if conflict_original(path) == other:
-        return f"this is a conflict copy of {other.rpartition('/')[2]}"
-    is_other_copy = conflict_original(path) and conflict_original(path) == conflict_original(other)
-    return "another conflict copy differs" if is_other_copy else "these two disagree"
 
 
 def dedup_counts(trace: Sequence[TraceStep]) -> tuple[int, int]:

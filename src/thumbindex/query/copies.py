@@ -19,12 +19,11 @@ from thumbindex.compare.differences import chunk_difference, difference, text_di
 from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
 from thumbindex.conflict_copies import conflict_original
 from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId, DroppedChunk, day_of
-from thumbindex.ports import Documents, Snapshot, inner_products
+from thumbindex.ports import Snapshot, inner_products
 from thumbindex.query.in_force import Retirements, lowered_notes
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
 from thumbindex.settings import COMPARED_FIELDS
-from thumbindex.text import words
 
 _CACHED_PAIRS = 1024
 """Number of pairs of chunks whose difference is cached."""
@@ -64,10 +63,7 @@ def _reason_apart(first: Candidate, second: Candidate, snapshot: Snapshot) -> st
     if snapshot.duplicates.verdict(first.id, second.id) == "apart":
         return "the user marked them as distinct"
     documents = snapshot.catalog.documents
-    is_conflict = any(
-        conflict_original(documents[n].path) for n in (first.document, second.document)
-    )
-    if is_conflict and _conflict_key(first, documents) == _conflict_key(second, documents):
+    if any(conflict_original(documents[n].path) for n in (first.document, second.document)):
         return difference(first.chunk.text, second.chunk.text) or None
     return _difference(first.chunk, second.chunk)
 
@@ -319,72 +315,6 @@ def _field(document: Document, path: str) -> str | None:
     return None if value is None else json.dumps(value, sort_keys=True, default=str)
 
 
-# ------------------------------------------------------------------ conflict copies
-
-
-_MAX_SHORT_TEXT = 100
-"""In a shorter text, one different word lowers the similarity too much."""
-
-
-def conflict_pairs(candidates: Sequence[Candidate], documents: Documents) -> list[tuple[int, int]]:
-    """Return the positions of a note's candidates, each with those of a similar conflict copy.
-
-    If the note itself is missing, its best copy takes its place.
-    """
-    originals = [conflict_original(documents[each.document].path) for each in candidates]
-    if not any(originals):
-        return []
-    similarities = _ngram_similarities(candidates)
-    families: dict[_ConflictKey, list[int]] = defaultdict(list)
-    for at, candidate in enumerate(candidates):
-        families[_conflict_key(candidate, documents)].append(at)
-    pairs: list[tuple[int, int]] = []
-    for family in families.values():
-        leads = [at for at in family if not originals[at]] or family[:1]
-        others = {at for at in family if originals[at]}.difference(leads)
-        for lead in leads:
-            is_short = len(candidates[lead].chunk.text) <= _MAX_SHORT_TEXT
-            minimum = 0.0 if is_short else _MIN_NGRAM_SIMILARITY
-            similar = [at for at in others if similarities[lead, at] >= minimum]
-            pairs += ((lead, at) for at in sorted(similar))
-            others.difference_update(similar)
-    return pairs
-
-
-_ConflictKey = tuple[str, str, tuple[str, ...]]
-"""Folder, path of the note, and headings without the title."""
-
-
-def _conflict_key(candidate: Candidate, documents: Documents) -> _ConflictKey:
-    document = documents[candidate.document]
-    original = conflict_original(document.path) or document.path
-    return document.folder, original, candidate.chunk.heading_path[1:]
-
-
-def _rank_conflict_copies(search: Search, tools: Tools) -> Search:
-    """Rank conflict copies behind their note, unless they hold more words of the query."""
-    documents = tools.snapshot.catalog.documents
-    groups: dict[int, list[int]] = defaultdict(list)
-    query_words = frozenset(words(search.text))
-    for lead, copy in conflict_pairs(search.candidates, documents):
-        note, other = search.candidates[lead], search.candidates[copy]
-        added = query_words & (_words_of(other, documents) - _words_of(note, documents))
-        if note.name_kind is other.name_kind and not added:
-            groups[lead].append(copy)
-    candidates = list(search.candidates)
-    for lead, copies in groups.items():
-        members = [lead, *copies]
-        for at, member in zip(sorted(members), members, strict=True):
-            candidates[at] = search.candidates[member].with_score(search.candidates[at].score)
-    return replace(search, candidates=tuple(candidates)) if groups else search
-
-
-def _words_of(candidate: Candidate, documents: Documents) -> frozenset[str]:
-    """Return the words of a candidate, its headings and its path."""
-    path = documents[candidate.document].path
-    return frozenset(words(" ".join((path, *candidate.chunk.heading_path, candidate.chunk.text))))
-
-
 # ------------------------------------------------------------------ versions of a document
 
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
@@ -450,16 +380,16 @@ def _representative(shown: Candidate, members: Sequence[Candidate]) -> Candidate
     return replace(shown, score=members[0].score, sources=sources)
 
 
-_AgeKey = tuple[bool, int, float]
+_AgeKey = tuple[int, float]
 
 
 def _age_key(document: Document) -> _AgeKey:
     """Return a key that sorts documents from oldest to newest, by day and then by last edit.
 
-    Conflict copies come first, then documents without a day.
+    Documents without a day come first.
     """
-    day, is_copy = day_of(document), bool(conflict_original(document.path))
-    return not is_copy, day.toordinal() if day else 0, 0.0 if document.date else document.edited
+    day = day_of(document)
+    return day.toordinal() if day else 0, 0.0 if document.date else document.edited
 
 
 _MAX_DATED_COPIES = 500
@@ -545,7 +475,6 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
 
     `_choose_version` selects the copy that is shown.
     """
-    search = _rank_conflict_copies(search, tools)
     candidates = search.candidates
     lowered = lowered_notes(search, tools)
     groups: list[tuple[Sequence[int], Candidate]] = []

@@ -1,6 +1,7 @@
 """Stage in_force: rank retired notes behind their successors and behind notes in force.
 
-A note is retired if a successor supersedes it, if its last day is over, or by its status or folder.
+A note is retired if a successor supersedes it, if its last day is over, by its status or folder, or
+if it is a conflict copy of another note.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datetime import date
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
+from thumbindex.conflict_copies import conflict_original
 from thumbindex.dates import find_dates
 from thumbindex.globs import matches_glob
 from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, iso_day
@@ -98,9 +100,13 @@ def find_retirements(
     documents, settings = set(documents), tools.settings.in_force
     last, day = _last_successors(documents, until, tools, hidden), until or tools.today
     retirements: dict[DocumentId, Retirement] = {}
-    for n in documents:
-        note = tools.snapshot.catalog.documents[n]
-        if last.get(n):
+    notes = {n: tools.snapshot.catalog.documents[n] for n in documents}
+    places = {(note.folder, note.path): n for n, note in notes.items()}
+    for n, note in notes.items():
+        original = places.get((note.folder, conflict_original(note.path)))
+        if original is not None:
+            retirements[n] = Retirement("a conflict copy, superseded", (original,))
+        elif last.get(n):
             retirements[n] = Retirement("superseded", tuple(last[n]))
         elif n in last and note.status == "superseded":
             continue  # only by notes of a cycle

@@ -14,11 +14,10 @@ from typing import TypeVar
 import numpy as np
 
 from thumbindex.compare.contradictions import contradiction
-from thumbindex.compare.differences import difference
 from thumbindex.compare.tokens import cut_suffix
 from thumbindex.model import Candidate, Chunk, ChunkId, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
-from thumbindex.query.copies import conflict_pairs, near_copies
+from thumbindex.query.copies import near_copies
 from thumbindex.query.in_force import find_retirements
 from thumbindex.query.match_names import split_name_matches
 from thumbindex.query.rank import sort_candidates
@@ -121,11 +120,6 @@ def contradict(search: Search, tools: Tools) -> Search:
                 if differs:
                     differences[one][other] = differs
     series = {at for at, others in differences.items() if len(others) >= MIN_SERIES}
-    for note, copy in conflict_pairs(candidates, documents):
-        series -= {note, copy}
-        for one, other in ((note, copy), (copy, note)):
-            if differs := difference(candidates[one].chunk.text, candidates[other].chunk.text):
-                differences[one][other] = differs
     if not differences.keys() - series:
         return search
     marked = []
