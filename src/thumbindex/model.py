@@ -574,8 +574,6 @@ class Candidate:
     cluster_size: int = 1
     # near-duplicates that contradict it, with the words that differ: its own words come first
     disagrees: tuple[tuple[ChunkId, str], ...] = ()
-    # other versions in `also_in` that contradict it, with the words that differ
-    other_versions: tuple[tuple[ChunkId, str], ...] = ()
     reranked: float | None = None  # the reranker's score
     # set if the query names its document: such a candidate ranks first and is not merged as a copy
     name_kind: NameKind | None = None
@@ -594,7 +592,6 @@ class Candidate:
             self.also_in,
             self.cluster_size,
             self.disagrees,
-            self.other_versions,
             self.reranked,
             self.name_kind,
         )

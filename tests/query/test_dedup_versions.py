@@ -46,27 +46,6 @@ def test_version_in_query_is_shown(candidates) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("query", "shown"),
-    [("days to keep", "7.6/x.md"), ('"30 days"', "5.1/x.md"), ("keep it for 30 days", "5.1/x.md")],
-)
-def test_version_with_exact_terms_of_query_is_shown(candidates, query: str, shown: str) -> None:
-    assert merge_versions(candidates, *pages("5.1/x.md", "7.6/x.md"), query=query)[0][0] == shown
-
-
-@pytest.mark.parametrize("text", [PAGE, f"{PAGE} It comes with version {{version}}."])
-def test_contradicting_versions_are_listed_with_differing_words(candidates, text: str) -> None:
-    versions = {"5.1": 30, "7.6": 31}
-    snapshot = memory_snapshot(
-        document(f"{version}/x.md", text.format(days, version=version))
-        for version, days in versions.items()
-    )
-    (merged,) = dedup_versions(
-        Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)
-    ).candidates
-    assert merged.other_versions == ((0, "`31 day` vs. `30 day`"),)
-
-
 def test_versions_in_folder_names_are_merged(candidates) -> None:
     both = [document("x.md", PAGE.format(30), folder=folder) for folder in ("v5.1", "v7.6")]
     snapshot = unite([memory_snapshot([entry]) for entry in both])

@@ -27,7 +27,7 @@ def passages_of(
     candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG
 ) -> tuple[Passage, ...]:
     groups = group_by_section(candidates, sections, catalog)
-    ordered = order_passages(groups, sections, {})
+    ordered = order_passages(groups, sections)
     return make_passages(ordered, sections, catalog)
 
 
@@ -78,17 +78,6 @@ def test_passage_merges_ranks_of_its_chunks_and_names_copies_of_the_best() -> No
         2,
         (Place("", "b.md", 3, 3),),
     )
-
-
-def test_contradicting_version_is_a_disagreement_and_no_copy() -> None:
-    passage = passages_of(
-        [candidate(0, also_in=(3,), other_versions=((3, "`1` vs. `2`"),))],
-        CATALOG.sections(ALL),
-    )[0]
-    assert [(disagree.path, disagree.differs) for disagree in passage.disagrees] == [
-        ("b.md", "`1` vs. `2`")
-    ]
-    assert passage.also_in == ()
 
 
 def test_chunk_with_copy_in_passage_joins_it() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.contradictions import contradiction
 from thumbindex.compare.differences import chunk_difference, difference, text_difference
 from thumbindex.compare.trigrams import SimilarityMatrix, trigram_similarities
 from thumbindex.conflict_copies import conflict_original
@@ -22,7 +21,6 @@ from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId, Dr
 from thumbindex.ports import Snapshot, inner_products
 from thumbindex.query.in_force import Retirements, lowered_notes
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.understand import QUOTED, is_identifier, tokens
 from thumbindex.settings import COMPARED_FIELDS
 
 _CACHED_PAIRS = 1024
@@ -84,8 +82,6 @@ def merge_copies(
     `copies` and `shown` are keyed by position. `shown` has replacements for survivors.
     """
     candidates = search.candidates
-    if not shown:
-        copies = _with_survivors_in_force(copies, search, tools)
     # a candidate that the query names is removed only if `shown` replaces the survivor
     copies = {
         at: copy
@@ -108,33 +104,6 @@ def merge_copies(
     return replace(
         search, candidates=tuple(survivors.values()), dropped=(*search.dropped, *dropped)
     )
-
-
-def _with_survivors_in_force(
-    copies: Mapping[int, CopyOf], search: Search, tools: Tools
-) -> Mapping[int, CopyOf]:
-    """Let a copy survive that is in force, instead of a retired one."""
-    lowered = lowered_notes(search, tools) if copies else {}
-    if not lowered:
-        return copies
-
-    def is_lowered(at: int) -> bool:
-        candidate = search.candidates[at]
-        return not candidate.name_kind and candidate.document in lowered
-
-    groups: dict[int, list[int]] = defaultdict(list)
-    for at, copy in sorted(copies.items()):
-        groups[copy.survivor].append(at)
-    changed: dict[int, CopyOf] = dict(copies)
-    for survivor, members in groups.items():
-        if not is_lowered(survivor):
-            continue
-        first = next((at for at in members if not is_lowered(at)), None)
-        if first is not None:
-            others = (at for at in (survivor, *members) if at != first)
-            changed |= {at: CopyOf(first, copies[first].reason) for at in others}
-            del changed[first]
-    return changed
 
 
 def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
@@ -464,12 +433,6 @@ def _newest_copy(
     return best
 
 
-_ESCAPED_SLASH = "\1"
-"""Replaces the slashes in a folder's name, so that `x.md` in the folder `work/home` is not confused
-with `home/x.md` in the folder `work`.
-"""
-
-
 def dedup_versions(search: Search, tools: Tools) -> Search:
     """Merge near copies of a chunk from several versions of a document.
 
@@ -482,14 +445,7 @@ def dedup_versions(search: Search, tools: Tools) -> Search:
         versions = [candidates[at] for at in positions]
         # if the query names the first version, only versions that it names are shown
         named = [version for version in versions if version.name_kind is versions[0].name_kind]
-        shown = _choose_version(named, lowered, search, tools)
-        contradicting = tuple(
-            (version.id, differs)
-            for version in versions
-            if (differs := contradiction(_unversioned(shown, tools), _unversioned(version, tools)))
-        )
-        shown = replace(shown, other_versions=(*shown.other_versions, *contradicting))
-        groups.append((positions, shown))
+        groups.append((positions, _choose_version(named, lowered, search, tools)))
     return _merge_groups(search, tools, groups, "another version")
 
 
@@ -544,48 +500,31 @@ def _are_versions(first: Candidate, second: Candidate, tools: Tools) -> bool:
     return not second.name_kind and text_difference(*texts) is None
 
 
-def _unversioned(candidate: Candidate, tools: Tools) -> Chunk:
-    """Return a candidate's chunk without headings and the version of its own document."""
-    path = _full_path(tools.snapshot.catalog.documents[candidate.document])
-    text = _without_version(candidate.chunk.text, path)
-    return replace(candidate.chunk, text=text, heading_path=())
-
-
 def _without_version(text: str, path: str) -> str:
     version = re.escape(".".join(map(str, version_of(path))))
     return re.sub(rf"(?<![\w.])[vV]?{version}(?!\w|\.\d)", "", text) if version else text
 
 
 def _full_path(document: Document) -> str:
-    return f"{document.folder.replace('/', _ESCAPED_SLASH)}/{document.path}"
+    return f"{document.folder}/{document.path}"
 
 
 def _choose_version(
     candidates: Sequence[Candidate], lowered: Retirements, search: Search, tools: Tools
 ) -> Candidate:
-    """Return the version that the query names, or else one in force with the most exact terms.
+    """Return the version that the query names, or else one in force.
 
     Ties go to the highest version, then to the newest document.
     """
-    query = search.text
     documents = [tools.snapshot.catalog.documents[candidate.document] for candidate in candidates]
     versions = [version_of(_full_path(document)) for document in documents]
-    exact = _exact_terms(query)
 
-    def priority(at: int) -> tuple[bool, bool, int, tuple[int, ...], _AgeKey, int]:
-        is_named = names_version(".".join(map(str, versions[at])), query)
-        matches = sum(term in candidates[at].chunk.text.casefold() for term in exact)
+    def priority(at: int) -> tuple[bool, bool, tuple[int, ...], _AgeKey, int]:
+        is_named = names_version(".".join(map(str, versions[at])), search.text)
         in_force = candidates[at].document not in lowered
-        return is_named, in_force, matches, versions[at], _age_key(documents[at]), -at
+        return is_named, in_force, versions[at], _age_key(documents[at]), -at
 
     return candidates[max(range(len(candidates)), key=priority)]
-
-
-def _exact_terms(query: str) -> frozenset[str]:
-    """Return the quoted phrases, numbers and identifiers of a query."""
-    quoted = QUOTED.findall(query)
-    codes = [token for token in tokens(query) if is_identifier(token) or token.isdecimal()]
-    return frozenset(term.casefold() for term in (*quoted, *codes))
 
 
 def names_version(version: str, query: str) -> bool:

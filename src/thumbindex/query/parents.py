@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from thumbindex.compare.differences import text_difference
 from thumbindex.model import (
@@ -57,11 +58,9 @@ def chunks_as_passages(search: Search, tools: Tools) -> Search:
 def _with_passages(search: Search, sections: Mapping[ChunkId, Section], tools: Tools) -> Search:
     """Add passages up to one beyond the limit, and at least up to the background."""
     catalog, limit = tools.snapshot.catalog, tools.limit(search.query)
-    keyword_list = search.lists.get("search_keyword")
-    coverage = {hit.chunk: hit.coverage for hit in keyword_list.hits} if keyword_list else {}
     lowered = lowered_notes(search, tools)
     groups = group_by_section(search.candidates, sections, catalog, lowered)
-    ordered = order_passages(groups, sections, coverage)
+    ordered = order_passages(groups, sections)
     ordered = passages_of_successors_first(ordered, lowered)
     shown = ordered[: max(limit + 1, BACKGROUND_RANK)]
     passages = make_passages(shown, sections, catalog, lowered)
@@ -103,13 +102,12 @@ def _section_key(
 
 
 def order_passages(
-    groups: _SectionGroups, sections: Mapping[ChunkId, Section], coverage: Mapping[ChunkId, float]
+    groups: _SectionGroups, sections: Mapping[ChunkId, Section]
 ) -> list[tuple[list[Candidate], bool]]:
     """Return the groups in the order of their passages, each with True if the passage is full.
 
-    A passage with only headings is usually not full. Passages that are not full come last.
-    Contradicting passages are neighbors. `coverage` has the fraction of the query's words in each
-    chunk.
+    A passage with only headings is not full, unless the query names it. Passages that are not full
+    come last. Contradicting passages are neighbors.
     """
     section_of = {candidate.id: key for key, group in groups.items() for candidate in group}
 
@@ -118,14 +116,9 @@ def order_passages(
         return {section_of[n] for n in chunks if n in section_of} - {item[0]}
 
     ordered = group_partners(list(groups.items()), lambda item: item[0], contradicting)
-    has_body = [_has_body(_passage_text(group, sections)) for _, group in ordered]
-    shares = [max(coverage.get(candidate.id, 0.0) for candidate in group) for _, group in ordered]
-    best = max((share for share, body in zip(shares, has_body, strict=True) if body), default=0.0)
-    # a passage with only headings is full if the query names it, or if it covers more words of the
-    # query than any passage with text
     passages = [
-        (group, body or bool(group[0].name_kind) or share > best)
-        for (_, group), share, body in zip(ordered, shares, has_body, strict=True)
+        (group, _has_body(_passage_text(group, sections)) or bool(group[0].name_kind))
+        for _, group in ordered
     ]
     return sorted(passages, key=lambda passage: not passage[1])
 
@@ -175,11 +168,10 @@ def _passage(
         else (best.chunk.start_line, best.chunk.end_line)
     )
     own_place = Place(document.folder, document.path, start, end)
-    different = {n for n, _ in best.other_versions}
     copies = {
         n: copy
         for n, copy in catalog.chunks(best.also_in).items()
-        if n not in different and text_difference(best.chunk.text, copy.text) is None
+        if text_difference(best.chunk.text, copy.text) is None
     }
     others = tuple(
         place for place in dict.fromkeys(_places(copies, catalog)) if not own_place.contains(place)
@@ -243,9 +235,7 @@ def _places(chunks: Mapping[ChunkId, Chunk], catalog: Catalog) -> tuple[Place, .
 def _disagreements(group: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
     """Return the disagreements between the candidates and other chunks that still exist."""
     disagreements = []
-    for n, differs in (
-        pair for candidate in group for pair in (*candidate.disagrees, *candidate.other_versions)
-    ):
+    for n, differs in chain.from_iterable(candidate.disagrees for candidate in group):
         for place in chunk_places([n], catalog):
             document = catalog.documents[catalog.document_of(n)]
             date = iso_day(day_of(document))
