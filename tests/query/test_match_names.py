@@ -144,23 +144,6 @@ def test_notes_of_a_day_are_ordered_by_query_words(ask, day: str) -> None:
     assert set(found_paths[1]) == {note.document.path for note in notes[:3]}
 
 
-def test_date_does_not_outrank_note_with_other_query_words(ask) -> None:
-    notes = [
-        *MONTHLY,
-        document(
-            "lease.md",
-            "# Lease\n\nThe contract with the landlord was signed in January 2026. "
-            "Termination takes three months.",
-        ),
-    ]
-    search = ask(notes, "termination of the landlord contract signed in January 2026")[0]
-    assert (search.passages[0].path, len(search.date_matches)) == ("lease.md", 1)
-    assert (
-        ask(notes, "landlord contract in January 2026")[0].passages[0].path
-        == "months/2026-january.md"
-    )
-
-
 def notes_of_date(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentId]:
     return find_by_date(query, MemoryCatalog(notes)).keys()
 

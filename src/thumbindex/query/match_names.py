@@ -11,14 +11,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from thumbindex.dates import month_spellings, single_day, single_month, without_dates
+from thumbindex.dates import month_spellings, single_day, single_month
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind, TypedFilter
 from thumbindex.ports import Catalog, Selection
-from thumbindex.query.retrieve import KEYWORD_FIELDS, chunk_ids_of
+from thumbindex.query.retrieve import chunk_ids_of
 from thumbindex.query.stage import ReferenceMatch, Search, Tools
 from thumbindex.query.understand import stop_weights
 from thumbindex.text import fold_line, name_key, words
@@ -26,16 +25,8 @@ from thumbindex.text import fold_line, name_key, words
 _MAX_NOTES = 3
 """If more notes have a heading or date, the heading or date is too ambiguous to name them."""
 
-_MAX_EXTRA_WORDS = 2
-"""Another note may contain this many more words of the query than the notes of a date. If it
-contains even more, the notes of the date do not come first.
-"""
-
 _PREFIX_DISTANCE = 2
 """`ReferenceMatch.distance` of a note whose file name only begins with the date."""
-
-_MAX_WORDS_CHECKED = 12
-"""Only this many words of a query are looked up to decide whether the query is about its date."""
 
 _MAX_HEADING_CHUNKS = 2_000
 """If more chunks than this are under headings with the query's words, the words are too common to
@@ -64,7 +55,6 @@ _SYMBOLS = re.compile(
     r"|(?<!\S)(?:\.|[$%]|--?)(?=[^\W\d])"  # .NET, $HOME, --help
 )
 _LANGUAGE = re.compile(r"(?<!\w)\w#$")  # C#
-_HEADING_LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
 _PRIORITY = {
     NameKind.PATH: 0,
     NameKind.FILE: 1,
@@ -88,7 +78,7 @@ def match_names(search: Search, tools: Tools) -> Search:
     """
     named = {**_find_by_heading(search, tools), **search.reference_matches}
     matches = named or _unambiguous(search.date_matches)
-    if not matches or (not named and not _asks_about_date(search, tools)):
+    if not matches:
         return search
     best: dict[DocumentId, Candidate] = {}
     for candidate in search.candidates:
@@ -133,36 +123,6 @@ def _unambiguous(dated: Mapping[DocumentId, ReferenceMatch]) -> Mapping[Document
         {n: match for n, match in dated.items() if match.distance < _PREFIX_DISTANCE},
     )
     return next((group for group in levels if len(group) <= _MAX_NOTES), {})
-
-
-def _asks_about_date(search: Search, tools: Tools) -> bool:
-    """Return whether the query is about the notes that are named after its date.
-
-    The query is about another note if that note contains clearly more of the query's other words
-    than the notes of the date.
-    """
-    keyword = tools.snapshot.keyword
-    stops = stop_weights(search.text, keyword.languages)
-    other_words = dict.fromkeys(words(without_dates(fold_line(search.text))))
-    content_words = [word for word in other_words if stops.get(word, 1.0)]
-    selections = [
-        keyword.chunks_with_all_words(word, KEYWORD_FIELDS)
-        for word in content_words[:_MAX_WORDS_CHECKED]
-    ]
-
-    def count_words(document: DocumentId) -> int:
-        chunks = chunk_ids_of(document, tools)
-        return sum(bool(selection.among(chunks).any()) for selection in selections if selection)
-
-    others = dict.fromkeys(
-        candidate.document
-        for candidate in search.candidates
-        if candidate.document not in search.date_matches
-    )
-    most_in_others = max(map(count_words, islice(others, _MAX_NOTES)), default=0)
-    return most_in_others <= _MAX_EXTRA_WORDS + max(
-        map(count_words, search.date_matches), default=0
-    )
 
 
 def split_name_matches(
@@ -379,18 +339,6 @@ def _find_by_heading(search: Search, tools: Tools) -> dict[DocumentId, Reference
         for n, path in paths.items():
             if levels := [distances[heading] for heading in path if heading in distances]:
                 under[min(levels)].setdefault(catalog.document_of(n), []).append(n)
-    # if no heading matches, headings in the code examples of the candidates count (`# Login`)
-    if not (under[0] or under[1]):
-        letters = set(map(name_key, texts))
-        for candidate in search.candidates:
-            body = candidate.chunk.text
-            lines = _HEADING_LINE.findall(body) if "# " in body or "#\t" in body else ()
-            if any(
-                name_key(line) in letters
-                and any(name_distance(text, line) is not None for text in texts)
-                for line in lines
-            ):
-                under[1].setdefault(candidate.document, []).append(candidate.id)
     by_document = under[0] or under[1]
     if len(by_document) > _MAX_NOTES:
         return {}
