@@ -35,16 +35,11 @@ FORMULAS = [
     Case("- item\n\n  $$\n  x\n  =\n  [[y]]\n  $$\n\n  [[z]]\n- next [[w]]", "", "9 z; 10 w"),
     Case("> $$\n> a\n> =\n> [[b]]\n> $$\n>\n> [[c]]\n\n> - $$\n>   [[d]]\n>   $$", "", "7 c"),
     # the formula begins or ends beside text
-    Case("Hence $$\na\n=\nb\n$$ for [[x]].\n\n$$ a\n=\nb\n$$ with [[y]]", "", "5 x; 10 y"),
     Case("$$\\begin{matrix}\n[a](b.md)\n---\n\\end{matrix}$$\n[[x]]\n\n$$a [[b]]$$", "", "5 x"),
-    # blank lines, CJK around, in a table, in a heading
-    Case("$$\na\n\n=\n\n[[b]]\n$$\n\n[[x]]", "", "9 x"),
+    # CJK around, in a table, in a heading
     Case("## 行列 $A_{1}*B_{2}*$ は\n\n式$[[a]]$と$[b](c.md)$。", "2 行列 $A_{1}*B_{2}*$ は:1"),
     Case("| $[[a]]$ | $$[[b]]$$ |\n|---|---|\n| $#c$ | [[d]] |\n", "", "3 d"),
     Case("The $n$th, $x^{[[1]]}$, `$` [[y]], \\$ [[z]] $ #t", "", "1 y; 1 z", "t"),
-    # the first mark inside a line, a list's next lines without its indentation, Windows line ends
-    Case("So $$a\n=\n[[b]]$$ and [[x]].\n\nThe `$$` opens, [[y]]\n\n$$\nx\n$$", "", "3 x; 5 y"),
-    Case("- item $$\na\n---\n[[b]]\n$$\n\n[[x]]\n\n$$\r\na\r\n=\r\n[[b]]\r\n$$\r\n", "", "7 x"),
     # near misses: never closed, prices, shell variables, code, links
     Case("$$\n[[a]]\n\n# H\n\n[[b]]\n\n$$\nx\n$$\n\nEnd [[c]]", "1 H:4", "2 a; 6 b; 12 c"),
     Case("$$ unclosed [[a]]\n\n# H\n\n- [[b]]\n\nand $$ once more", "1 H:3", "1 a; 5 b"),
@@ -324,12 +319,11 @@ COMMENTS = [  # (text, its words outside a vault, its words in a vault)
     ("plum\n%%\nquince", "plum quince", "plum quince"),
     ("plum <!-- quince %% --> pear %% fig", "plum pear fig", "plum pear fig"),
     ("<!--\n%%\n-->\nplum\n\n%%\nquince\n%%", "plum", "plum"),
-    # a comment that begins in a formula ends in it
+    # a formula has no comments
     ("$$\na %% plum\n$$\n\nquince\n\n$$\nb %% pear\n$$", *["plum quince pear"] * 2),
     ("$$\n%% plum\n$$\n\nquince\n\n$$\n%% pear\n$$", *["plum quince pear"] * 2),
     ("%%\n$$ plum\n%%\n\nquince\n\n$$\npear\n$$", "quince pear", "quince pear"),
     ("plum %%costs $5 quince%% pear $ fig", "plum quince pear fig", "plum pear fig"),
-    ("$$\nplum <!-- quince -->\n%% pear %%\n$$\n\nfig", "plum fig", "plum fig"),
 ]
 WORDS = ("plum", "quince", "pear", "fig")
 VAULTS = ["", "notes/.obsidian/x", ".obsidian/x", "notes/n/.obsidian/x", "notes/.obsidian"]

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 def add_dialects(md: MarkdownIt) -> None:
     """Let a parser recognize wikilinks, tags, formulas, admonitions and shortcodes."""
+    from mdit_py_plugins.dollarmath.index import math_block_dollar
+
     blocks: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     md.block.ruler.before("fence", "dialect", _dialect_block, blocks)
-    md.block.ruler.at("paragraph", _paragraph)
-    md.disable("lheading")
+    md.block.ruler.before("fence", "formula", math_block_dollar(allow_labels=False))
     md.inline.ruler.before("escape", "dialect", _dialect_inline)
     _add_inline_rules(md)
 
@@ -37,10 +38,7 @@ def _dialect_block(state: StateBlock, start: int, end: int, silent: bool) -> boo
     """Apply the rule for the first signs of a line. One rule is faster than one of each kind."""
     first = state.bMarks[start] + state.tShift[start]
     rule = _BLOCK_RULES.get(state.src[first : first + 2])
-    if rule and rule(state, start, end, silent):
-        return True
-    has_formula = state.src.find("$$", first, state.eMarks[start]) >= 0
-    return has_formula and _formula_block(state, start, end, silent)
+    return rule is not None and rule(state, start, end, silent)
 
 
 def _dialect_inline(state: StateInline, silent: bool) -> bool:
@@ -62,17 +60,6 @@ _FORMULA = re.compile(
 )
 """A formula of LaTeX in a paragraph: `$x$`, `$$x$$`."""
 
-FORMULA_MARK = "$$"
-"""`markup` of a paragraph that is a formula of several lines, perhaps with text beside it."""
-
-_CODE_SPAN = re.compile(r"`[^`]*+`")
-_BLOCK_MARK = re.compile(r"(?:#{1,6}|[>|*+-]|\d{1,9}[.)])\s")
-
-
-def _has_odd_mark(line: str) -> bool:
-    """Return whether a line has an opening or closing `$$` whose counterpart is elsewhere."""
-    return "$$" in line and bool(_CODE_SPAN.sub("", line).count("$$") % 2)
-
 
 def _formula(state: StateInline, silent: bool) -> bool:
     match = _FORMULA.match(state.src, state.pos, state.posMax)
@@ -85,47 +72,6 @@ def _formula(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse the lines from an opening `$$` to the closing one as a paragraph.
-
-    Blank lines are allowed if both marks are on lines of their own. If there is text beside the
-    marks, it contains no list or heading, because `$$` may also be a price range.
-    """
-    first, last = state.bMarks[start], state.eMarks[start]
-    if state.is_code_block(start):
-        return False
-    opening = state.src[first:last].strip()
-    if not _has_odd_mark(opening) or opening.startswith("$$$"):
-        return False
-    lines, has_blank, is_list = [opening], False, False
-    for number in range(start + 1, end):
-        line = state.src[state.bMarks[number] : state.eMarks[number]].strip()
-        is_outside = state.sCount[number] < state.blkIndent
-        if not line:
-            if opening != "$$" or number == start + 1:
-                return False
-            has_blank = True
-            continue
-        if _BLOCK_MARK.match(line):
-            is_list = True
-        if (has_blank and (is_outside or line.startswith("#"))) or (is_list and is_outside):
-            return False
-        lines.append(line)
-        if _has_odd_mark(line):
-            break
-    else:
-        return False
-    is_display = (opening.startswith("$$") and line.endswith("$$")) or (
-        line.startswith("$$") and (opening.startswith("$$") or opening.endswith("$$"))
-    )
-    if (is_list and not is_display) or (has_blank and line != "$$"):
-        return False
-    if not silent:
-        state.line = number + 1
-        _push_text(state, "\n".join(lines), start, state.line, markup=FORMULA_MARK)
-    return True
-
-
 def _push_text(
     state: StateBlock,
     content: str,
@@ -134,61 +80,12 @@ def _push_text(
     *,
     kind: str = "paragraph",
     tag: str = "p",
-    markup: str = "",
 ) -> None:
     opening = state.push(f"{kind}_open", tag, 1)
-    opening.map, opening.markup = [start, end], markup
+    opening.map = [start, end]
     inline = state.push("inline", "", 0)
     inline.content, inline.map, inline.children = content, [start, end], []
     state.push(f"{kind}_close", tag, -1)
-
-
-# ------------------------------------------------------------------ paragraphs
-
-_UNDERLINE = re.compile(r"(?:-+|=+)[ \t]*")
-
-_LAZY_INDENT = 3
-"""A line of a paragraph that is indented by more than this begins no block."""
-
-
-def _paragraph(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse a paragraph, or the heading that its underline makes of it.
-
-    In markdown-it, two rules search for the end one after the other, and try every block at every
-    line.
-    """
-    from markdown_it.common.utils import mdTrim
-
-    outer, state.parentType = state.parentType, "paragraph"
-    rules = state.md.block.ruler.getRules("paragraph")
-    is_code, underline, number = state.is_code_block(start), None, start + 1
-    while number < end and not state.isEmpty(number):
-        indent = state.sCount[number]
-        if indent - state.blkIndent <= _LAZY_INDENT and not _begins_no_block(state, number):
-            if indent >= state.blkIndent and not is_code:
-                first = state.bMarks[number] + state.tShift[number]
-                underline = _UNDERLINE.fullmatch(state.src, first, state.eMarks[number])
-            if underline or (indent >= 0 and any(rule(state, number, end, True) for rule in rules)):
-                break
-        number += 1
-    content = mdTrim(state.getLines(start, number, state.blkIndent, False))
-    state.line = number + bool(underline)
-    if underline:
-        tag = "h1" if underline[0][0] == "=" else "h2"
-        _push_text(state, content, start, state.line, kind="heading", tag=tag)
-    else:
-        _push_text(state, content, start, state.line)
-    state.parentType = outer
-    return True
-
-
-def _begins_no_block(state: StateBlock, number: int) -> bool:
-    """Return whether a line begins with a letter, and is no formula and no header of a table."""
-    first = state.bMarks[number] + state.tShift[number]
-    if not state.src[first].isalpha() or state.src.find("$$", first, state.eMarks[number]) >= 0:
-        return False
-    below = state.bMarks[number + 1] + state.tShift[number + 1]
-    return state.src[below : below + 1] not in "-|:"
 
 
 # ------------------------------------------------------------------ admonitions and tabs

@@ -283,6 +283,7 @@ _BLOCK_TYPES = {
     "paragraph_open": (SplitMode.PROSE, BlockKind.PROSE),
     "heading_open": (SplitMode.PROSE, BlockKind.PROSE),
     "html_block": (SplitMode.LINES, BlockKind.PROSE),
+    "math_block": (SplitMode.LINES, BlockKind.PROSE),
     "fence": (SplitMode.LINES, BlockKind.CODE),
     "code_block": (SplitMode.LINES, BlockKind.CODE),
     "code_shortcode": (SplitMode.LINES, BlockKind.CODE),

@@ -7,14 +7,12 @@ that are only `%%`, or a line that begins and ends with `%%`.
 from __future__ import annotations
 
 import re
-import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from thumbindex.corpus.dialects import FORMULA_MARK
 from thumbindex.corpus.markdown import CODE_TYPES, block_tokens, is_mdx
 from thumbindex.corpus.payload import find_payloads
 
@@ -106,18 +104,13 @@ def find_comments(text: str, path: str, in_vault: bool) -> Sequence[tuple[int, i
     if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
         return ()
     lines = text.split("\n")
-    formulas: list[tuple[int, int]] = []  # lines
     for token in block_tokens(text, mdx):
         first, last = token.map or (0, 0)
-        if token.type in CODE_TYPES:
+        if token.type in CODE_TYPES or token.type == "math_block":
             lines[first:last] = [" " * len(line) for line in lines[first:last]]
-        elif token.markup == FORMULA_MARK and token.map:
-            formulas.append((first, last))
     if not in_vault and "%%" in text:
         lines = [line if _is_own_line(line) else line.replace("%%", "  ") for line in lines]
-    starts = (*line_starts(text), len(text)) if formulas else ()
-    spans = [(starts[first], starts[last]) for first, last in formulas]
-    return tuple(_comments("\n".join(lines), mdx, spans))
+    return tuple(_comments("\n".join(lines), mdx))
 
 
 def comment_lines(path: str, text: str, in_vault: bool) -> tuple[tuple[int, int], ...]:
@@ -135,9 +128,7 @@ def _is_own_line(line: str) -> bool:
     return line == "%%" or (line[:2] == line[-2:] == "%%" and line.count("%%") == 2)
 
 
-def _comments(
-    text: str, mdx: bool, formulas: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
+def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
     marks = list(_COMMENT_MARK.finditer(text))
     twins = _closing_offsets(marks)
     first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
@@ -157,20 +148,9 @@ def _comments(
             end = anywhere if mark.start() in first_in_line else paragraph
             if mark[0] != "%%":  # a code span is skipped
                 position, end = max(position, end), -1
-            elif end > _formula_end(formulas, mark.start()):
-                end = -1
         if end >= 0:
             yield mark.start(), end
             position = end
-
-
-def _formula_end(formulas: Sequence[tuple[int, int]], offset: int) -> int:
-    """Return the end of the formula around an offset: a comment in it ends in it, too.
-
-    Outside formulas, return the largest number.
-    """
-    n = bisect_right(formulas, offset, key=lambda span: span[0]) - 1
-    return formulas[n][1] if n >= 0 and offset < formulas[n][1] else sys.maxsize
 
 
 def _find_close(close: str, text: str, start: int, missing: set[str]) -> int:
