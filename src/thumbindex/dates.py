@@ -6,7 +6,7 @@ import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from itertools import chain
+from itertools import chain, takewhile
 
 from thumbindex.conflict_copies import conflict_original
 from thumbindex.text import fold_line
@@ -202,8 +202,7 @@ _DATE_IN_NAME = re.compile(
 _FOLDERS = re.compile(r"(?:^|/)(\d{4})/(\d\d)/(\d\d)(?!\d)")
 
 _WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b[.,]? ?)?"
-_BEFORE = re.compile(rf"(?P<label>[^\W\d][^\d:=]*?)??(?: (?:on|at|am|le|el))? ?[:=]* ?{_WEEKDAY}")
-_AFTER = re.compile(rf"[.,]? ?(?:(?:[Tt]|at )? ?\d{{1,2}}:\d\d\S*.*|\(.*\)\.?|by .*|{_WEEKDAY})")
+_LABEL = re.compile(rf"\W*(?P<label>[^\W\d][^\d:=]*?)(?: (?:on|at|am|le|el))? ?[:=]* ?{_WEEKDAY}")
 _MARKUP = re.compile(r"<[^<>]{0,200}>|[*`~\[\]{}]|(?<!\d)_|_(?!\d)|^[\s>#+-]+")
 _PART_SEPARATOR = re.compile(r" ?[|;·•] ?| [—–-] ")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -271,46 +270,21 @@ def _date_in_path(path: str) -> date | None:
 def _dates_in_lines(body: str) -> tuple[date | None, date | None]:
     """Return the dates of the last update and of writing from the first lines of a note.
 
-    A date counts only in these positions:
-
-    - after a label such as `Released on` or `Last updated:`
-    - alone on the first line, or on the line below a first heading
-    - at the start or the end of a first heading
+    A date counts only after a label such as `Released on` or `Last updated:`.
     """
+    updated = written = None
     lines = [line for line in body[:_MAX_BODY].split("\n") if line.strip()][:_FIRST_LINES]
-    updated = written = None
-    is_bare = True  # nothing precedes the line, or only a first heading
-    for number, line in enumerate(lines):
-        if _FENCE.match(line):
-            break
-        line_updated, line_written = _dates_in_line(
-            line, is_bare=is_bare, is_title=number == 0 and line.startswith("# ")
-        )
-        updated, written = updated or line_updated, written or line_written
-        is_bare = number == 0 and line.startswith("# ")
-    return updated, written
-
-
-def _dates_in_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | None, date | None]:
-    if len(line) > _MAX_LINE or not re.search(r"\d{4}", line):
-        return None, None
-    if line.lstrip().startswith("|"):  # the first cell of a table row is the label
-        line = line.strip(" |").replace("|", ":", 1)
-    text = " ".join(_MARKUP.sub("", _MARKUP.sub("", fold_line(line))).split()).rstrip(" #")
-    updated = written = None
-    for part in _PART_SEPARATOR.split(text):
-        for match, day in find_dates(part):
-            before, after = (
-                _BEFORE.fullmatch(part[: match.start()]),
-                _AFTER.fullmatch(part[match.end() :]),
-            )
-            label = " ".join((before["label"] or "").split()) if before else None
-            is_alone = is_title and len(list(find_dates(text))) == 1
-            begins_or_ends = (label == "" and part == text) or match.end() == len(text)
-            if label in _UPDATED_LABELS and after:
-                updated = updated or day
-            elif (
-                after and (label in _WRITTEN_LABELS or (label == "" and is_bare and part == text))
-            ) or (is_alone and begins_or_ends):
-                written = written or day
+    for line in takewhile(lambda line: not _FENCE.match(line), lines):
+        if len(line) > _MAX_LINE or not _YEAR.search(line):
+            continue
+        # the first cell of a table row is the label
+        text = _MARKUP.sub("", _MARKUP.sub("", fold_line(line))).strip(" |").replace("|", ":", 1)
+        for part in _PART_SEPARATOR.split(" ".join(text.split())):
+            for match, day in find_dates(part):
+                before = _LABEL.fullmatch(part[: match.start()])
+                label = " ".join(before["label"].split()) if before else ""
+                if label in _UPDATED_LABELS:
+                    updated = updated or day
+                elif label in _WRITTEN_LABELS:
+                    written = written or day
     return updated, written

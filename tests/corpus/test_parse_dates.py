@@ -66,8 +66,6 @@ def test_numbers_and_versions_in_a_name_are_not_dates(path: str) -> None:
         "| Date | 2020-08-21 |",
         "Created on Friday, 21st of August 2020 by Ada",
         "Erstellt am 21. August 2020",
-        "2020年8月21日",
-        "# 2020-08-21 Standup",
     ],
 )
 def test_line_near_the_top_dates_a_note(line: str) -> None:
