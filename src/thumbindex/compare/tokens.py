@@ -113,18 +113,6 @@ _DAYS_AND_MONTHS = frozenset(
 _MONTH_NAMES = frozenset(("May", "March"))
 """Months that are other words in lower case or at the start of a sentence."""
 
-_FENCE_NAMES = (
-    "javascript js node mjs cjs", "typescript ts", "python py python3",
-    "bash sh shell zsh console shellsession terminal", "powershell ps1 pwsh ps", "yaml yml",
-    "ruby rb", "rust rs", "csharp cs c#", "cpp c++ cc", "markdown md", "golang go", "kotlin kt",
-    "html htm", "dockerfile docker",
-)  # fmt: skip
-
-_FENCE_LANGUAGES = {
-    name: group.split()[0] for group in _FENCE_NAMES for name in group.split()
-} | dict.fromkeys(("text", "txt", "plain", "plaintext"), "")
-"""Maps each name of a language in code fences to the canonical name."""
-
 _TEXT_CACHE_SIZE = 512
 """Entries in the cache of tokenized texts. A single query compares fewer texts."""
 
@@ -244,9 +232,8 @@ def quoted(tokens: Sequence[str]) -> str:
 
 
 def fence_language(info: str) -> str:
-    """Return the canonical language of a code fence: `javascript` for `js`, for example."""
-    name = re.split(r"[\s{},:]+", info.strip(" \t`~{.").casefold())[0]
-    return _FENCE_LANGUAGES.get(name, name)
+    """Return the language of a code fence in lower case; empty if there is none."""
+    return re.split(r"[\s{},:]+", info.strip(" \t`~{.").casefold())[0]
 
 
 @lru_cache(maxsize=_STEM_CACHE_SIZE)
