@@ -36,12 +36,6 @@ SLICE_SECONDS = 2.0
 MERGE_SECONDS = 5.0
 """Segments are merged after this time without edits. An edit would have to wait for a merge."""
 
-FIRST_VERIFY_SECONDS, VERIFY_SECONDS = 60.0, 24 * 3600.0
-"""Delay of the first check for disk damage, and the interval of later ones.
-
-A check takes a second of CPU time per 20,000 chunks.
-"""
-
 _REQUEST_POLL_SECONDS = 0.1
 """Interval between checks for requests from readers."""
 
@@ -59,10 +53,9 @@ class Job(IntEnum):
     VECTORS = 3
     DUPLICATES = 4
     MERGE = 5  # segments of the keyword index
-    VERIFY = 6  # check for damage
 
 
-_LOW_PRIORITY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE, Job.VERIFY)
+_LOW_PRIORITY = (Job.VECTORS, Job.DUPLICATES, Job.MERGE)
 """Jobs that run in a low-priority thread while the loop waits."""
 
 
@@ -73,7 +66,6 @@ class WatchedFolder:
         self.folder, self.watch, self.name = folder, watch, folder.name
         self.due = dict.fromkeys(Job, _NEVER)
         self.due |= dict.fromkeys((Job.REPAIR, Job.WORDS, Job.VECTORS), now)
-        self.due[Job.VERIFY] = now + FIRST_VERIFY_SECONDS
         self.served_at = dict.fromkeys(Job, _LONG_AGO)
         self.check_at = now
         self.requests_at = _LONG_AGO  # when to check for readers' requests again
@@ -127,7 +119,6 @@ class IndexingLoop:
             Job.VECTORS: self._embed,
             Job.DUPLICATES: self._find_duplicates,
             Job.MERGE: self._merge,
-            Job.VERIFY: self._verify,
         }
         self._low_priority = ThreadPoolExecutor(1, "low priority", initializer=lower_priority)
         self._job: Job | None = None  # the current one
@@ -271,24 +262,20 @@ class IndexingLoop:
                     if self._interrupted():
                         break
         except IndexDamagedError:
-            folder.due[Job.VERIFY] = self._clock()
+            self._repair(folder)
 
     def _merge(self, folder: WatchedFolder) -> None:
         self._library.merge([folder.name], idle="long" if folder.is_quiet else "short")
 
     def _repair(self, folder: WatchedFolder) -> None:
+        """Check the whole index, and repair damage."""
         try:
-            self._verify(folder)
+            self._report_repaired(folder, self._library.repair([folder.name]))
         finally:
             with suppress(OSError):
                 folder.folder.index_paths.repair.unlink(missing_ok=True)
         folder.due[Job.REPAIR] = self._clock() + self._settings.poll_seconds
         folder.due[Job.WORDS] = self._clock()
-
-    def _verify(self, folder: WatchedFolder) -> None:
-        """Check the whole index, and repair damage."""
-        folder.due[Job.VERIFY] = self._clock() + VERIFY_SECONDS
-        self._report_repaired(folder, self._library.repair([folder.name]))
 
     def _report_repaired(self, folder: WatchedFolder, repaired: Sequence[str]) -> None:
         if repaired:
