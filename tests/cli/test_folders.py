@@ -78,7 +78,7 @@ def test_added_folder_is_listed_and_served_by_name(run: Run, home: Path, config:
     config_read = load_config(config_file=config)
     assert (
         server_instructions(resolve_folders(config_read), about=config_read.about).splitlines()[-1]
-        == "- handbook: How project one is built. guides"
+        == "- handbook: How project one is built."
     )
 
 
