@@ -23,7 +23,7 @@ from thumbindex.library.indexed_folders import Folder
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.text import plural
 
-PARSE_VERSION = 12
+PARSE_VERSION = 13
 """Parser version. Increase it when parsing or chunking changes, to parse every file again."""
 
 

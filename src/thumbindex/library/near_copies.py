@@ -238,7 +238,7 @@ class _Comparison:
                 earlier.append(row)
 
 
-_COMPARISON_VERSION = 8
+_COMPARISON_VERSION = 9
 """Version of the rules for duplicates. Increase it to compare all chunks again."""
 
 _DOCUMENT_BATCH = 1000
