@@ -299,6 +299,8 @@ def test_lines_of_a_passage_keep_the_blocks_around_them(line, expected):
 @pytest.mark.parametrize(
     ("markdown", "expected"),
     [
+        ("a ==b **c**== d == e", "<p>a <mark>b <strong>c</strong></mark> d == e</p>"),
+        ("*a ==b* c==", "<p><em>a ==b</em> c==</p>"),
         ("~~a~~", "<p><s>a</s></p>"),
         (
             '<kbd onclick="x()">K</kbd><br onload=x> H<sub>2</sub> <blink>x</blink>',

@@ -345,7 +345,34 @@ def _children(md: MarkdownIt, content: str, env: dict[str, Any]) -> Iterator[Tok
         else:
             tokens: list[Token] = []
             md.inline.parse(piece, md, env, tokens)
-            yield from tokens
+            yield from _with_highlights(tokens) if "==" in piece else tokens
+
+
+_HIGHLIGHT_SIGN = re.compile(r"(==)")
+
+
+def _with_highlights(tokens: Sequence[Token]) -> list[Token]:
+    """Replace pairs of `==` inside the same element by a highlight."""
+    result: list[Token] = []
+    opened: list[int | None] = [None]  # by nesting, the position of a sign that waits for another
+    for token in tokens:
+        if token.nesting == 1:
+            opened.append(None)
+        elif token.nesting == -1 and len(opened) > 1:
+            opened.pop()
+        parts = _HIGHLIGHT_SIGN.split(token.content) if token.type == "text" else []
+        result += [Token("text", "", 0, content=part) for part in parts] or [token]
+        for at, part in enumerate(parts):
+            position = len(result) - len(parts) + at
+            if part != "==":
+                continue
+            if opened[-1] is not None and not parts[at - 1][-1:].isspace():
+                result[opened[-1]] = Token("highlight_open", "mark", 1)
+                result[position] = Token("highlight_close", "mark", -1)
+                opened[-1] = None
+            elif not parts[at + 1][:1].isspace():
+                opened[-1] = position
+    return result
 
 
 # ------------------------------------------------------------------ the renderer
@@ -403,6 +430,8 @@ class _Renderer:
             "text": lambda token: self._text(token.content),
             # an instruction to a site generator: in a passage, it says nothing to the reader
             "template_tag": lambda token: escape(token.content) if numbers else "",
+            "highlight_open": lambda _: "<mark>",
+            "highlight_close": lambda _: "</mark>",
             "task": self._task,
             "fence": self._code,
             "code_block": self._code,
