@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from thumbindex.process import (
     defer_garbage_collection,
@@ -16,14 +17,16 @@ SERVERS = ("serve", "page")
 
 def main() -> None:
     """Run the command line."""
+    started, is_answer = time.monotonic(), False
     is_server = not {*sys.argv[1:2]}.isdisjoint(SERVERS)
     try:
         if not is_server:
             # Imported here, since a server does not need it.
-            from thumbindex.cli.command_client import ask_servers
+            from thumbindex.cli.command_client import ask_servers, can_be_served, suggest_server
 
             if (code := ask_servers(sys.argv[1:])) is not None:
                 sys.exit(code)
+            is_answer = can_be_served(sys.argv[1:])
         defer_garbage_collection()
         # Imported here, so that Ctrl-C during the import exits quietly.
         from thumbindex.cli.app import app
@@ -32,7 +35,12 @@ def main() -> None:
     limit_numeric_threads()
     if not is_server:  # a server resumes collection after it opens its indexes
         resume_garbage_collection()
-    app(prog_name="thumbindex")
+    try:
+        app(prog_name="thumbindex")
+    except SystemExit as end:
+        if is_answer and not end.code:
+            suggest_server(started)
+        raise
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import pickle
@@ -36,6 +37,29 @@ from thumbindex.process import environment
 from waiting import TRUSTED_SECONDS
 
 PROGRAM = typer.main.get_command(app)
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="commands do not ask servers there")
+def test_slow_command_suggests_a_server_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for seconds in (0.5, 2, 2):
+        command_client.suggest_server(time.monotonic() - seconds)
+    assert terminal.getvalue() == (
+        "That took 2.0 s. While a server runs, it takes a tenth of a second: keep an MCP client "
+        "open, or `thumbindex page`.\n"
+    )
 
 
 ASK = """

@@ -77,6 +77,8 @@ class Place:
             name: str(root / "home" / name)
             for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
         }
+        # a slow machine would be told once to start a server
+        write(root / "home" / "XDG_STATE_HOME" / "thumbindex" / "server-suggested", "")
         self.around = {
             **environment(),
             **xdg,

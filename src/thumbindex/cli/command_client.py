@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Client
@@ -91,6 +92,25 @@ def can_be_served(arguments: Sequence[str]) -> bool:
         and arguments[0] in COMMANDS
         and not any(argument.partition("=")[0] in NOT_SERVED_OPTIONS for argument in arguments)
     )
+
+
+def suggest_server(started: float) -> None:
+    """Tell the user once how commands become instant, if this one took over a second.
+
+    `started` is its start in `time.monotonic`.
+    """
+    seconds = time.monotonic() - started
+    if sys.platform == "win32" or seconds < 1 or not (sys.stderr and sys.stderr.isatty()):
+        return
+    from platformdirs import user_state_path
+
+    with suppress(OSError):  # the file exists: the user knows
+        folder = user_state_path("thumbindex", appauthor=False, ensure_exists=True)
+        open(folder / "server-suggested", "x").close()
+        sys.stderr.write(
+            f"That took {seconds:.1f} s. While a server runs, it takes a tenth of a second: keep "
+            "an MCP client open, or `thumbindex page`.\n"
+        )
 
 
 def socket_folder() -> str:

@@ -5,8 +5,10 @@ No note is changed.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,6 +135,29 @@ def _shorten(text: str) -> str:
     return f"{text_shown}\n… and {plural(hidden, 'line')} more" if hidden > 0 else text_shown
 
 
+class _Screen(io.StringIO):
+    """What a terminal would show."""
+
+    def isatty(self) -> bool:
+        """Return True, so that colors stay."""
+        return True
+
+
+@contextmanager
+def _pager() -> Iterator[None]:
+    """Show the output in $PAGER if it is longer than the terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        yield
+        return
+    with redirect_stdout(_Screen()) as screen:
+        yield
+    text = screen.getvalue()
+    if text.count("\n") < stdout_console().height:
+        sys.stdout.write(text)
+    else:
+        click.echo_via_pager(text, color=True)
+
+
 duplicates = Program(help="List duplicate passages and decide which are the same.")
 
 ClusterArgument = Annotated[
@@ -161,8 +186,8 @@ def list_clusters(
 ) -> None:
     """List duplicate passages side by side.
 
-    Shows differing words, the location of each passage, and the rule that matched them. Exact
-    vectors are computed first.
+    Shows differing words, the location of each passage, and the rule that matched them. A long list
+    is shown in $PAGER; set PAGER=cat for none. Exact vectors are computed first.
     """
     if ctx.invoked_subcommand is None:
         _list(ctx, opening, grey, limit, as_json)
@@ -177,7 +202,8 @@ def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, limit: int, as_j
     if as_json:
         print_json(duplicates_payload(report))
     else:
-        print_duplicates(report, roots, grey, limit)
+        with _pager():
+            print_duplicates(report, roots, grey, limit)
     return FOUND if report.clusters else NOT_FOUND
 
 
