@@ -22,7 +22,7 @@ _MAX_LOW = 2
 
 def shorten(search: Search, limit: int) -> Search:
     """Keep the first `limit` passages. Unless the query has a limit, leave out the weaker ones."""
-    passages = search.passages[:limit]
+    passages = _cut_to_limit(search.passages, limit)
     if search.query.limit is None and search.listed is None and search.found:
         return _leave_out_weaker(replace(search, passages=passages), _background(search.passages))
     return replace(search, passages=passages)
@@ -30,6 +30,18 @@ def shorten(search: Search, limit: int) -> Search:
 
 def _background(passages: Sequence[Passage]) -> float:
     return passages[BACKGROUND_RANK - 1].score if len(passages) >= BACKGROUND_RANK else 0.0
+
+
+def _cut_to_limit(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
+    """Return the first `limit` passages.
+
+    If the limit splits a contradicting pair, keep both, and drop the passage before them.
+    """
+    last = limit - 1
+    is_split = limit < len(passages) and _disagree(passages[last], passages[limit])
+    if is_split and limit > 1 and not passages[last - 1].disagrees:
+        return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
+    return tuple(passages[:limit])
 
 
 def _leave_out_weaker(search: Search, background: float) -> Search:
