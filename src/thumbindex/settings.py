@@ -30,7 +30,7 @@ MAX_DRAFT_CHARS = 100_000
 
 STAGE_NAMES = tuple(
     "classify correct synonyms expand search_vector search_keyword search_code search_graph "
-    "aggregate salience fuse headings recency normalize shared in_force match_names "
+    "aggregate salience fuse headings all_words recency normalize shared in_force match_names "
     "confidence dedup_versions dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic "
     "contradict diversify rerank parents".split()
 )

@@ -15,7 +15,7 @@ def paths(answer) -> list[str]:
     return [passage.path for passage in answer[0].passages]
 
 
-def test_classify_ranks_identifier_before_its_words(ask) -> None:
+def test_classify_and_all_words_rank_identifier_before_its_words(ask) -> None:
     parts = document("parts.md", "# Parts\n\nParse json: parse json, parse json.")
     notes = [
         parts,
@@ -24,9 +24,9 @@ def test_classify_ranks_identifier_before_its_words(ask) -> None:
     tables = {"search_code": {"weight": 0.35}}
     first = [
         paths(ask(notes, "parse_json", embedder=FakeEmbedder(), off=off, **tables))[0]
-        for off in ("", "classify")
+        for off in ("classify", "all_words", "classify all_words")
     ]
-    assert first == ["whole.md", "parts.md"]
+    assert first == ["whole.md", "whole.md", "parts.md"]
 
 
 def test_correct_finds_misspelled_word(ask) -> None:

@@ -28,7 +28,7 @@ from thumbindex.query.operators import (
 )
 from thumbindex.query.parents import chunks_as_passages, parents
 from thumbindex.query.rank import fuse, headings, normalize, recency, salience, take_first_list
-from thumbindex.query.reorder import contradict, diversify, rerank, shared
+from thumbindex.query.reorder import all_words, contradict, diversify, rerank, shared
 from thumbindex.query.retrieve import (
     aggregate,
     chunk_ids_of,
@@ -61,6 +61,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("salience", salience),
     ("fuse", fuse),
     ("headings", headings),
+    ("all_words", all_words),
     ("recency", recency),
     ("normalize", normalize),
     ("shared", shared),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -13,17 +14,74 @@ from typing import TypeVar
 import numpy as np
 
 from thumbindex.compare.contradictions import contradiction
-from thumbindex.model import Candidate, DocumentId
+from thumbindex.compare.tokens import cut_suffix
+from thumbindex.model import Candidate, Chunk, ChunkId, DocumentId
 from thumbindex.ports import Documents, Matrix, inner_products
 from thumbindex.query.copies import near_copies
 from thumbindex.query.in_force import find_retirements
 from thumbindex.query.match_names import split_name_matches
 from thumbindex.query.rank import sort_candidates
 from thumbindex.query.stage import Search, Tools
+from thumbindex.text import words
 from thumbindex.visible_text import embedded_text
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key", bound=Hashable)
+
+
+_MAX_SHORT = 5
+"""Maximum words of a short query, without function words."""
+
+
+def all_words(search: Search, tools: Tools) -> Search:
+    """Raise chunks with all words of a short query close together, if the best note has none.
+
+    The more notes have such a chunk, the less each is raised.
+    """
+    known = [term for term in search.terms if tools.snapshot.keyword.phrase_frequency(term.text)]
+    if search.other_phrasings or not 2 <= len(known) <= _MAX_SHORT:
+        return search
+    complete = _complete_chunks(search)
+    documents = {candidate.document for candidate in search.candidates if candidate.id in complete}
+    if not documents or search.candidates[0].document in documents:
+        return search
+    stems = frozenset(cut_suffix(word) for term in known for word in words(term.text))
+    raised = (
+        candidate.with_score(
+            candidate.score
+            + (1 - candidate.score) * _closeness(candidate.chunk, stems) / len(documents)
+        )
+        if candidate.id in complete
+        else candidate
+        for candidate in search.candidates
+    )
+    return replace(search, candidates=sort_candidates(raised))
+
+
+def _complete_chunks(search: Search) -> AbstractSet[ChunkId]:
+    """Return the chunks that no other chunk surpasses in words and whole identifiers."""
+    has_identifier = any(term.weight > 1 for term in search.identifiers)
+    names = ("search_keyword", "search_code") if has_identifier else ("search_keyword",)
+    complete = []
+    for hits in (search.lists[name].hits for name in names if name in search.lists):
+        most = max((hit.coverage for hit in hits), default=0.0)
+        complete.append({hit.chunk for hit in hits if hit.coverage >= most})
+    return set.intersection(*complete) if complete else set()
+
+
+def _closeness(chunk: Chunk, stems: AbstractSet[str]) -> float:
+    """Return the number of stems divided by the words of the shortest run with all of them.
+
+    If a stem is missing, return 0.
+    """
+    last: dict[str, int] = {}
+    shortest = math.inf
+    for at, word in enumerate(words(" ".join((*chunk.heading_path, chunk.text)))):
+        if (stem := cut_suffix(word)) in stems:
+            last[stem] = at
+            if len(last) == len(stems):
+                shortest = min(shortest, at + 1 - min(last.values()))
+    return len(stems) / shortest
 
 
 def shared(search: Search, tools: Tools) -> Search:
