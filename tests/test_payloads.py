@@ -18,6 +18,8 @@ PEM = "\n".join(BYTES[at : at + 64] for at in range(0, len(BYTES), 64))
 HEX = RANDOM.randbytes(4_000).hex()
 SHAPES = [{"id": f"zq{n}", "type": "ellipse", "x": n * 1.5} for n in range(200)]
 DRAWING = json.dumps({"type": "excalidraw", "version": 2, "elements": SHAPES})
+SCRIPT = "".join(f"function zq{n}(e,t){{return e.x[{n}]=t,e}}" for n in range(300))
+STYLE = "".join(f".zq{n}{{color:#{n:06x};margin:0 {n}px}}" for n in range(300))
 SVG = "%3Csvg xmlns='http://www.w3.org/2000/svg'%3E" + "%3Cpath d='M0 1v2'/%3E" * 20
 
 PAYLOADS = {
@@ -37,6 +39,10 @@ PAYLOADS = {
     "key": f"-----BEGIN PRIVATE KEY-----\n{PEM}\n-----END PRIVATE KEY-----",
     "mail in a quote": "> " + PEM.replace("\n", "\n> "),
     "hexadecimal digits": f"`{HEX}`",
+    "minified script": f"```js\n{SCRIPT}\n```",
+    "minified style without fence": f"<style>\n{STYLE}\n</style>",
+    "minified JSON": json.dumps({"zq": SHAPES}, separators=(",", ":")),
+    "vector": f"The vector is [{', '.join(str(RANDOM.random()) for _ in range(600))}].",
 }
 
 TEXTS = {
@@ -52,6 +58,8 @@ TEXTS = {
     "fingerprint": "SHA256:" + BYTES[:43],
     "keys, one a line": "\n".join(f"{BYTES[at : at + 43]}=" for at in range(0, 8_600, 43)),
     "example of a drawing": '```json\n{"type": "excalidraw", "elements": []}\n```',
+    "links without spaces": "[[Harbor]],[[Ferry]]," * 400,
+    "Chinese in JSON": json.dumps([{"标题": "灯塔守护人" * 3}] * 400, ensure_ascii=False),
     "rules": "-" * 6_000 + "x",
 }
 
@@ -122,4 +130,4 @@ def test_page_shows_an_image_without_its_data(library: Library) -> None:
         )
 
     assert "image: a map" in page("image")
-    assert "[omitted:\u00a0hexadecimal,\u00a0" in page("hexadecimal digits")
+    assert "[omitted:\u00a0minified\u00a0code,\u00a0" in page("minified style without fence")

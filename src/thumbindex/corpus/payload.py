@@ -11,6 +11,7 @@ from typing import NamedTuple
 _MIN_DATA_URI = 200
 _MIN_ENCODED = 2_000
 """A longer run of base64 or hexadecimal digits is a file, not a key, token or checksum."""
+_MIN_MINIFIED = 5_000
 _MIN_DRAWING = 1_000
 """A shorter drawing outside a section `Drawing` may be an example in a text about drawings."""
 
@@ -151,11 +152,17 @@ def _drawings(text: str) -> Iterator[Payload]:
                 yield Payload(*match.span(2), "drawing")
 
 
-# ------------------------------------------------------------------ encoded lines
+# ------------------------------------------------------------------ encoded and minified lines
 
 _ENCODED_LINE = re.compile(r"[ \t>]*+[A-Za-z0-9+/]{60,}+=*+\s*+")
 _ENCODED_RUN = re.compile(rf"[\w+/=-]{{{_MIN_ENCODED},}}+", re.ASCII)
 _HEX = re.compile(r"(?:0[xX])?[0-9A-Fa-f]++")
+_PLAIN_WORD = re.compile(r"[^\W\d_][\w'’-]*[.,:;!?]*")
+_MINIFIED = ((0.04, 0.015), (0.08, 0.03))
+"""Maximum spaces and minimum braces and semicolons of minified code, as fractions of a line.
+
+Prose has 0.15 spaces; minified libraries have 0.03 of each.
+"""
 
 
 def _encoded_lines(text: str) -> Iterator[Payload]:
@@ -207,3 +214,25 @@ def _parts_of_line(line: str) -> Iterator[Payload]:
         is_hex = _HEX.fullmatch(match[0]) and not (match[0].isdigit() or match[0].isalpha())
         if "://" not in before and (is_hex or _is_base64(match[0])):
             yield Payload(*match.span(), "hexadecimal" if is_hex else "base64")
+    if len(line) > _MIN_MINIFIED:
+        words = list(re.finditer(r"\S+", line))
+        is_code = [not _PLAIN_WORD.fullmatch(word[0]) for word in words]
+        if any(is_code):
+            start = words[is_code.index(True)].start()  # text before and behind the code is kept
+            end = words[-1 - is_code[::-1].index(True)].end()
+            if end - start > _MIN_MINIFIED and _is_minified(line[start:end]):
+                yield Payload(start, end, "minified code")
+
+
+def _is_minified(code: str) -> bool:
+    size = len(code)
+    spaces = size - sum(map(len, code.split()))
+    braces = sum(map(code.count, "{};"))
+    if len(code.encode("ascii", "ignore")) < 0.9 * size:
+        return False  # Chinese has no spaces either
+    if any(spaces <= most * size and braces >= least * size for most, least in _MINIFIED):
+        return True
+    if code[0] != "[" or code.rstrip(",.;)")[-1:] != "]":
+        return False
+    is_numbers = spaces < 0.08 * size and sum(map(str.isalpha, code)) < 0.2 * size
+    return is_numbers or (not spaces and code.count('"') > 0.015 * size)
