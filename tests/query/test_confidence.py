@@ -14,6 +14,8 @@ from thumbindex.model import Query
 from thumbindex.ports import Mask, Matrix, Vector
 from thumbindex.query.confidence import (
     MAX_KEYWORD_CONFIDENCE,
+    SAMPLE_SIZE,
+    cached_sample,
     grounding,
     mean_and_deviation,
     query_terms,
@@ -83,6 +85,26 @@ def test_missing_word_lowers_confidence(ask):
     answered, _ = ask(notes, "pay for sync with a card", embedder=FakeEmbedder(512))
     missed, _ = ask(notes, "pay for sync with bitcoin", embedder=FakeEmbedder(512))
     assert answered.confidence > missed.confidence + 0.2
+
+
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
+def test_unknown_word_with_the_letters_of_a_function_word_counts_as_one(ask, embedder):
+    typed, mistyped, other = (
+        ask([*RECIPES, PLUMS], f"{word} to stew plums", embedder=embedder)[0].confidence
+        for word in ("how", "hwo", "vym")
+    )
+    assert abs(typed - mistyped) < 0.1 < typed - other
+
+
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
+def test_dotted_key_is_found_where_its_last_parts_stand_together(ask, embedder):
+    nested = document("nested.md", "# Settings\n\n```yaml\nserver:\n  tls:\n    port: 8\n```\n")
+    apart = document("apart.md", "# Settings\n\nA server has tls.\n\n# Ports\n\nEach has a port.")
+    found, missed = (
+        ask([*RECIPES, note], "server.tls.port", embedder=embedder)[0] for note in (nested, apart)
+    )
+    assert found.confidence_level == "high"
+    assert found.confidence > missed.confidence + 0.1
 
 
 RECIPES = [
@@ -237,4 +259,17 @@ def test_prominent_page_is_answered_among_similar_notes(ask):
     assert ([passage.path for passage in shown.passages][:1], refused.found) == (
         ["infant.md"],
         False,
+    )
+
+
+@pytest.mark.parametrize(("pending", "least", "most"), [(11, SAMPLE_SIZE / 4, SAMPLE_SIZE)])
+def test_sample_is_large_if_most_chunks_have_no_vector(pending, least, most):
+    """With a sample of forty, one generation answered a query that the next one refused."""
+    notes = [
+        document(f"{n}.md", "".join(f"# Log {n} {at}\n\nentry{at}\n\n" for at in range(400)))
+        for n in range(12)
+    ]
+    snapshot = memory_snapshot(notes, FakeEmbedder(), pending=[f"{n}.md" for n in range(pending)])
+    assert (
+        least <= len(cached_sample(None, Tools(snapshot, embedder=FakeEmbedder())).chunks) <= most
     )

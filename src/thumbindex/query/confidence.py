@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from thumbindex.language import FUNCTION_WORDS, reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
-from thumbindex.ports import Cosines, Mask, Selection, Vector, VectorIndex, inner_products
+from thumbindex.ports import Cosines, Mask, Matrix, Selection, Vector, VectorIndex, inner_products
 from thumbindex.query.match_names import has_only_function_words
 from thumbindex.query.retrieve import COSINE_DIGITS, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
-from thumbindex.text import identifiers, words
+from thumbindex.text import STOP_WORDS, identifiers, words
 
 _MIN_KEYWORD_CONFIDENCE, MAX_KEYWORD_CONFIDENCE = 0.05, 0.73
 """Lowest and highest confidence without vectors, if the document contains a word of the query."""
@@ -52,6 +52,11 @@ _SHORT_QUERY = 4
 contain words that the section lacks.
 """
 
+_FUNCTION_WORD_LETTERS = frozenset("".join(sorted(word)) for word in STOP_WORDS)
+"""Function words with their letters in order. An unknown word of the same letters counts as a typo:
+`hwo`, `teh`. Without a model, so does a real word that no note has: `form` for `from`.
+"""
+
 _DOCUMENTS_SCORED = 5
 """All candidates are dropped only if this many of the best documents all score below
 `abstain_below`.
@@ -62,6 +67,9 @@ _NEAREST_SHOWN = 2
 
 SAMPLE_SIZE = 512
 """Number of evenly spaced chunks that are sampled to represent all notes."""
+
+_MAX_DENSITY = 8
+"""If most of the sampled chunks have no vector, up to this many times as many are sampled."""
 
 _PRIOR_COUNT, _PRIOR_SPREAD = 16, 0.08
 """Pseudo-count and standard deviation of a prior with mean 0. `mean_and_deviation` adds the prior
@@ -79,6 +87,9 @@ _OWN_SHARE = 0.4
 
 _HYPOTHETICAL = "passage"
 """Name of the phrasing for the hypothetical answer, which never raises the confidence."""
+
+_DOTTED_KEY = re.compile(r"(?:[^\W\d]\w*\.)+[^\W\d]\w*")
+"""A setting such as `server.tls.port`. Files nest its parts, or name a table by the first ones."""
 
 _DAILY_NOTE = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
@@ -274,8 +285,10 @@ class _DocumentScorer:
         knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
         phrasings = []
         for phrasing in self._search.all_phrasings:
-            terms = query_terms(phrasing, self._tools, self._selections)
-            unknown = {term.text for term in terms if not (term.chunks or knows(term.text))}
+            every = query_terms(phrasing, self._tools, self._selections)
+            unknown = {term.text for term in every if not (term.chunks or knows(term.text))}
+            typos = {text for text in unknown if "".join(sorted(text)) in _FUNCTION_WORD_LETTERS}
+            terms = [term for term in every if term.text not in typos] or every
             known = [term.text not in unknown for term in terms]
             codes = [term.has_digits() and not knows(term.text) for term in terms]
             shares = _idf_share(terms, known), _idf_share(terms, codes)
@@ -293,15 +306,35 @@ class _Sample:
     def __init__(self, within: Selection | None, tools: Tools) -> None:
         count = len(tools.snapshot.catalog) if within is None else len(within)
         step = 1 + count // SAMPLE_SIZE
-        self._chunks = tools.snapshot.catalog.every_nth(step, within)
-        self._vectors = tools.snapshot.vector.base.vectors(self._chunks)
+        self.chunks, self._vectors, covered = _draw_sample(step, within, tools)
+        if covered < 1 / 2:
+            denser = max(1, int(step * max(covered, 1 / _MAX_DENSITY)))
+            if denser < step:
+                self.chunks, self._vectors, _ = _draw_sample(denser, within, tools)
 
     def cosines_elsewhere(self, query: Vector, chunks: Collection[ChunkId]) -> Cosines:
         """Return the query's cosines with the sampled chunks, except the given ones."""
         own = set(chunks)
-        elsewhere = np.array([n not in own for n in self._chunks], dtype=np.bool_)
-        cosines: Cosines = np.round(inner_products(self._vectors, query), COSINE_DIGITS)
-        return cosines[elsewhere & ~np.isnan(cosines)]
+        elsewhere = np.array([n not in own for n in self.chunks], dtype=np.bool_)
+        cosines: Cosines = np.round(inner_products(self._vectors, query), COSINE_DIGITS)[elsewhere]
+        return cosines
+
+
+def _draw_sample(
+    step: int, within: Selection | None, tools: Tools
+) -> tuple[Sequence[ChunkId], Matrix, float]:
+    """Sample every `step`-th chunk.
+
+    Return the chunks with a vector, the vectors, and the fraction of the sample with a vector.
+    """
+    chunks = tools.snapshot.catalog.every_nth(step, within)
+    vectors = tools.snapshot.vector.base.vectors(chunks)
+    has_vector = ~np.isnan(vectors[:, 0])
+    return (
+        [n for n, is_drawn in zip(chunks, has_vector.tolist(), strict=True) if is_drawn],
+        vectors[has_vector],
+        float(has_vector.mean()) if len(chunks) else 1.0,
+    )
 
 
 _SAMPLES: WeakKeyDictionary[VectorIndex, _Sample] = WeakKeyDictionary()
@@ -376,8 +409,15 @@ def query_terms(
         for text, term in sorted(words.items())
     ]
 
+    def chunks_with_identifier(term: Term) -> Selection:
+        chunks = chunks_with_any_form(term, verbatim=True)
+        if _DOTTED_KEY.fullmatch(term.text):
+            table, key = term.text.split(".")[-2:]
+            chunks |= chunks_with(table, verbatim=True) & chunks_with(key, verbatim=True)
+        return chunks
+
     selections += [
-        (term.text, chunks_with_any_form(term, verbatim=True))
+        (term.text, chunks_with_identifier(term))
         for term in phrasing.identifiers
         if term.weight > 1 and term.text not in words
     ]
