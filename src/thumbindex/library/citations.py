@@ -268,13 +268,17 @@ class Quotation:
 
 
 class _QuoteSpan(NamedTuple):
-    """The offsets of a quotation, with and without its marks."""
+    """The offsets of a quotation, with and without its marks.
+
+    Code and emphasis are weak: quotations only beside a citation that has no other.
+    """
 
     first: int
     last: int
     begin: int
     end: int
-    is_block: bool
+    is_block: bool = False
+    is_weak: bool = False
 
 
 _BLOCK_START = r"[ \t]*+(?:\n|[>|#]|[-*+][ \t]|\d{1,3}[.)][ \t]|```|~~~)"
@@ -288,12 +292,16 @@ def _quoted(first: str, last: str, inside: str = "") -> str:
     return rf"[{first}]((?:[^\n{marks}]|\n(?!{_BLOCK_START}){inside}){{1,5000}}+)[{last}]"
 
 
+_MARKS = '"“”„«»「」『』'
+
 _QUOTED = re.compile(
     "|".join(
         (
             r"^[ \t]*+(?P<fence>```|~~~)(?:(?!\n[ \t]*+(?P=fence))[^\0])*+\n?[ \t`~]*+",
             r"(?P<block>(?:^[ \t]*+>[^\n]*+(?:\n|\Z))++)",
-            r"`[^`\n]++`",  # code contains no quotation
+            r"`(?P<code>[^`\n]++)`",
+            rf"(?<![\w*])\*{{1,3}}(?![\s*])(?P<stars>[^*\n{_MARKS}]++)\*{{1,3}}(?![\w*])",
+            rf"(?<!\w)__?(?![\s_])(?P<lines>(?:[^_\n{_MARKS}]|\b_\b)++)__?(?!\w)",
             *(
                 _quoted(a, b, rf"|(?<!\w){a}[^{a}{b}\n]*+{b}")
                 for a, b in ("“”", "«»", "「」", "『』")
@@ -309,7 +317,8 @@ _QUOTED = re.compile(
     ),
     re.M,
 )
-"""Code, a block quote, or a text in quotation marks in the last group."""
+"""A fence, a block quote, or in the last group a text in quotation marks, code or emphasis."""
+
 
 _ADJACENT = re.compile(r"[\s()\[\]<>*_:;,.|`'\"“”‘’（）–—-]{0,12}")
 _LINK_TEXT = re.compile(r"\[[^\[\]\n]{0,200}\Z")
@@ -321,12 +330,20 @@ _MAX_BETWEEN = 400
 
 
 def _quote_spans(text: str) -> Iterator[_QuoteSpan]:
-    """Yield the texts in quotation marks and the block quotes, in order."""
+    """Yield the quotations of a text, in order."""
     for match in _QUOTED.finditer(text):
         if match["block"]:
             yield _QuoteSpan(*match.span(), *match.span(), is_block=True)
         elif match.lastindex and not match["fence"]:
-            yield _QuoteSpan(*match.span(), *match.span(match.lastindex), is_block=False)
+            inner = match.span(match.lastindex)
+            is_weak = match.lastgroup is not None
+            if not is_weak or _is_phrase(match[match.lastindex], text[match.end() :][:1]):
+                yield _QuoteSpan(*match.span(), *inner, is_weak=is_weak)
+
+
+def _is_phrase(text: str, following: str) -> bool:
+    """Return whether code or emphasis may quote: neither a name nor a label before a colon."""
+    return " " in text.strip() and not text.endswith(":") and following != ":"
 
 
 def drop_quoted_links(
@@ -336,6 +353,7 @@ def drop_quoted_links(
 
     A citation alone in quotation marks, or alone on a line of a block quote, is kept.
     """
+    spans = [span for span in spans if not span.is_weak]
     starts, remaining = [span.first for span in spans], list[Citation]()
     for citation in citations:
         at = bisect_right(starts, citation.start) - 1
@@ -353,8 +371,9 @@ def drop_quoted_links(
 
 def find_quotations(
     text: str, spans: Sequence[_QuoteSpan], citations: Sequence[Citation]
-) -> Iterator[Quotation]:
-    """Yield the quotations in a text, each with the citations inside and beside the quotation."""
+) -> list[Quotation]:
+    """Return the quotations in a text, each with the citations inside and beside the quotation."""
+    quotations, weak = list[Quotation](), list[Quotation]()
     starts, taken = [citation.start for citation in citations], set[Citation]()
     for span in spans:
         at, end = bisect_left(starts, span.first), bisect_left(starts, span.last)
@@ -384,8 +403,10 @@ def find_quotations(
         before = before if any(map(_is_near, between_before)) else []
         after = after if any(map(_is_near, between_after)) else []
         is_beside = any(map(_ADJACENT.fullmatch, (*between_before, *between_after)))
-        minimum = 1 if is_beside or inside or span.is_block else _MIN_WORDS
-        if sum(map(len, quotation_parts(quoted))) < minimum:
+        is_certain = not span.is_weak and (is_beside or inside or span.is_block)
+        if sum(map(len, quotation_parts(quoted))) < (1 if is_certain else _MIN_WORDS):
+            continue
+        if span.is_weak and (inside or not is_beside):
             continue
         # in brackets, after a dash or directly after a block quote, the following citation ranks
         # above the preceding one
@@ -397,7 +418,9 @@ def find_quotations(
         is_after = is_source or not taken.isdisjoint(before)
         cited = (*inside, *((*after, *before) if is_after else (*before, *after)))
         taken.update(citation for citation in cited[:1] if citation.start >= span.last)
-        yield Quotation(quoted, cited)
+        (weak if span.is_weak else quotations).append(Quotation(quoted, cited))
+    quoted_of = {quotation.cited[:1] for quotation in quotations}
+    return quotations + [quotation for quotation in weak if quotation.cited[:1] not in quoted_of]
 
 
 def _is_near(between: str) -> bool:
@@ -720,7 +743,7 @@ def verify_citations(
         spans = list(_quote_spans(text))
         cited = drop_quoted_links(text, spans, find_citations(text, names))
         all_cited += [(number, citation) for citation in cited]
-        quotations = list(find_quotations(text, spans, cited))
+        quotations = find_quotations(text, spans, cited)
         jobs += [(number, quoted.cited, quoted.text) for quoted in quotations if quoted.cited]
         uncited += sum(not quotation.cited for quotation in quotations)
     digests = frozenset(citation.digest for _, citation in all_cited if citation.digest)
